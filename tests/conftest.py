@@ -22,6 +22,7 @@ from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.cases import case_name
 
 # A slow machine must not fail a test, and CI must not fail for an example that the change did not cause.
 settings.register_profile(
@@ -307,3 +308,8 @@ def shared() -> Iterator[Path]:
             if stat.S_ISDIR(path.lstat().st_mode):
                 path.chmod(0o777)
         shutil.rmtree(folder)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Give the cases of parametrised tests readable names."""
+    return case_name(val)

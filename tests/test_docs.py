@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import click
+import pytest
 from docs.generate import cli_page, clients_page, commands, config_page, json_page
 from tests.e2e import install_clients as pin
-from tests.support.cases import for_each
 
 from ralph.cli.main import HIDDEN, cli
 from ralph.core.config import KEYS
@@ -44,7 +44,7 @@ def test_the_page_of_clients_has_the_programs_table_and_the_versions_that_are_ru
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("name", "command"),
     list(commands(cli)),
     ids=lambda value: value if isinstance(value, str) else "",
@@ -62,7 +62,7 @@ def test_every_command_has_help_with_an_example_and_every_option_says_what_it_do
             assert option.help, f"{name} {option.name}"
 
 
-@for_each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
@@ -89,12 +89,12 @@ def _unknown(words: list[str], table: dict[str, click.Command]) -> str:
     return ""
 
 
-@for_each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_named_in_the_pages_exist(page: Path) -> None:
     assert not strangers(page.read_text(encoding="utf-8")), page.name
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("ralph memory remember me", ["ralph memory remember"]),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.support.cases import for_each
+import pytest
 
 ROOT = Path(__file__).parents[1]
 GLOSSARY = (ROOT / "docs" / "DOMAIN.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def test_a_word_has_one_meaning() -> None:
     assert sorted(terms) == sorted(set(terms))
 
 
-@for_each(("term", "meaning"), ROWS)
+@pytest.mark.parametrize(("term", "meaning"), ROWS)
 def test_a_term_is_explained_in_sentences_and_used(term: str, meaning: str) -> None:
     assert meaning.endswith(".")
     assert re.search(rf"\b{re.escape(term.lower())}", USES), f"nothing uses the word {term!r}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.support.cases import for_each
+import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "ralph"
 
@@ -494,7 +494,7 @@ HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 """Each of these costs more than recording an event."""
 
 
-@for_each("name", sorted(HOOK_MODULES))
+@pytest.mark.parametrize("name", sorted(HOOK_MODULES))
 def test_what_hooks_load_imports_nothing_heavy(name: str) -> None:
     heavy = []
     for node in tree_of(
@@ -509,7 +509,9 @@ def test_what_hooks_load_imports_nothing_heavy(name: str) -> None:
     assert heavy == []
 
 
-@for_each("package", sorted({Path(name).parent.as_posix() for name in HOOK_MODULES} - {"."}))
+@pytest.mark.parametrize(
+    "package", sorted({Path(name).parent.as_posix() for name in HOOK_MODULES} - {"."})
+)
 def test_the_packages_of_hook_modules_load_nothing(package: str) -> None:
     assert not list(imports(tree_of(SOURCE / package / "__init__.py")))
 
@@ -611,17 +613,21 @@ PASSED: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
 }
 
 
-@for_each(("rule", "code"), [(rule, code) for rule, codes in CAUGHT.items() for code in codes])
+@pytest.mark.parametrize(
+    ("rule", "code"), [(rule, code) for rule, codes in CAUGHT.items() for code in codes]
+)
 def test_a_rule_catches_the_ways_around_it(rule: Callable[[ast.Module], Broken], code: str) -> None:
     assert list(rule(ast.parse(code)))
 
 
-@for_each(("rule", "code"), [(rule, code) for rule, codes in PASSED.items() for code in codes])
+@pytest.mark.parametrize(
+    ("rule", "code"), [(rule, code) for rule, codes in PASSED.items() for code in codes]
+)
 def test_a_rule_lets_honest_code_pass(rule: Callable[[ast.Module], Broken], code: str) -> None:
     assert not list(rule(ast.parse(code)))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("part", "code"),
     [
         ("storage", "from ralph.search import rank"),

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cases import for_each
 
 import ralph
 from ralph.cli.main import COMMANDS
@@ -73,7 +72,7 @@ def test_the_plugins_commands_are_those_that_install_writes() -> None:
     }
 
 
-@for_each("name", slash_commands.SLASH_COMMANDS)
+@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
 def test_a_command_only_calls_what_ralph_has(name: str) -> None:
     assert set(
         re.findall(r"(?:`|\(|^)ralph ([a-z]+)", slash_commands.slash_command(name), re.MULTILINE)

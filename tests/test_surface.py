@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from tests.support import surface
-from tests.support.cases import for_each
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +11,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return surface.describe(tmp_path_factory.mktemp("surface"))
 
 
-@for_each("name", ["help.txt", "json.json", "exits.txt", "mcp.json", "http.json"])
+@pytest.mark.parametrize("name", ["help.txt", "json.json", "exits.txt", "mcp.json", "http.json"])
 def test_surface_is_as_written(described: dict[str, str], name: str) -> None:
     golden = Path(surface.GOLDEN / name).read_text(encoding="utf-8")
     assert described[name] == golden, "if the change is wanted: python -m tests.support.surface"

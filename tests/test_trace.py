@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.test_chats import CLAUDE
 from tests.support.asking import Site
+from tests.support.chat_programs import CLAUDE
 from tests.support.runner import Project
 from tests.support.talking import Talk, talk
 

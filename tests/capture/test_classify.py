@@ -1,5 +1,6 @@
 """Commands that check something are known in whatever they are wrapped, and their outcome by what they say."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.captured_hooks import bash, event
@@ -177,12 +178,12 @@ def test_a_check_is_known_behind_whatever_starts_it(kind: str, command: str) -> 
     assert check_of(command)[0] is CommandCheck(kind)
 
 
-@for_each("command", OTHERS.strip().splitlines())
+@pytest.mark.parametrize("command", OTHERS.strip().splitlines())
 def test_other_commands_are_no_checks(command: str) -> None:
     assert check_of(command.replace("\\n", "\n")) == (None, False)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("command", "last"),
     [("npm test", True), ("cd x && npm test", True), ("npm test 2>&1", True), ("npm test;", True),
      ("npm test | tail", False), ("npm test || true", False), ("npm test; echo done", False),
@@ -255,7 +256,7 @@ PASSES = [
 ]
 
 
-@for_each(("command", "output"), FAILURES)
+@pytest.mark.parametrize(("command", "output"), FAILURES)
 def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(
     command: str, output: str
 ) -> None:
@@ -264,12 +265,12 @@ def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(
     assert found.line in output
 
 
-@for_each(("command", "output"), PASSES)
+@pytest.mark.parametrize(("command", "output"), PASSES)
 def test_a_check_without_a_sign_of_failure_passed(command: str, output: str) -> None:
     assert verdict(bash(command, output)).kind is ObservationKind.SUCCESS
 
 
-@for_each(("command", "output"), FAILURES)
+@pytest.mark.parametrize(("command", "output"), FAILURES)
 def test_what_a_viewer_shows_did_not_happen_now(command: str, output: str) -> None:
     assert verdict(bash(f"cat '{command}.log'", output)).kind is ObservationKind.TOOL_USE
 

@@ -1,5 +1,6 @@
 """Each host's payloads become the same Events, and no JSON at all makes an adapter fail."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.captured_hooks import (
@@ -12,7 +13,6 @@ from tests.support.captured_hooks import (
     event,
     recorded,
 )
-from tests.support.cases import for_each
 
 from ralph.capture.events import (
     Action,
@@ -43,7 +43,7 @@ IGNORED = {
 }
 
 
-@for_each("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purpose(
     name: str,
 ) -> None:
@@ -59,7 +59,7 @@ def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purp
         )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("name", "happening"),
     [("claude.SessionStart-compact", Happening.SESSION_START),
      ("claude.PreCompact-auto", Happening.PRE_COMPACT),
@@ -103,7 +103,7 @@ def test_an_interrupted_command_of_claude_did_not_pass() -> None:
     assert found.failed
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("answer", "words"),
     [("plain", "plain"),
      ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
@@ -137,7 +137,7 @@ def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
     assert both.changes == (FileEdit("f", "a", "b"), FileEdit("f", "c", "d"))
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("answer", "output", "code"),
     [("hi\n", "hi\n", None),
      ("Exit code: 1\nWall time: 0.4 seconds\nOutput:\nboom\n", "boom\n", 1),
@@ -225,7 +225,7 @@ def test_gemini_changes_are_before_and_after() -> None:
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "cwd", "expected"),
     [("/p/q/a.py", "/p/q", "a.py"), ("/p/qq/a.py", "/p/q", "/p/qq/a.py"), ("./a/../b.py", "/p", "b.py"),
      ("/p", "/p", "."), ("../x", "/p", "../x"), ("a.py", "", "a.py"), ("/a", "/", "a"), ("", "/p", ""),

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
+from tests.support.insights import PROTO, PROTO_AGAIN
 from tests.support.sampling import examples
 from tests.support.situations import EMPTY, NOTE, TEACHING, Step, observed, session
 
@@ -36,9 +36,6 @@ from ralph.core.record import (
 )
 from ralph.core.work import JournalEntry
 from ralph.formats.log import journal_record
-
-PROTO = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
-PROTO_AGAIN = "user_pb2 cannot be imported until make proto has been run"
 
 
 def learning(text: str, place: str = "s1", number: int = 0) -> Record:
@@ -110,7 +107,7 @@ def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
     assert (fix.kind, fix.tags) == (MemoryKind.FIX, ("pytest", "test"))
 
 
-@for_each("steps", TEACHING.values(), ids=TEACHING)
+@pytest.mark.parametrize("steps", TEACHING.values(), ids=TEACHING)
 def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(
     steps: list[Step],
 ) -> None:
@@ -119,7 +116,7 @@ def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(
     assert "It passed " in found.text
 
 
-@for_each(
+@pytest.mark.parametrize(
     "heading",
     [
         "Learnings:",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.captured_hooks import (
@@ -17,7 +18,6 @@ from tests.support.captured_hooks import (
     event,
     recorded,
 )
-from tests.support.cases import for_each
 from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, TOKENS, key_block
 
@@ -176,7 +176,7 @@ def test_prompts_and_answers_are_notes_by_those_who_said_them() -> None:
     assert kept(event("gemini.BeforeAgent")).text == "do x"
 
 
-@for_each("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_only_tools_that_were_used_prompts_and_answers_are_observations(name: str) -> None:
     host, happening, payload = recorded(name)
     found = event_of(host, happening, payload, AT)
@@ -192,7 +192,7 @@ def test_only_tools_that_were_used_prompts_and_answers_are_observations(name: st
     assert (found is not None and observe(found) is not None) == expected
 
 
-@for_each(
+@pytest.mark.parametrize(
     "prompt",
     ["<task-notification>\n<task-id>a1</task-id></task-notification>", "  <task-notification>x", "",
      "<system-reminder>remember</system-reminder>", "<local-command-stdout>x</local-command-stdout>",
@@ -279,7 +279,7 @@ def test_a_diff_shows_nothing_of_a_file_with_private_parts_or_a_key() -> None:
         assert record.text == "a.py"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "answer",
     [
         {"structuredPatch": [{"lines": [f"-{PRIVATE}", f"+<private>{PRIVATE}</private>"]}]},
@@ -438,7 +438,7 @@ def test_nothing_private_or_secret_is_in_any_field_wherever_it_stood(
 # --- hidden files -------------------------------------------------------------------------------
 
 
-@for_each("glob", ["secrets/**", "secrets/", "secrets/*.yml", "**/prod.yml", "*.yml", "SECRETS/prod.yml",
+@pytest.mark.parametrize("glob", ["secrets/**", "secrets/", "secrets/*.yml", "**/prod.yml", "*.yml", "SECRETS/prod.yml",
                                   "/home/user/proj/secrets/**", "./secrets/prod.yml", "**/secrets/**"])  # fmt: skip
 def test_an_event_that_touches_a_hidden_file_is_not_recorded_however_it_is_named(glob: str) -> None:
     full = "/home/user/proj/secrets/prod.yml"

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe
@@ -277,7 +276,7 @@ class TestText:
             "Error: npm run lint: 3:1 error unused import",
         ]
 
-    @for_each("budget", [1, 5, 10, 20, 40, 60, 80, 120])
+    @pytest.mark.parametrize("budget", [1, 5, 10, 20, 40, 60, 80, 120])
     def test_a_budget_keeps_whole_lines_of_the_full_text_in_their_order(self, budget: int) -> None:
         found = summary(SESSION)
         whole = text(found, 0, tokens.estimate).splitlines()

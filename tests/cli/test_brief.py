@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.recall.test_session import about, line
 from tests.support.runner import Block, Project, numbered, shortened
+from tests.support.session_logs import about, line
 
 from ralph.capture import recorder
 from ralph.core import config

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.test_init import git
+from tests.support.repositories import git
 from tests.support.runner import Project, command
 
 from ralph.core.discovery import find_root

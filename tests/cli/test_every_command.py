@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.recall.test_session import line as log_line
-from tests.support.cases import for_each
 from tests.support.runner import Block, Project
+from tests.support.session_logs import line as log_line
 
 from ralph.cli.main import GROUPS, cli
 from ralph.core import ids
@@ -128,7 +127,9 @@ def examples(command: click.Command) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip().startswith("ralph ")]
 
 
-@for_each(("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()])
+@pytest.mark.parametrize(
+    ("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()]
+)
 def test_examples_in_the_help_are_calls_that_parse(
     words: tuple[str, ...], command: click.Command
 ) -> None:

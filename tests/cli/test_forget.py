@@ -1,8 +1,8 @@
 """`ralph forget` through the front door: a preview unless --yes is given, and what cannot be removed."""
 
 import pytest
-from tests.learning.test_forget import S1, SECRET, raw, seen
 from tests.support.runner import Block, Project
+from tests.support.secret_logs import S1, SECRET, raw, seen
 
 from ralph.core import paths
 

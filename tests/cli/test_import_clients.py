@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.test_import import bring, home, observations
 from tests.support.runner import Project
+from tests.support.transcripts import bring, home, observations
 
 __all__ = ["home"]
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from tests.storage.test_index import LOG, seen
+from tests.support.index_sources import LOG, seen
 from tests.support.runner import Block, Project, numbered, on_a_terminal
 
 from ralph.core import ids, paths

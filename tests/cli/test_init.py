@@ -1,15 +1,17 @@
 """`ralph init`: a project that remembers, made once, and nothing of anybody's touched."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.repositories import git, repository
 from tests.support.runner import Project, executable
 
 from ralph.core.config import load
 from ralph.core.discovery import find_root
+
+__all__ = ["repository"]
+
 
 FILES = (
     ".agent/memories.md",
@@ -19,33 +21,6 @@ FILES = (
     "ralph.yml",
 )
 FOLDERS = (".ralph/knowledge", ".ralph/tasks", ".claude/skills")
-
-
-def git(*words: str, cwd: Path) -> str:
-    """Run git with an identity of its own; skips where there is no git."""
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
-    who = [
-        "-c",
-        "user.name=Test",
-        "-c",
-        "user.email=test@example.org",
-        "-c",
-        "init.defaultBranch=main",
-    ]
-    return subprocess.run(
-        ["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8"
-    ).stdout
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Project:
-    """A real git repository with one commit."""
-    project = Project(tmp_path / "repository")
-    project.root.mkdir()
-    git("init", "-q", cwd=project.root)
-    git("commit", "-q", "--allow-empty", "-m", "first", cwd=project.root)
-    return project
 
 
 def test_init_makes_every_file_and_folder_and_says_so(ralph: Project) -> None:

@@ -3,8 +3,8 @@
 import string
 
 import pytest
-from tests.storage.test_index import LOG, seen
 from tests.support.cases import for_each
+from tests.support.index_sources import LOG, seen
 from tests.support.runner import Block, Project, numbered
 
 from ralph.web.explore import ListRequest, list_records
@@ -51,7 +51,7 @@ def found(project: Project, *words: str) -> list[str]:
     return [entry["content"] for entry in said.json]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "number"),
     [
         ("authentication", 0),
@@ -190,7 +190,7 @@ REFUSED, HOT = (
 )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "text"),
     [
         ("connection refused", REFUSED),
@@ -214,7 +214,7 @@ def test_an_explicit_search_finds_compounds_any_word_of_two_and_letters(
     assert text in [item["text"] for item in shown]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "words"),
     [("refused", "'refused'"), ("connection refused", "'connection' or 'refused'")],
 )
@@ -270,7 +270,7 @@ QUERIES = [
 ]
 
 
-@for_each("query", QUERIES, ids=lambda query: repr(query[:12]))
+@for_each("query", QUERIES)
 def test_no_query_is_ever_an_error(project: Project, query: str) -> None:
     answer = project("memory", "search", "--format", "json", "--", query)
     assert answer.code == 0
@@ -278,7 +278,7 @@ def test_no_query_is_ever_an_error(project: Project, query: str) -> None:
     assert isinstance(answer.json, list)
 
 
-@for_each("mark", string.punctuation)
+@pytest.mark.parametrize("mark", string.punctuation)
 def test_punctuation_around_a_word_does_not_hide_it(project: Project, mark: str) -> None:
     assert found(project, "--", f"{mark}vendored{mark}")[:1] == [WORDS[3]]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.cli.test_import import bring, home, sessions, stored, work
 from tests.support.runner import Project
+from tests.support.transcripts import bring, home, sessions, stored, work
 
 from ralph.core import paths
 from ralph.core.errors import RalphError

@@ -1,9 +1,8 @@
 """`ralph review`: decide about insights and stale citations, and promote records."""
 
 import pytest
-from tests.capture.test_insights import PROTO
-from tests.cli.test_init import git, repository
-from tests.learning.test_insights import BUILD, note, observe
+from tests.support.insights import BUILD, PROTO, note, observe
+from tests.support.repositories import git, repository
 from tests.support.runner import Project
 from tests.support.situations import TEACHING, session
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.test_init import git, repository
+from tests.support.repositories import git, repository
 from tests.support.runner import (
     Block,
     Project,

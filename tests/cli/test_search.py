@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import LOG, ended, seen
+from tests.support.index_sources import LOG, ended, seen
 from tests.support.runner import Block, Project, executable, numbered, on_a_terminal, shortened
 
 from ralph.core import ids, paths

@@ -1,7 +1,7 @@
 """`ralph search --around` and a stretch of time: what happened, in its order."""
 
 import pytest
-from tests.storage.test_index import LOG, seen
+from tests.support.index_sources import LOG, seen
 from tests.support.runner import Project, shortened
 
 

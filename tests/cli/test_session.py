@@ -5,8 +5,8 @@ import shlex
 import sys
 
 import pytest
-from tests.recall.test_session import about, line
 from tests.support.runner import Project
+from tests.support.session_logs import about, line
 
 LOG = "log/sessions/{}.jsonl"
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.support.cases import for_each
 from tests.support.runner import Block, Project
 
 from ralph.core.record import Outcome
@@ -15,8 +14,8 @@ from ralph.recall import journal
 SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "\u2067"]
 
 
-@for_each("sign", SIGNS, ids=ascii)
-@for_each(
+@pytest.mark.parametrize("sign", SIGNS, ids=ascii)
+@pytest.mark.parametrize(
     "words",
     [
         ("memory", "add", "a{}b"),

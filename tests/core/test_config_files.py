@@ -6,7 +6,6 @@ from enum import StrEnum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 
 from ralph.core.config_files import (
@@ -111,7 +110,7 @@ class TestYaml:
     def test_a_value_with_an_anchor_is_not_edited(self) -> None:
         assert parse_yaml("base: &b {x: 1, y: 2}\n", "f").entries["base"].shared
 
-    @for_each(
+    @pytest.mark.parametrize(
         ("text", "line"),
         [
             ("a: 1\nb: [\n", 3),
@@ -160,7 +159,7 @@ class TestToml:
 
 
 class TestShell:
-    @for_each(
+    @pytest.mark.parametrize(
         ("text", "value"),
         [
             ("X=1", "1"),
@@ -197,7 +196,7 @@ class TestShell:
 
 
 class TestCheck:
-    @for_each(
+    @pytest.mark.parametrize(
         ("key", "value", "words"),
         [
             (ConfigKey("k", ValueType.FLAG, True, ""), 1, "expected true or false, got 1"),

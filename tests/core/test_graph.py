@@ -1,6 +1,6 @@
 """Nodes and edges as values: what their names mean, and when they hold."""
 
-from tests.support.cases import for_each
+import pytest
 
 from ralph.core.graph import (
     TYPE_OF_KIND,
@@ -21,7 +21,7 @@ def test_every_kind_of_memory_has_a_type_of_node() -> None:
     assert set(TYPE_OF_KIND) == set(MemoryKind)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("node_id", "kind"),
     [
         ("file:src/a.ts", NodeType.FILE),
@@ -40,13 +40,13 @@ def test_a_prefix_names_the_type(node_id: str, kind: NodeType | None) -> None:
         assert entity_id(kind, node_id.partition(":")[2]) == node_id
 
 
-@for_each("word", ["depends_on", "Depends-On", "depends on", " DEPENDS_ON "])
+@pytest.mark.parametrize("word", ["depends_on", "Depends-On", "depends on", " DEPENDS_ON "])
 def test_a_relation_is_known_in_any_spelling(word: str) -> None:
     assert parse_relation(word) is Relation.DEPENDS_ON
     assert parse_relation("owns") is None
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("node", "at", "holds"),
     [
         (FACT, "2026-01-09", False),

@@ -6,13 +6,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core import ids
 from ralph.core.errors import Conflict, NotFound
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["mem-1705751400-a3f8", "fix-1-a", "decision-22-ZZZZ9", "Übung-3-x", "a_b-1-2", "m2-1-0"],
 )
@@ -20,7 +19,7 @@ def test_word_digits_and_alphanumerics_are_an_id(text: str) -> None:
     assert ids.ID.fullmatch(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["mem", "mem-1", "mem-1-", "mem--a", "-1-a", "1-1-a", "mem-x-a", "a-b-1-c", "mem-1-a-b", "mem-1-é",
      "mem-1-a ", "mem-1-a\n"],
@@ -29,7 +28,7 @@ def test_anything_else_is_none(text: str) -> None:
     assert not ids.ID.fullmatch(text)
 
 
-@for_each("prefix", ["mem", "fix", "pattern"])
+@pytest.mark.parametrize("prefix", ["mem", "fix", "pattern"])
 def test_a_minted_id_is_an_id_of_today(prefix: str) -> None:
     before = ids.today()
     minted = ids.mint(prefix)
@@ -43,7 +42,7 @@ def test_an_id_minted_like_another_keeps_its_prefix_and_day() -> None:
     assert ids.date_of(minted) == "2024-01-20"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "day"),
     [
         ("mem-1705751400-a3f8", "2024-01-20"), ("mem-0-a", ""), ("mem-99999999999999-a", ""), ("sign-x", ""),
@@ -67,7 +66,7 @@ def test_the_moment_is_written_in_utc() -> None:
     assert ids.now().utcoffset() == timedelta(0)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "slug"),
     [
         ("Use the Pool!", "use-the-pool"), ("  --a__b--  ", "a-b"), ("C++ & C#", "c-c"), ("인증 먼저", "인증-먼저"),

@@ -6,7 +6,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 
 from ralph.core.errors import Refused
@@ -81,7 +80,7 @@ def test_each_node_has_the_position_of_its_text(
             assert json.loads(text[member.start : member.key_end]) == member.key
 
 
-@for_each("opening", ["[", '{"a":', '[{"a":'])
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
 def test_a_deeply_nested_text_is_a_problem_and_no_crash(opening: str) -> None:
     got = read_json(opening * 200_000)
     assert isinstance(got, Problem)

@@ -1,6 +1,6 @@
 """Kinds: every alias leads to a kind, every kind to a section, and nobody's word is lost."""
 
-from tests.support.cases import for_each
+import pytest
 
 from ralph.core.record import KIND_OF_WORD, SECTIONS, MemoryKind, kind_of, label_of
 
@@ -10,21 +10,21 @@ def test_every_kind_has_a_section_of_its_own() -> None:
     assert len(set(SECTIONS.values())) == len(MemoryKind)
 
 
-@for_each("kind", MemoryKind)
+@pytest.mark.parametrize("kind", MemoryKind)
 def test_a_kind_its_section_and_its_plural_all_mean_the_kind(kind: MemoryKind) -> None:
     assert kind_of(kind.value) is kind
     assert kind_of(SECTIONS[kind]) is kind
     assert label_of(SECTIONS[kind]) == kind.value
 
 
-@for_each("word", KIND_OF_WORD)
+@pytest.mark.parametrize("word", KIND_OF_WORD)
 def test_every_alias_leads_to_a_kind_in_any_case_and_spacing(word: str) -> None:
     assert kind_of(word) in list(MemoryKind)
     assert kind_of(f"  {word.upper().replace(' ', '   ')}\t") is kind_of(word)
     assert word == word.lower().strip()
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("word", "kind"),
     [
         ("convention", MemoryKind.PATTERN), ("Codebase Patterns", MemoryKind.PATTERN), ("ADR", MemoryKind.DECISION),
@@ -38,12 +38,14 @@ def test_the_words_of_other_tools_mean_our_kinds(word: str, kind: MemoryKind) ->
     assert kind_of(word) is kind
 
 
-@for_each("word", ["Contextual", "Fixes:", "fixed", "", "mem", "pattern matching", "Fixe"])
+@pytest.mark.parametrize(
+    "word", ["Contextual", "Fixes:", "fixed", "", "mem", "pattern matching", "Fixe"]
+)
 def test_a_word_that_is_only_similar_means_nothing(word: str) -> None:
     assert kind_of(word) is None
     assert label_of(word) == word
 
 
-@for_each("word", ["Gotchas", "fixes", "FIXES", "Lessons learned", "Sign"])
+@pytest.mark.parametrize("word", ["Gotchas", "fixes", "FIXES", "Lessons learned", "Sign"])
 def test_the_authors_own_word_is_the_label(word: str) -> None:
     assert label_of(word) == word

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.injections import (
     KNOWN_HARMLESS,
     KNOWN_HOSTILE,
@@ -50,7 +49,7 @@ def _content(text: str) -> list[str]:
 
 
 class TestClean:
-    @for_each(
+    @pytest.mark.parametrize(
         ("dirty", "plain"),
         [
             ("\x1b[1;31mred\x1b[0m", "red"),
@@ -214,14 +213,14 @@ class TestFrame:
 
 
 class TestPromptInjection:
-    @for_each("text", KNOWN_HOSTILE)
+    @pytest.mark.parametrize("text", KNOWN_HOSTILE)
     def test_injection_of_a_tool_or_import_is_withheld(self, text: str) -> None:
         assert injection.looks_like_instructions(text)
         assert injection.withheld("tool", text)
         assert injection.withheld("import", text)
         assert not injection.withheld("human", text)
 
-    @for_each("text", KNOWN_HARMLESS)
+    @pytest.mark.parametrize("text", KNOWN_HARMLESS)
     def test_harmless_text_is_not_withheld(self, text: str) -> None:
         assert not injection.looks_like_instructions(text)
 

@@ -1,8 +1,8 @@
 """Texts that say the same in other words, texts that only sound similar, and sentences that differ in one word."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.similarity import TextMatcher, differ, similarity, term_weights
 
@@ -77,17 +77,17 @@ ONE = [
 ]  # fmt: skip
 
 
-@for_each(("one", "other"), SAME)
+@pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same_in_other_words_is_similar(one: str, other: str) -> None:
     assert similarity(term_weights(one), term_weights(other))
 
 
-@for_each(("one", "other"), OTHER)
+@pytest.mark.parametrize(("one", "other"), OTHER)
 def test_what_only_sounds_similar_is_not(one: str, other: str) -> None:
     assert not similarity(term_weights(one), term_weights(other))
 
 
-@for_each(("one", "other"), TWO)
+@pytest.mark.parametrize(("one", "other"), TWO)
 def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(
     one: str, other: str
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(
     assert TextMatcher([one]).nearest(other) is None
 
 
-@for_each(("one", "other"), ONE)
+@pytest.mark.parametrize(("one", "other"), ONE)
 def test_one_statement_in_other_words_does_not_differ(one: str, other: str) -> None:
     assert not differ(one, other)
     assert not differ(other, one)

@@ -12,9 +12,9 @@ from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 from tests.support.sampling import examples
 
@@ -50,7 +50,7 @@ ANY = st.one_of(
 )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "folded"),
     [
         ("Café ÉCOLE", "cafe ecole"),
@@ -78,7 +78,7 @@ def test_a_folded_text_stays_as_it_is(text: str) -> None:
 # --- words and their terms ---------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "forms",
     [
         ("fail", "fails", "failed", "failing", "Failed", "FAIL"),
@@ -104,7 +104,9 @@ def test_forms_of_a_word_share_one_term(forms: tuple[str, ...]) -> None:
     assert len(terms.word_terms(forms[0])) == 1
 
 
-@for_each("word", ["ci", "go", "ui", "css", "https", "is", "api", "red", "ring", "인증", "1234"])
+@pytest.mark.parametrize(
+    "word", ["ci", "go", "ui", "css", "https", "is", "api", "red", "ring", "인증", "1234"]
+)
 def test_short_and_foreign_words_keep_enough_of_themselves(word: str) -> None:
     (term,) = terms.word_terms(word)
     assert len(term) >= min(3, len(word))
@@ -137,7 +139,7 @@ def test_the_letters_of_an_error_code_are_not_looked_for_alone() -> None:
     ]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("word", "wanted"),
     [
         ("src/db/schema.ts", ["src", "db", "schema", "ts", "srcdbschemats"]),
@@ -225,7 +227,7 @@ def test_a_text_holds_no_term_that_the_index_has_not(text: str, other: str) -> N
             assert not held.contains(term), term
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "term"),
     [
         ("uninstall the disconnected reformatter", "instal"),
@@ -269,7 +271,7 @@ def test_a_stem_begins_its_word_but_for_its_last_letter(word: str) -> None:
 # --- typos ----------------------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("left", "right"),
     [
         ("authentcation", "authentication"),
@@ -286,7 +288,7 @@ def test_one_letter_too_few_too_many_changed_or_swapped_is_one_typo(left: str, r
     assert terms.one_typo(right, left)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")]
 )
 def test_two_letters_are_not_one_typo(left: str, right: str) -> None:
@@ -571,7 +573,7 @@ def test_no_text_and_no_query_is_ever_an_error(text: str, query: str) -> None:
     found([text, *OTHERS], query)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "query",
     [*string.punctuation, *(f"alpha{mark}beta" for mark in string.punctuation), string.punctuation, "AND OR NOT NEAR",
      "NEAR(alpha beta, 3)", 'alpha "beta', "((", "alpha*", "{alpha}: beta", "text:alpha", "-alpha", "^alpha",
@@ -608,7 +610,7 @@ def test_a_query_has_no_term_that_the_text_itself_has_not(text: str) -> None:
     assert {term for word in terms.query_terms(text) for term in word.terms} <= indexed
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "query"),
     [
         ("parseHttpHeader splits at a colon", "http header"),

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 
 from ralph.core.text import (
@@ -209,7 +208,7 @@ def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() 
     assert normalise_text("Use it") != normalise_text("Use them")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("left", "right", "same"),
     [
         ("One two.", "one  TWO", True),

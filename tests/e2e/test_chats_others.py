@@ -22,8 +22,8 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, bash, write
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Reply, say, use
-from tests.e2e.test_chats import files
-from tests.e2e.test_codex import PatchingServer, added
+from tests.support.codex_patches import PatchingServer, added
+from tests.support.project_files import files
 
 from ralph.core import paths
 

@@ -5,16 +5,16 @@ as free text, which it offers to models that it knows; the server here answers i
 is looked for in the requests, since Codex tells only the model what its hooks print.
 """
 
-import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 from tests.e2e.clients import Codex
 from tests.e2e.ralphs import Ralph
 from tests.e2e.responses_server import ResponsesServer
-from tests.e2e.scripted import Json, Reply, say, use
+from tests.e2e.scripted import say, use
+from tests.support.codex_patches import PatchingServer, added
 
 from ralph.core.prompts import INJECTED
 
@@ -32,29 +32,6 @@ GOTCHA = (
 )
 
 
-class PatchingServer(ResponsesServer):
-    """A scripted model whose calls of `apply_patch` are free text."""
-
-    def answer(self, path: str, headers: Mapping[str, str], body: Json) -> tuple[int, str, bytes]:
-        """As the others answer, with the form of these calls changed."""
-        status, kind, said = super().answer(path, headers, body)
-        lines = said.decode("utf-8").split("\n")
-        return status, kind, "\n".join(map(_as_free_text, lines)).encode()
-
-
-def _as_free_text(line: str) -> str:
-    if not line.startswith("data: ") or '"apply_patch"' not in line:
-        return line
-    event = json.loads(line.removeprefix("data: "))
-    for item in [event["item"]] if "item" in event else event["response"]["output"]:
-        if item.get("name") == "apply_patch":
-            item |= {
-                "type": "custom_tool_call",
-                "input": json.loads(item.pop("arguments"))["input"],
-            }
-    return f"data: {json.dumps(event)}"
-
-
 @pytest.fixture
 def responses() -> Iterator[ResponsesServer]:
     """A scripted model for Codex that patches files."""
@@ -66,13 +43,6 @@ def responses() -> Iterator[ResponsesServer]:
 def ralph(codex: Codex) -> Ralph:
     """A project that remembers, and Codex with Ralph's hooks."""
     return Ralph(codex).begin("codex")
-
-
-def added(path: str, text: str) -> Reply:
-    """A step: Codex adds a file of one line."""
-    return use(
-        "apply_patch", input=f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"
-    )
 
 
 def test_what_a_session_did_reaches_the_next_one_that_names_its_file(

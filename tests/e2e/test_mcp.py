@@ -9,19 +9,15 @@ import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, results, short, went_well
-from tests.e2e.scripted import Request, say, use
+from tests.e2e.scripted import say, use
+from tests.support.mcp_clients import PATIENT, tools_of
 
 pytestmark = pytest.mark.e2e
 
 FIX = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
 
 
-PATIENT = {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "60000"}
 """Claude Code waits for its servers before it asks the model, as long as a busy machine needs."""
-
-
-def tools_of(request: Request) -> set[str]:
-    return {str(tool.get("name")) for tool in request.body.get("tools") or []}
 
 
 def test_by_default_the_tools_wait_behind_claude_codes_tool_search(

@@ -12,7 +12,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, results, went_well
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Json, say, use
-from tests.e2e.test_mcp import PATIENT, tools_of
+from tests.support.mcp_clients import PATIENT, tools_of
 
 pytestmark = pytest.mark.e2e
 

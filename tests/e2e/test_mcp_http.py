@@ -17,7 +17,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, results, short, went_well
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import say, use
-from tests.e2e.test_mcp import PATIENT
+from tests.support.mcp_clients import PATIENT
 
 pytestmark = pytest.mark.e2e
 

@@ -24,7 +24,7 @@ from tests.e2e.ralphs import (
     write,
 )
 from tests.e2e.scripted import Reply, Request, say, use
-from tests.e2e.test_mcp import PATIENT
+from tests.support.mcp_clients import PATIENT
 
 pytestmark = pytest.mark.e2e
 

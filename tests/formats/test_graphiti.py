@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.graph import Edge, Node, NodeType, Relation
 from ralph.core.record import MemoryKind, Record, Scope, Status
@@ -89,7 +88,7 @@ def test_the_spelling_of_a_key_does_not_matter() -> None:
     assert stated_edges(record) == [StatedEdge(Relation.DEPENDS_ON, "tag:a")]
 
 
-@for_each("value", [3, None, True, {"a": 1}, [1, 2], ""])
+@pytest.mark.parametrize("value", [3, None, True, {"a": 1}, [1, 2], ""])
 def test_a_value_that_is_no_edge_is_left_alone(value: object) -> None:
     record = replace(ENTRY, extra={"affects": value, "other": "words"})
     assert stated_edges(record) == []

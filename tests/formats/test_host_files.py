@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
@@ -137,7 +136,7 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
     }
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         '{ // mine\n  "a": 1 // one\n}\n',
@@ -232,13 +231,13 @@ def test_another_server_of_our_name_is_left_alone() -> None:
         with_json_entry(text, SERVERS, SERVER)
 
 
-@for_each("text", ['{"mcpServers": []}', "[]", '{"mcpServers": 1}', "{"])
+@pytest.mark.parametrize("text", ['{"mcpServers": []}', "[]", '{"mcpServers": 1}', "{"])
 def test_a_file_without_server_objects_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         with_json_entry(text, SERVERS, SERVER)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("entry", "ours"),
     [
         (SERVER, True),
@@ -304,7 +303,7 @@ def test_a_toml_server_changes_no_other_value_and_no_comment(text: str) -> None:
     assert {"mcp_servers": {}, **tomllib.loads(removed)} == {"mcp_servers": {}, **before}
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ['# mine\nmodel = "x"  # why\n', '[mcp_servers.other]\ncommand = "y"\n\n[b]\n', "a = 1\r\n"],
 )

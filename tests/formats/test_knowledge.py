@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import golden
-from tests.support.cases import for_each
 from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.core.errors import Conflict, NotFound, Refused
@@ -81,7 +80,7 @@ records = st.builds(
 PLAIN = Record(id="x", kind=MemoryKind.CONTEXT, text="Words.", title="A title", tags=("a",))
 
 
-@for_each("path", golden.cases("knowledge"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden.cases("knowledge"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     assert golden.rows(parse_knowledge(golden.text_of(path), path.stem)) == golden.expected(path)
 
@@ -104,7 +103,7 @@ def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
         assert document.remove(old.id).text == ""
 
 
-@for_each("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
+@pytest.mark.parametrize("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
 def test_a_blank_file_takes_an_entry_and_is_blank_again_without_it(text: str) -> None:
     record = normalise_entry(PLAIN, "")
     add_then_remove_restores(parse_knowledge, text, record)
@@ -203,7 +202,7 @@ def test_a_file_holds_one_entry() -> None:
         parse_knowledge("words").remove("know-")
 
 
-@for_each(
+@pytest.mark.parametrize(
     "record",
     [
         replace(PLAIN, title=" "),
@@ -235,7 +234,7 @@ def test_what_a_file_does_not_hold_is_left_out() -> None:
     )  # fmt: skip
 
 
-@for_each(
+@pytest.mark.parametrize(
     "front",
     [
         "[" * 60_000, "{" * 60_000, "- " * 30_000, "? " * 30_000, "a: " + "[" * 900, "title: &a [*a]\ntags: [b]",
@@ -309,7 +308,7 @@ def test_a_slug_of_another_title_gets_a_number() -> None:
     assert slug_for(long, {"x" * 80: "other"}) == "x" * 78 + "-2"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("one", "tags_one", "other", "tags_other", "same"),
     [
         ("Cache keys", "", "cache  KEYS", "", True),

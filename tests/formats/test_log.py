@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import keeps_every_byte, messy
 
 from ralph.core.errors import Refused
@@ -148,7 +147,7 @@ def golden_rows(path: Path) -> dict[str, object]:
     }
 
 
-@for_each("path", CASES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     expected = path.with_name(path.stem + ".expected.json").read_text(encoding="utf-8")
     assert json.loads(json.dumps(golden_rows(path))) == json.loads(expected)
@@ -404,7 +403,7 @@ def test_the_id_of_a_journal_entry_is_made_of_run_and_iteration() -> None:
     assert journal_record(other).id == journal_record(COMPLETE).id == journal_id("run-1a2b3c4d", 3)
 
 
-@for_each("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_json_cannot_hold_is_written_as_absent(number: float) -> None:
     entry = decoded(encode_record(journal_record(replace(COMPLETE, duration=number, cost=number))))
     assert (journal_entry(entry).duration, journal_entry(entry).cost) == (0.0, 0.0)
@@ -417,7 +416,7 @@ def test_a_further_member_with_a_name_of_ours_does_not_change_the_entry() -> Non
     assert journal_entry(journal_record(entry)) == replace(entry, extra={"other": 1})
 
 
-@for_each("value", [None, "12", [1], {"a": 1}, True, 10**400])
+@pytest.mark.parametrize("value", [None, "12", [1], {"a": 1}, True, 10**400])
 def test_values_of_a_wrong_type_are_ignored(value: object) -> None:
     origin = Origin(run="run-1", iteration=1)
     extra = dict.fromkeys(EXTRA_KEYS, value)

@@ -63,7 +63,7 @@ def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
     return added
 
 
-@for_each("path", cases("sections"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", cases("sections"), ids=lambda path: path.stem)
 def test_a_golden_file_reads_as_expected(path: Path) -> None:
     document = parse_memories(text_of(path), layout_of(path))
     assert str(document) == text_of(path)
@@ -75,7 +75,7 @@ def _as_dict(found: object) -> dict[str, object]:
     return found
 
 
-@for_each("path", cases("sections"), ids=lambda path: path.stem)
+@for_each("path", cases("sections"))
 @for_each("kind", MemoryKind)
 def test_every_golden_file_survives_add_and_remove_byte_for_byte(
     path: Path, kind: MemoryKind
@@ -134,7 +134,7 @@ def test_without_metadata_there_are_no_tags_and_the_date_is_that_of_the_id() -> 
     assert records("### mem-1705751400-a3f8\n> x\n<!-- tags: y -->")[0].created_at == "2024-01-20"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"]
 )
 def test_a_malformed_id_is_reported_and_its_neighbours_are_untouched(heading: str) -> None:
@@ -197,7 +197,7 @@ def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
     assert [record.id for record in records(found)] == ["mem-1-XYZ", "note-22-zzzz9", "fix-3-0"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("heading", "kind", "label"),
     [
         ("Fixes", FIX, "fix"), ("Fixes ##", FIX, "fix"), ("Patterns", PATTERN, "pattern"), ("Gotchas", FIX, "Gotchas"),
@@ -235,7 +235,7 @@ def test_a_closing_rule_and_what_follows_it_stay_below() -> None:
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     "trap",
     [
         "> see\n> ## Fixes", "```\n## Fixes\n```", "<!--\n## Fixes\n-->", "<!-- ## Fixes -->", "### Fixes",
@@ -264,7 +264,7 @@ def test_the_mark_of_an_older_version_is_kept() -> None:
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "before"),
     [
         (f"## Fixes\n\n{ONE}\n\n```sh\necho cut off", "```sh"),
@@ -310,7 +310,9 @@ def test_an_entry_that_a_conflict_runs_through_is_neither_replaced_nor_removed()
     )
 
 
-@for_each("tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"])
+@pytest.mark.parametrize(
+    "tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"]
+)
 def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str) -> None:
     text = f"### mem-2-b\n> two\n\n{ONE}\n{tail}"
     try:
@@ -322,7 +324,7 @@ def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str
     assert after.endswith(tail)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "prose",
     [
         "Hand-written words  \n", "* a list\n    * nested\n", "\n\n\n", "| a | b |\n|---|---|\n", "Setext\n======\n",
@@ -352,18 +354,18 @@ def test_mixed_line_ends_leave_no_stray_carriage_return() -> None:
     )
 
 
-@for_each("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
+@pytest.mark.parametrize("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
 def test_a_comment_that_is_closed_on_its_line_hides_nothing(comment: str) -> None:
     assert texts_of(f"{comment}\n{ONE}\n") == ["one"]
 
 
-@for_each("text", ["a\0b", "a\rb", "a\r\nb"])
+@pytest.mark.parametrize("text", ["a\0b", "a\rb", "a\r\nb"])
 def test_a_text_that_the_file_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="NUL or carriage return"):
         parse_memories("## Fixes\n").add(replace(NEW, text=text))
 
 
-@for_each(
+@pytest.mark.parametrize(
     "wrong",
     [
         replace(NEW, tags=("a-->b",)), replace(NEW, tags=("a|b",)), replace(NEW, tags=("a,b",)),
@@ -395,7 +397,7 @@ def test_bytes_that_are_no_utf8_are_kept_and_reported() -> None:
     added_and_gone(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "format_"),
     [
         ("", "empty"), ("# Guardrails\n\nwords\n", "empty"), ("## Fixes\n", "structured"),
@@ -444,7 +446,7 @@ def test_many_signs_with_and_without_blank_lines_between_them_are_kept_apart() -
     assert bodies(text) == [("a", "- one"), ("b", "- two\n\n\n- three"), ("c", "")]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "heading",
     ["### Sign: x y", "### SIGN: x y", "### sign:x y", "### 🛑 SIGN: x y", "### ⚠️ Sign:  x y ", "###  Sign: x y ###",
      "  ### Sign: x y", "### 👩‍💻 Sign: x y", "### [!] Sign: x y"],
@@ -454,7 +456,7 @@ def test_the_heading_may_be_shouted_or_carry_an_emoji(heading: str) -> None:
     assert signs(f"{heading}\nwords\n")[0].id == "sign-x-y"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "heading",
     ["### Signs: x", "### Sign x", "## Sign: x", "#### Sign: x", "### Design: x", "### Sign:"],
 )
@@ -481,7 +483,7 @@ def test_do_and_dont_and_learned_from_are_part_of_the_text() -> None:
     assert bodies(f"### Sign: x\n{body}\n") == [("x", body)]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"]
 )
 def test_a_sign_ends_at_a_rule_a_heading_or_a_comment(end: str) -> None:
@@ -569,7 +571,9 @@ def test_an_entry_with_an_id_below_the_heading_sign_is_no_sign() -> None:
     )
 
 
-@for_each("meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"])
+@pytest.mark.parametrize(
+    "meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"]
+)
 def test_a_rendered_sign_reads_back_as_it_was(meta: str) -> None:
     found = signs(f"## Fixes\n\n### Sign: x\n- **Do**:\n\n```\ncode\n```{meta}\n")
     assert signs(render_memories(found)) == found
@@ -584,7 +588,7 @@ def test_a_sign_whose_fence_is_never_closed_hides_nothing_that_is_rendered_after
     ]
 
 
-@for_each("pair", ["tags=b", "created=2025-02-02"])
+@pytest.mark.parametrize("pair", ["tags=b", "created=2025-02-02"])
 def test_second_comment_overrides_the_first_in_both_readers(pair: str) -> None:
     canonical = (
         "## Fixes\n\n### fix-1-a\n> one\n"

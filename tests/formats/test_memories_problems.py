@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.support import laws
-from tests.support.cases import for_each
 
 from ralph.core.record import MemoryKind, Record
 from ralph.core.text import Problem
@@ -60,7 +59,7 @@ def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str
     assert reported(text) == [(3, "error", "torn-metadata")]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("torn", "tags"),
     [
         ("<!-- tags: a, b", ("a", "b")), ("<!--tags:a", ("a",)), ("<!-- tags: a --", ("a",)),
@@ -70,7 +69,9 @@ def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str
         ("<!-- by: agent", ()), ("<!-- tags:", ()),
     ],
 )  # fmt: skip
-@for_each("below", ["", "\n", f"\n{NEXT}", f"\n\nprose\n\n# Title -->\n{NEXT}", f"\n  {NEXT}"])
+@pytest.mark.parametrize(
+    "below", ["", "\n", f"\n{NEXT}", f"\n\nprose\n\n# Title -->\n{NEXT}", f"\n  {NEXT}"]
+)
 def test_every_form_of_torn_metadata_is_reported(
     torn: str, tags: tuple[str, ...], below: str
 ) -> None:
@@ -81,7 +82,7 @@ def test_every_form_of_torn_metadata_is_reported(
     added_and_gone(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "comment",
     [
         "<!-- tags: how to write them\nover two lines -->", "<!-- tags: a\n\n#hashtag and ####### seven\n-->\n",
@@ -149,8 +150,8 @@ def test_any_number_of_torn_or_hidden_things_is_read_in_one_pass(text: str) -> N
     assert len(document.problems) <= text.count("\n") * 2 + 2
 
 
-@for_each("layout", [MEMORIES, GUARDRAILS])
-@for_each(
+@pytest.mark.parametrize("layout", [MEMORIES, GUARDRAILS])
+@pytest.mark.parametrize(
     ("text", "line"),
     [
         ("# Guardrails\n\n- never skip the tests\n", 3), ("one line of prose", 1), ("\ufeff\n> a quote\n", 2),
@@ -162,7 +163,7 @@ def test_a_file_with_text_but_no_entries_is_reported(text: str, line: int, layou
     assert "ralph memory add" in problem(text, "nothing-read", layout).hint
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "", "\ufeff\r\n \n", MEMORIES.template(), GUARDRAILS.template("\r\n"),
@@ -180,7 +181,7 @@ def test_an_error_that_explains_why_nothing_is_read_is_enough(text: str) -> None
     assert [level for _, level, _ in reported(text)] == ["error"]
 
 
-@for_each("heading", ["fixes", "FIXES", "Fix", "fix", " fixes ##"])
+@pytest.mark.parametrize("heading", ["fixes", "FIXES", "Fix", "fix", " fixes ##"])
 def test_our_section_is_found_in_another_case_or_number(heading: str) -> None:
     text = f"# M\n\n## Patterns\n\n## Decisions\n\n## {heading}\n\n{NEXT}\n## Context\n"
     assert str(added_and_gone(text)) == text.replace("\n## Context", f"\n{NEW_BLOCK}\n\n## Context")
@@ -193,14 +194,16 @@ def test_the_heading_as_we_write_it_comes_before_one_in_another_case() -> None:
     assert str(added_and_gone(text)) == text.replace("## Fixes\n", f"## Fixes\n\n{NEW_BLOCK}\n")
 
 
-@for_each("heading", ["Gotchas", "Guardrails", "Signs", "failures", "Fixes and more", "Fixe"])
+@pytest.mark.parametrize(
+    "heading", ["Gotchas", "Guardrails", "Signs", "failures", "Fixes and more", "Fixe"]
+)
 def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
     text = f"## Patterns\n\n## {heading}\n"
     assert str(added_and_gone(text)).startswith(f"{text.rstrip()}\n\n## Fixes\n")
 
 
-@for_each("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
-@for_each(
+@pytest.mark.parametrize("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
+@pytest.mark.parametrize(
     "body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"]
 )
 def test_a_sign_without_a_name_is_reported_and_not_read(heading: str, body: str) -> None:

@@ -9,37 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.memory_pages import ids, page, record
 
-from ralph.core.record import Link, MemoryKind, Origin, Record, Status
+from ralph.core.record import Link, MemoryKind, Record, Status
 from ralph.formats.memories import CONFLICTS, parse_memories
 from ralph.formats.merge import Merged, merge
 from ralph.memory.merge_driver import merge_lines
 
 NAME = ".agent/memories.md"
 KINDS = list(MemoryKind)
-
-
-def record(
-    number: int, text: str = "", kind: MemoryKind = MemoryKind.PATTERN, **fields: object
-) -> Record:
-    name = f"mem-{1_794_800_000 + number}-{number:04x}"
-    made = Record(
-        name, kind, text or f"fact {number}", created_at="2026-11-16", origin=Origin(by="human")
-    )
-    return replace(made, **fields)  # type: ignore[arg-type]  # by name, in a test
-
-
-def page(*records: Record, prose: str = "") -> str:
-    document = parse_memories(
-        f"# Memories\n\n{prose}## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n"
-    )
-    for each in records:
-        document = document.add(each)
-    return str(document)
-
-
-def ids(text: str) -> list[str]:
-    return [entry.record.id for entry in parse_memories(text).entries]
 
 
 def both(base: str, ours: str, theirs: str) -> Merged:

@@ -3,9 +3,9 @@
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.record import Family, MemoryKind, Outcome, Record, Scope, Status
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
@@ -98,7 +98,7 @@ def test_insights_are_merged_by_id_and_member() -> None:
     assert json.loads(merged.text)["version"] == 1
 
 
-@for_each("broken", ["{", '{"insights": [1]}', '{"insights": {"a": 1}}', "[]"])
+@pytest.mark.parametrize("broken", ["{", '{"insights": [1]}', '{"insights": {"a": 1}}', "[]"])
 def test_broken_insights_are_merged_by_lines(broken: str) -> None:
     merged = merge(INSIGHTS, "", insights(insight(1)), broken, merge_lines)
     assert merged.conflicts
@@ -177,7 +177,7 @@ def test_a_pattern_that_one_side_deleted_and_one_that_the_other_reworded() -> No
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("name", "is_ours"),
     [
         ("docs/.ralph/knowledge/a.md", True),

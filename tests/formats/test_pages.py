@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import golden, laws
-from tests.support.cases import for_each
 from tests.support.laws import (
     add_then_remove_restores,
     holds_all_of,
@@ -65,7 +64,7 @@ def texts_of(text: str) -> list[str]:
     return [entry.record.text for entry in parse_patterns(text).entries]
 
 
-@for_each("path", golden.cases("patterns"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden.cases("patterns"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     assert golden.rows(parse_patterns(golden.text_of(path))) == golden.expected(path)
 
@@ -259,7 +258,7 @@ def test_a_stamp_changes_no_entry(text: str, date: str, task: str) -> None:
     assert [entry.record for entry in after.entries] == [entry.record for entry in before.entries]
 
 
-@for_each("text", ["", "  \n", "nul \x00", "---", "- -", "a\n<!-- b"])
+@pytest.mark.parametrize("text", ["", "  \n", "nul \x00", "---", "- -", "a\n<!-- b"])
 def test_an_invalid_pattern_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         parse_patterns("## Gotchas\n\n-->\n\n- x\n\n## Tips\n\n-->\n").add(
@@ -402,7 +401,7 @@ def test_a_duplicate_bullet_is_not_added_to_a_region() -> None:
     assert document.add(region_memory("run make first")) is document
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "line"),
     [
         (f"# A\n{REGION_START}\n- one\n", 2),

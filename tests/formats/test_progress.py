@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import golden
-from tests.support.cases import for_each
 from tests.support.laws import (
     add_then_remove_restores,
     holds_all_of,
@@ -71,7 +70,7 @@ def pattern(text: str) -> Record:
     return as_progress_pattern(Record(id="mem-1-a", kind=MemoryKind.PATTERN, text=text))
 
 
-@for_each("path", golden.cases("progress"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden.cases("progress"), ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     assert golden.rows(parse_progress(golden.text_of(path))) == golden.expected(path)
 
@@ -207,7 +206,7 @@ def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
     assert "Outcome:" not in parse_progress("").add(block("a", "stuck", Outcome.BLOCKED)).text
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("words", "outcome"),
     [
         ("All tests passed.", Outcome.DONE),
@@ -226,7 +225,7 @@ def test_the_outcome_is_what_the_block_says(words: str, outcome: Outcome) -> Non
     assert parse_progress(f"## a\n{words}\n---\n").entries[0].record.kind is outcome
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("title", "date"),
     [
         ("2026-01-02 - a", "2026-01-02"),
@@ -310,7 +309,7 @@ def test_equal_blocks_get_numbered_ids() -> None:
         document.remove("prog-none")
 
 
-@for_each("text", ["## b", "a\n---\nb", "nul \x00"])
+@pytest.mark.parametrize("text", ["## b", "a\n---\nb", "nul \x00"])
 def test_a_block_that_would_be_two_is_refused(text: str) -> None:
     document = parse_progress("## a\nb\n")
     with pytest.raises(Refused):

@@ -7,7 +7,6 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 
 from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils
@@ -92,7 +91,7 @@ def test_a_sigil_is_read_wherever_it_is_alone_on_a_line(case: Case) -> None:
     assert read_sigils(case.written.replace("\n", "\r\n")) == case.said
 
 
-@for_each("name", CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_what_decides_over_a_task_counts_alone_on_a_line_of_the_last_message(name: str) -> None:
     case, decides = CASES[name], name in ("task-done", "promise", "verify-pass", "verify-fail")
     expected = Sigils() if decides else case.said
@@ -169,7 +168,7 @@ def test_a_code_block_that_holds_nothing_but_sigils_counts(case: Case, fence: st
     assert read_sigils(f"```\n{both}\n```") == Sigils(next_model="opus", promise="COMPLETE")
 
 
-@for_each("name", ["task-done", "promise", "verify-pass", "next-model"])
+@pytest.mark.parametrize("name", ["task-done", "promise", "verify-pass", "next-model"])
 def test_inline_code_and_quotes_are_not_said(name: str) -> None:
     case = CASES[name]
     for shown in (
@@ -222,7 +221,7 @@ def test_code_within_a_note_is_kept() -> None:
     assert read_sigils(f"<journal>\n{body}\n</journal>").journal == body
 
 
-@for_each(
+@pytest.mark.parametrize(
     "opening",
     [
         '<knowledge tags="a,b" title="A > B">',
@@ -271,7 +270,7 @@ def test_several_entries_are_read_in_order_and_lacking_ones_too() -> None:
 # --- tasks and verdicts ------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "done"),
     [
         ("<task-done>\n t-1 \n</task-done>", ("t-1",)),
@@ -289,7 +288,7 @@ def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> Non
     assert read_sigils(text) == Sigils(done=done)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "failed"),
     [
         (
@@ -329,7 +328,7 @@ def test_the_last_promise_and_model_that_make_sense_count() -> None:
     assert read_sigils("<next-model>--dangerously-skip-permissions</next-model>").next_model == ""
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "verified", "reason"),
     [
         ("<verify-pass />", True, ""),
@@ -419,8 +418,10 @@ PRINTED = [
 ]  # fmt: skip
 
 
-@for_each("printed", PRINTED)
-@for_each("name", ["task-done", "task-failed", "promise", "next-model", "verify-pass"])
+@pytest.mark.parametrize("printed", PRINTED)
+@pytest.mark.parametrize(
+    "name", ["task-done", "task-failed", "promise", "next-model", "verify-pass"]
+)
 def test_a_line_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
     case = CASES[name]
     outputs = ("first", printed.replace("{}", case.written))
@@ -440,8 +441,10 @@ def test_a_tool_that_only_mentions_a_sigil_takes_nothing_away() -> None:
     )
 
 
-@for_each("printed", [*PRINTED[1:4], "Notes: {} And so on.", "<journal>{}</journal>"])
-@for_each("name", ["journal", "knowledge", "verify-fail"])
+@pytest.mark.parametrize(
+    "printed", [*PRINTED[1:4], "Notes: {} And so on.", "<journal>{}</journal>"]
+)
+@pytest.mark.parametrize("name", ["journal", "knowledge", "verify-fail"])
 def test_a_body_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
     body = "Always run the script before you commit."
     sigil = {"knowledge": '<knowledge tags="a" title="T">{}</knowledge>'}.get(

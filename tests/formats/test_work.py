@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable
@@ -120,7 +119,7 @@ def parsed(path: Path) -> dict[str, object]:
 CASES = sorted(path for path in GOLDEN.iterdir() if not path.name.endswith(".expected.json"))
 
 
-@for_each("path", CASES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
 def test_golden_files_are_read_as_expected(path: Path) -> None:
     expected = path.with_name(path.stem + ".expected.json").read_text(encoding="utf-8")
     assert json.loads(json.dumps(parsed(path))) == json.loads(expected)
@@ -173,7 +172,7 @@ def test_one_and_true_are_different_values() -> None:
     assert '"a": true' in document.with_task(replace(document.task, extra={"a": True})).text
 
 
-@for_each("text", ["{", "[]", '{"a": 1} x', "[" * 100_000])
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1} x', "[" * 100_000])
 def test_an_unreadable_task_is_not_written(text: str) -> None:
     with pytest.raises(Unreadable, match="line 1"):
         parse_task(text).with_task(Task("a", "b"))
@@ -250,7 +249,7 @@ def test_a_feature_that_is_written_reads_back_equal(feature: Feature) -> None:
     assert parse_feature(render_feature(feature)) == (feature, ())
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", ["empty-file"]),
@@ -362,7 +361,7 @@ def parsed_insights(path: Path) -> dict[str, object]:
     }
 
 
-@for_each("path", INSIGHT_CASES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", INSIGHT_CASES, ids=lambda path: path.name)
 def test_golden_insights_are_read_as_expected(path: Path) -> None:
     expected = path.with_name(path.stem + ".expected.json").read_text(encoding="utf-8")
     assert json.loads(json.dumps(parsed_insights(path))) == json.loads(expected)
@@ -434,7 +433,7 @@ def test_an_empty_file_gets_its_first_insight() -> None:
         assert added.text == parse_insights("").add(ONE).text
 
 
-@for_each("text", ["{}", '{"version": 1}', '{"insights": null, "note": 1.0}'])
+@pytest.mark.parametrize("text", ["{}", '{"version": 1}', '{"insights": null, "note": 1.0}'])
 def test_a_file_without_the_list_gets_one(text: str) -> None:
     added = parse_insights(text).add(ONE)
     assert [entry.record for entry in added.entries] == [ONE]

@@ -8,8 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import PAY, here
-from tests.support.cases import for_each
+from tests.support.hook_answers import PAY, here
 from tests.support.world import World, call_hook
 
 from ralph.capture.events import Event, Happening, event_of
@@ -34,7 +33,7 @@ def found(name: str) -> Event:
     return event
 
 
-@for_each("name", [name for name in NAMES if not name.endswith("-empty")])
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("-empty")])
 def test_every_payload_is_an_event_of_its_session_and_project(name: str) -> None:
     event = found(name)
     assert event.session
@@ -43,7 +42,9 @@ def test_every_payload_is_an_event_of_its_session_and_project(name: str) -> None
         assert event.cwd == "/home/user/proj"
 
 
-@for_each("name", [name for name in NAMES if name.endswith(("ell", "Bash", "-bash", "commands"))])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name.endswith(("ell", "Bash", "-bash", "commands"))]
+)
 def test_a_command_that_fails_has_its_exit_code_and_its_output(name: str) -> None:
     event = found(name)
     assert (event.tool, event.failed, event.exit_code) == ("Bash", True, 3)
@@ -52,7 +53,7 @@ def test_a_command_that_fails_has_its_exit_code_and_its_output(name: str) -> Non
     assert read(name)[0] == "PostToolUseFailure"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "name",
     ["qwen.PostToolUse-write_file", "copilot.PostToolUse-Write", "cline.PostToolUse-editor", "opencode.AfterTool-write",
      "cursor.postToolUse-Write", "windsurf.post_write_code"],
@@ -65,7 +66,9 @@ def test_a_changed_file_is_named_with_what_was_written(name: str) -> None:
     ]
 
 
-@for_each("name", [name for name in NAMES if "read" in name or name.endswith("Read")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if "read" in name or name.endswith("Read")]
+)
 def test_a_file_that_cannot_be_read_is_a_failure_of_a_reading_tool(name: str) -> None:
     event = found(name)
     assert event.tool in READING_TOOLS
@@ -107,10 +110,12 @@ def test_copilots_answer_is_read_from_the_end_of_its_transcript(tmp_path: Path) 
     assert json.loads(raw)["last_assistant_message"] == "DONE HERE"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "raw", [b"", b"[]", b"{", b'{"tool_result": 1, "tool_info": 2, "sessionContext": []}', b"null"]
 )
-@for_each("host", ["qwen", "copilot", "cline", "cursor", "windsurf", "opencode", "emacs"])
+@pytest.mark.parametrize(
+    "host", ["qwen", "copilot", "cline", "cursor", "windsurf", "opencode", "emacs"]
+)
 def test_a_payload_of_another_shape_ends_quietly(here: World, host: str, raw: bytes) -> None:
     for event in ("AfterTool", "PostToolUseFailure", "UserPromptSubmit", "Stop"):
         done = call_hook(event, raw, here.env, host=host)

@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.recall.test_recall import observed
-from tests.support.runner import Block, page
-from tests.support.world import SESSION, World, handled, hook, payload, world
+from tests.support.hook_answers import JWT, PAY, PORT, here, said, text_of
+from tests.support.recalls import observed
+from tests.support.world import SESSION, World, handled, hook, payload
 
 from ralph.core import paths, render
 from ralph.core.prompts import INJECTED, NOTE
@@ -22,48 +22,12 @@ from ralph.search import index
 from ralph.storage import db, hook_files
 from ralph.storage.lookup import SCHEMA_VERSION
 
-JWT = "mem-1705751401-a001"
-PAY = "mem-1705751402-a002"
-PORT = "mem-1705751403-a003"
-BLOCKS = (
-    Block("JWT refresh tokens rotate on every login.", JWT, "auth,jwt", "2026-11-10", "decision"),
-    Block("src/pay.ts: amounts are cents.", PAY, "payments", "2026-11-10", "fix"),
-    Block("EADDRINUSE: an old server runs, `make halt` stops it.", PORT, "", "2025-01-20", "fix"),
-)
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> World:
-    """A project with three memories and an index."""
-    made = world(tmp_path)
-    (made.root / ".agent").mkdir()
-    (made.root / ".agent" / "memories.md").write_text(page(*BLOCKS), encoding="utf-8")
-    index.sync(made.root)
-    return made
+__all__ = ["here"]
 
 
 def configure(here: World, text: str) -> None:
     (here.root / "ralph.yml").write_text(text, encoding="utf-8")
     here.cached()
-
-
-def said(here: World, event: str, **members: object) -> str:
-    """What the fast path answers to an event, as the host understands it; "" for nothing."""
-    return text_of(handled(here.env, event, payload(event, **members)), event)
-
-
-def text_of(printed: bytes, event: str) -> str:
-    if not printed:
-        return ""
-    answer = json.loads(printed)
-    assert answer.keys() - {"systemMessage"} == {"hookSpecificOutput"}
-    assert answer["hookSpecificOutput"]["hookEventName"] == event
-    assert sorted(answer["hookSpecificOutput"]) == ["additionalContext", "hookEventName"]
-    text = answer["hookSpecificOutput"]["additionalContext"]
-    assert isinstance(text, str)
-    assert text
-    assert render.length(text) <= render.MOST_CHARACTERS
-    return text
 
 
 def prompt(here: World, words: str, **members: object) -> str:

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.support.git import git
+from tests.support.hook_answers import BLOCKS, PAY, said
 from tests.support.runner import page
 from tests.support.world import World, call_hook, payload
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import text_of
 from tests.support.git import git
+from tests.support.hook_answers import text_of
 from tests.support.world import SESSION, World, call_hook, payload
 
 from ralph.core import paths

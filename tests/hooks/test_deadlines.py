@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import _mount, _unmount
-from tests.support.cases import for_each
 from tests.support.git import git
 from tests.support.runner import Project
 from tests.support.world import SESSION, hook, payload, world
@@ -38,7 +37,7 @@ def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Pat
     assert here.failures() == 0
 
 
-@for_each("way", ["folder", "fifo"])
+@pytest.mark.parametrize("way", ["folder", "fifo"])
 def test_events_are_spilled_while_something_else_has_the_name_of_the_log(
     tmp_path: Path, way: str
 ) -> None:
@@ -195,7 +194,7 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     assert "secret" in ralph("memory", "add", "xxxy").err
 
 
-@for_each("words", [["memory", "add"], ["scratchpad"], ["task", "add"]])
+@pytest.mark.parametrize("words", [["memory", "add"], ["scratchpad"], ["task", "add"]])
 def test_a_command_switches_a_catastrophic_pattern_off_and_goes_on_with_the_others(
     tmp_path: Path, words: list[str]
 ) -> None:

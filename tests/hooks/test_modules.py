@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import BLOCKS, JWT
+from tests.support.hook_answers import BLOCKS, JWT
 from tests.support.runner import page
 from tests.support.world import HOOKS, World, payload, world
 

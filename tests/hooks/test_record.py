@@ -10,9 +10,8 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.privacy.test_secret_rules import BODY_KINDS, random_token
 from tests.support import ordinary
-from tests.support.cases import for_each
+from tests.support.random_tokens import BODY_KINDS, random_token
 from tests.support.runner import Project
 from tests.support.sampling import every, examples
 from tests.support.secret_samples import TOKENS, key_block
@@ -108,7 +107,7 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
         )
 
 
-@for_each("case", every(CASES, 3))
+@pytest.mark.parametrize("case", every(CASES, 3))
 def test_each_secret_that_the_rules_know_is_redacted_in_a_payload(
     case: dict[str, list[str]],
 ) -> None:
@@ -157,7 +156,9 @@ def test_the_scanner_finds_the_members_that_a_parser_finds(
             assert scanned.text(name) == (inner if isinstance(inner, str) else "")
 
 
-@for_each("raw", [b"", b"{", b"[]", b'{"a":1', b'{"a":[1}', b"null", b'"{}"', b'{"a":"}'])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"[]", b'{"a":1', b'{"a":[1}', b"null", b'"{}"', b'{"a":"}']
+)
 def test_what_is_no_complete_object_has_no_members(raw: bytes) -> None:
     assert Payload(raw).members == {} or raw == b'{"a":[1}'
 
@@ -170,7 +171,7 @@ def test_an_odd_session_id_does_not_become_a_path() -> None:
 # --- redaction of payloads ---------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "members",
     [
         {"tool_input": {"env": {"DB_PASSWORD": "kw9Zr4tQ"}}},
@@ -183,7 +184,7 @@ def test_a_value_is_redacted_by_the_name_of_its_member(members: Mapping[str, obj
     assert "[redacted: password]" in text
 
 
-@for_each("token", [tokens[0] for tokens in TOKENS.values()])
+@pytest.mark.parametrize("token", [tokens[0] for tokens in TOKENS.values()])
 def test_a_token_that_a_patch_removes_is_redacted(token: str) -> None:
     sent = payload(tool_response={"structuredPatch": [{"lines": [f"-{token}", "+x"]}]})
     assert token not in json.dumps(stored(sent))

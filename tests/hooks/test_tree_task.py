@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import text_of
 from tests.support import side_by_side
 from tests.support.git import git
+from tests.support.hook_answers import text_of
 from tests.support.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
 from tests.support.world import World, call_hook, payload, world
 

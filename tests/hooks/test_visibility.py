@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import text_of
 from tests.support import side_by_side
+from tests.support.hook_answers import text_of
 from tests.support.side_by_side import (
     ASKED,
     ONE,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cases import for_each
+from tests.support.installs import MOVED, OURS, PLACES, at, install, tree, uninstall
 
 from ralph.core import launchers
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
@@ -20,18 +20,8 @@ from ralph.install import slash_commands
 from ralph.install.clients import CLIENTS, HookForm, Host, InstallScope, hook_settings
 from ralph.install.hosts import HookProgram, InstallTarget, apply_plan, plan_install, plan_uninstall
 
-OURS = HookProgram(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
-MOVED = HookProgram(Path("/new place/bin/python"), Path("/new place/lib/ralph/hooks/run.py"))
 THEIRS_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 THEIRS = {"matcher": "Bash", "hooks": [THEIRS_HOOK]}
-PLACES = [
-    (host, scope)
-    for host in Host
-    for scope in InstallScope
-    if scope is InstallScope.USER
-    or (scope is InstallScope.PROJECT and CLIENTS[host].project)
-    or (scope is InstallScope.LOCAL and host is Host.CLAUDE)
-]
 """Each client with the scopes that it has."""
 
 
@@ -47,35 +37,6 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     return folder
-
-
-def at(
-    home: Path,
-    host: Host = Host.CLAUDE,
-    scope: InstallScope = InstallScope.USER,
-    env: Mapping[str, str] | None = None,
-) -> InstallTarget:
-    return InstallTarget(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
-
-
-def install(where: InstallTarget, ours: HookProgram = OURS) -> verbs.InstallPlan:
-    plan = plan_install(where, ours)
-    apply_plan(plan)
-    return plan
-
-
-def uninstall(where: InstallTarget) -> verbs.InstallPlan:
-    plan = plan_uninstall(where)
-    apply_plan(plan)
-    return plan
-
-
-def tree(folder: Path) -> dict[str, bytes | None]:
-    """Every file's bytes, and every folder, below a folder."""
-    return {
-        str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
-        for path in folder.rglob("*")
-    }
 
 
 def hooks_of(path: Path) -> dict[str, Any]:
@@ -376,7 +337,7 @@ def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
         verbs.hook_program("")
 
 
-@for_each("name", slash_commands.SLASH_COMMANDS)
+@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
 def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
     body = slash_commands.slash_command(name, "'/opt/my bin/ralph'")
     for block in body.split("```!")[1:]:

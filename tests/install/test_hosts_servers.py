@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.install.test_hosts import MOVED, OURS, PLACES, at, install, tree, uninstall
+from tests.support.installs import MOVED, OURS, PLACES, at, install, tree, uninstall
 
 from ralph.core.errors import Refused, Unreadable, WriteFailed
 from ralph.install.clients import Host, InstallScope, servers_file

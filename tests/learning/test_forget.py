@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.support.runner import Block, page
+from tests.support.secret_logs import S1, S2, SECRET, raw, seen
 
 from ralph.capture.pipeline import interpret
 from ralph.core import paths, terms
 from ralph.core.errors import Conflict, NotFound, UsageError
 from ralph.core.record import (
-    Family,
     Link,
     MemoryKind,
-    ObservationKind,
-    Origin,
     Query,
     Record,
     Status,
@@ -34,8 +32,6 @@ from ralph.storage import queries
 from ralph.storage.index import Index
 from ralph.storage.vectors import VectorCache
 
-SECRET = "zebrafish-quokka-77"
-S1, S2 = "log/sessions/s1.jsonl", "log/sessions/s2.jsonl"
 LEDGER = "log/injections.jsonl"
 
 
@@ -54,26 +50,6 @@ def everything(root: Path) -> bytes:
     return b"\n".join(
         path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
     ).lower()
-
-
-def seen(number: int, words: str, name: str = "s1", day: int = 10, **extra: object) -> str:
-    record = Record(
-        f"obs-{number}", ObservationKind.TOOL_USE, words, Family.OBSERVATION,
-        origin=Origin(by="tool", session=name), created_at=f"2026-11-{day:02}T10:00:{number:02}Z", extra=extra,
-    )  # fmt: skip
-    return encode_record(record)
-
-
-def raw(words: str, name: str = "s1", day: int = 10, at: int = 30) -> str:
-    payload = {
-        "session_id": name,
-        "cwd": "/p",
-        "hook_event_name": "UserPromptSubmit",
-        "prompt": words,
-    }
-    when = f"2026-11-{day:02}T10:00:{at}.000000Z"
-    head = f'{{"v": 1, "type": "event", "at": "{when}", "host": "claude", "event": "UserPromptSubmit", "payload": '
-    return head + json.dumps(payload, separators=(",", ":")) + "}\n"
 
 
 def injected(record: str, name: str = "s1", day: int = 10) -> str:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.learning.test_forget import SECRET
 from tests.support.looping import PASSES, Workshop, project, says_done
+from tests.support.secret_logs import SECRET
 
 from ralph.core import paths
 from ralph.core.errors import NotFound

@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import put
-from tests.support.cases import for_each
 from tests.support.git import git
+from tests.support.index_sources import put
 from tests.support.runner import Block, Project, numbered, page
 
 from ralph.core import ids
@@ -43,7 +42,7 @@ def act(
     return apply_planned(history, ChangeRequest(action, record_id, to=to, text=text)).undo
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("one", "other", "contradict"),
     [
         ("Redis runs on port 6379", "Redis runs on port 6380", True),

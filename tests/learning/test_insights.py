@@ -5,15 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.capture.test_insights import PROTO, PROTO_AGAIN
+from tests.support.insights import BUILD, PROTO, PROTO_AGAIN, TOKEN, learned, note, observe, stored
 from tests.support.situations import NOTE, TEACHING, observed, session
 
 from ralph.capture.insights import evidence, is_well_evidenced, places
 from ralph.core import paths
 from ralph.core.errors import NotFound, Unreadable, UsageError
-from ralph.core.record import Outcome, Record, Status
+from ralph.core.record import Outcome, Status
 from ralph.core.work import JournalEntry
-from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.formats.work import parse_insights
 from ralph.learning import insights, review
@@ -22,8 +21,6 @@ from ralph.recall import journal
 from ralph.storage import files
 from ralph.tasks import task
 
-TOKEN = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
-BUILD = "a build that the tests need"
 RESET = "The staging database is reset at 02:00, so never keep fixtures there."
 
 
@@ -37,41 +34,6 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def name(root: Path) -> str:
     return task.add(root, "Make the cart add up").task.id
-
-
-def learned(text: str) -> str:
-    """The journal of an iteration that learned something, a paragraph each."""
-    return (
-        "Did it.\n\nLearnings:\n" + "\n".join(f"- {each}" for each in text.split("\n\n"))
-        if text
-        else ""
-    )
-
-
-def note(
-    root: Path, name: str, iteration: int, text: str, run: str = "run-1a2b3c4d"
-) -> JournalEntry:
-    """An iteration of the loop that ended, and what it learned."""
-    entry = JournalEntry(
-        run, iteration, Outcome.DONE, name, notes=learned(text), session=f"host-{run[-1]}{iteration}",
-        created_at=f"2026-10-0{iteration}T12:00:00Z",
-    )  # fmt: skip
-    journal.append(root, entry)
-    return entry
-
-
-def observe(root: Path, records: list[Record], session_id: str, task_id: str = "") -> None:
-    """What hooks recorded in a session."""
-    for record in records:
-        origin = replace(record.origin, session=session_id, task=task_id)
-        files.append(
-            paths.log_folder(root) / "sessions" / f"{session_id}.jsonl",
-            encode_record(replace(record, origin=origin)),
-        )
-
-
-def stored(root: Path, name: str) -> list[Record]:
-    return [each.record for each in insights.list_(root, task_id=name)]
 
 
 def test_all_records_of_a_task_are_read(root: Path, name: str) -> None:

@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.capture.test_insights import PROTO, PROTO_AGAIN
-from tests.learning.test_insights import BUILD, TOKEN, note, observe, stored
+from tests.support.insights import BUILD, PROTO, PROTO_AGAIN, TOKEN, note, observe, stored
 from tests.support.situations import TEACHING, session
 
 from ralph.core import paths

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.recall.test_summary import program
+from tests.support.python_commands import program
 
 from ralph.core.errors import Conflict, NotFound, UsageError
 from ralph.core.record import MemoryKind, Record, Scope, Status

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.process import run
@@ -145,7 +144,7 @@ def test_a_criterion_without_a_command_is_an_error_not_a_pass(tmp_path: Path) ->
         verdict(tmp_path, Criterion(CriterionKind.TEST_PASS))
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         MARKER,
@@ -160,7 +159,7 @@ def test_a_marker_alone_on_a_line_counts(text: str) -> None:
     assert has_marker(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "",
@@ -204,7 +203,7 @@ def test_the_usual_marker_is_a_claim_also_when_it_is_no_criterion(tmp_path: Path
     assert not found.passed
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("word", "expected"),
     [
         ("test_pass", Criterion(CriterionKind.TEST_PASS)),
@@ -232,7 +231,7 @@ def test_each_criterion_counts_once() -> None:
     assert len(parse_criteria(["test_pass", "test-pass", "make test", "make test"])) == 2
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("word", "words"),
     [
         ("", "empty"),
@@ -250,7 +249,7 @@ def test_an_invalid_criterion_is_an_error_with_valid_forms(word: str, words: str
     assert caught.value.hint
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("command", "argv"),
     [
         ("npm run e2e", ("npm", "run", "e2e")),
@@ -263,7 +262,7 @@ def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> 
     assert command_argv(command) == argv
 
 
-@for_each(
+@pytest.mark.parametrize(
     "command",
     [
         "a && b",
@@ -336,12 +335,12 @@ SAME = [
 ]
 
 
-@for_each(("one", "other"), SAME)
+@pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_differs_from_run_to_run_makes_no_other_failure(one: str, other: str) -> None:
     assert failure_signature(one) == failure_signature(other)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("FAILED tests/test_a.py::test_x", "FAILED tests/test_a.py::test_y"),
@@ -356,7 +355,7 @@ def test_another_failure_has_another_signature(one: str, other: str) -> None:
     assert failure_signature(one) != failure_signature(other)
 
 
-@for_each("text", ["", "\n \n", "\x1b[0m\n"])
+@pytest.mark.parametrize("text", ["", "\n \n", "\x1b[0m\n"])
 def test_nothing_has_no_signature(text: str) -> None:
     assert failure_signature(text) == ""
 

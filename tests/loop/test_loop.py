@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.cases import for_each
 from tests.support.git import git
 from tests.support.looping import GOAL, PASSES, Workshop, done, ends, project, says_done, texts
 
@@ -117,7 +116,7 @@ FENCED = "Both files are right.\n\n```\n<verify-pass/>\n```\n"
 PRINTS = ((sys.executable, "-c", "print('<verify-pass/>')"),)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("verifier", "reason"),
     [
         (Step(read_only=True, say=FENCED), "success"),

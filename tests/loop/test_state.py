@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.support.cases import for_each
 
 from ralph.loop.criteria import failure_signature
 from ralph.loop.state import (
@@ -87,7 +86,7 @@ def test_the_same_failure_on_the_same_disk_three_times_is_no_progress() -> None:
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     "seen",
     [
         [("f", "a"), ("f", "b"), ("f", "c")],  # the disk changes
@@ -106,13 +105,17 @@ def test_how_often_can_be_chosen_and_switched_off() -> None:
     assert limit_of(on("aaaaa"), Limits(no_progress=0)) is None
 
 
-@for_each("disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"])
+@pytest.mark.parametrize(
+    "disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"]
+)
 def test_going_round_between_the_same_states_is_thrashing(disks: str) -> None:
     found = limit_of(on(disks), NEVER)
     assert reason(found) == EndReason.THRASHING
 
 
-@for_each("disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"])
+@pytest.mark.parametrize(
+    "disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"]
+)
 def test_other_ways_are_no_thrashing(disks: str) -> None:
     assert limit_of(on(disks), Limits(max_iterations=0, no_progress=0)) is None
 

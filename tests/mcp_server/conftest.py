@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.recall.test_session import about, line, put
+from tests.support.session_logs import about, line, put
 
 from ralph.core.record import MemoryKind, ObservationKind, Outcome
 from ralph.core.work import JournalEntry

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import BeforeValidator
-from tests.support.cases import for_each
 
 from ralph.core.errors import UsageError
 from ralph.mcp.schema import Hops, Number, Text, Tool, Words, _to_words
@@ -77,7 +76,7 @@ def test_what_was_not_sent_is_not_an_empty_list() -> None:
     assert parse_arguments(TOOL, {"name": "a", "colours": []})["colours"] == []
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("sent", "message"),
     [
         ({}, "make needs name"),

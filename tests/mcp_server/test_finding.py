@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.recall.test_session import line, put
 from tests.support.hostile_queries import QUERIES
 from tests.support.runner import Project
+from tests.support.session_logs import line, put
 from tests.support.talking import ERAS, Talk, talk
 
 from ralph.core.record import ObservationKind

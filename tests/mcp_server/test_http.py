@@ -1,17 +1,12 @@
 """The real program at an address: a round trip with the token, and everybody else is turned away."""
 
-import http.client
-import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -19,55 +14,11 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.conftest import build_project
-from tests.support.cases import for_each
+from tests.support.mcp_http import SERVE, Address, serving
 from tests.support.runner import Project
 from tests.support.talking import Talk
 
 from ralph.cli.servers import bind_socket
-
-SERVE = (sys.executable, "-m", "ralph", "mcp", "serve", "--http")
-PING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}  # fmt: skip
-
-
-@dataclass
-class Address:
-    """A server at its address, with its token."""
-
-    process: "subprocess.Popen[str]"
-    url: str
-    token: str
-
-    @property
-    def port(self) -> int:
-        return urlsplit(self.url).port or 0
-
-    def post(self, path: str = "/mcp", method: str = "POST", **headers: str) -> tuple[int, str]:
-        """The status and the words of an answer; headers may replace those of a good request."""
-        good = {
-            "Host": f"127.0.0.1:{self.port}",
-            "Authorization": f"Bearer {self.token}",
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-        }
-        sent = {**good, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-        body = json.dumps(PING).encode()
-        for name, value in {
-            **sent,
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-        }.items():
-            if value:
-                connection.putheader(name, value)
-        connection.endheaders(body)
-        answer = connection.getresponse()
-        try:
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
-
 
 IMPATIENT = """import sys
 from ralph.cli.main import run
@@ -76,29 +27,6 @@ from ralph.web.connections import LimitedProtocol
 LimitedProtocol.request_seconds = 0.3
 run(sys.argv[1:])
 """
-
-
-@contextmanager
-def serving(
-    root: Path, *words: str, token: str = "", command: tuple[str, ...] = SERVE, **env: str
-) -> Iterator[Address]:
-    """The program at an address; `token` is the one that it does not print."""
-    with subprocess.Popen(
-        [*command, *words],
-        cwd=root,
-        env=os.environ | env,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-    ) as process:
-        try:
-            assert process.stderr is not None
-            url = process.stderr.readline().strip()
-            told = process.stderr.readline().removeprefix("Authorization: Bearer ").strip()
-            assert told.startswith("(the token of ") if token else len(told) > 40, told
-            yield Address(process, url, token or told)
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +96,7 @@ def test_no_other_method_goes_around_the_token(address: Address) -> None:
             assert address.post(path, method, Authorization="")[0] == 401, (method, path)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "request_text",
     [
         "", "POST /mcp HT", "\x16\x03\x01\x02", "GET /mcp HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",

@@ -1,7 +1,6 @@
 """The token of a server at an address: where it comes from, and what is refused before anything listens."""
 
 import pytest
-from tests.support.cases import for_each
 
 from ralph.core.errors import UsageError
 from ralph.mcp.server import VARIABLE, choose_token
@@ -21,7 +20,7 @@ def test_the_token_of_the_variable_is_used() -> None:
     assert choose_token({VARIABLE: f" {GOOD}xx "}) == (f"{GOOD}xx", True)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "",

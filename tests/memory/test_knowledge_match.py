@@ -2,9 +2,9 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.record import MemoryKind, Record
 from ralph.core.tokens import estimate
@@ -74,7 +74,7 @@ def test_the_reasons_are_told() -> None:
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("tag", "words"),
     [
         ("auth", "Fix (auth), now"),
@@ -117,7 +117,7 @@ def test_a_tag_is_found_however_it_is_written(tag: str, words: str) -> None:
     assert scores(match([entry("a", tag)], Work(words))) == {"a": 2}
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("tag", "words"),
     [
         ("auth", "the author"),
@@ -135,7 +135,7 @@ def test_what_only_looks_like_a_tag_is_not_one(tag: str, words: str) -> None:
     assert match([entry("a", tag)], Work(words)) == []
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("tag", "files", "score"),
     [
         ("parser", ("src/parser.rs",), 1),
@@ -155,7 +155,7 @@ def test_paths_are_split_into_words_longer_than_two(
     assert sum(scores(match([entry("a", tag)], Work(files=files))).values()) == score
 
 
-@for_each("name", ["perf-optimization", "Perf Optimization", " perf_optimization "])
+@pytest.mark.parametrize("name", ["perf-optimization", "Perf Optimization", " perf_optimization "])
 def test_a_feature_is_known_by_its_whole_name_in_any_spelling(name: str) -> None:
     entries = [entry("a", "perf-optimization"), entry("b", "perf")]
     assert scores(match(entries, Work(features=("", name)))) == {"a": 2}
@@ -201,7 +201,7 @@ def test_circles_and_dangling_links_are_no_trouble() -> None:
     assert expand([], ring) == []
 
 
-@for_each(
+@pytest.mark.parametrize(
     "link",
     [
         "Retry policy",

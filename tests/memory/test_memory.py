@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.sampling import every
 
 from ralph.core import ids
@@ -248,7 +247,7 @@ def test_no_records_are_still_valid_json(tmp_path: Path) -> None:
 # --- the text that may be stored ------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "kept"),
     [
         ("\n\n  indented\n\n", "  indented"),
@@ -261,7 +260,9 @@ def test_a_text_is_tidied_at_its_edges_only(text: str, kept: str) -> None:
     assert clean_memory(text)[0] == kept
 
 
-@for_each("text", ["", " \n\t", "<private>all</private>", "\udc80", "ok \ud800", "a\0b"])
+@pytest.mark.parametrize(
+    "text", ["", " \n\t", "<private>all</private>", "\udc80", "ok \ud800", "a\0b"]
+)
 def test_a_text_that_cannot_be_stored_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         clean_memory(text)

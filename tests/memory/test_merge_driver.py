@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.formats.test_merge import ids, page, record
 from tests.support.git import git
+from tests.support.memory_pages import ids, page, record
 
 from ralph.core.errors import Refused
 from ralph.formats.knowledge import parse_knowledge

@@ -1,5 +1,6 @@
 """A value is a secret when its key, its syntax and its look all say so."""
 
+import pytest
 from tests.support.cases import for_each
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, uuid
 
@@ -118,13 +119,13 @@ def filled(place: str, value: str) -> str:
     return place.replace("{}", value)
 
 
-@for_each("place", PASSWORD_PLACES.splitlines())
+@pytest.mark.parametrize("place", PASSWORD_PLACES.splitlines())
 def test_a_password_is_replaced_in_every_syntax_and_nothing_else_is(place: str) -> None:
     for value in HUMAN_PASSWORDS:
         assert redact(filled(place, value)).text == filled(place, "[redacted: password]")
 
 
-@for_each("place", SECRET_PLACES.splitlines())
+@pytest.mark.parametrize("place", SECRET_PLACES.splitlines())
 def test_a_machine_made_secret_is_replaced_in_every_syntax(place: str) -> None:
     for value in STRONG_VALUES:
         clean = redact(filled(place, value))
@@ -158,7 +159,7 @@ def test_a_very_long_value_goes_whole() -> None:
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     "key",
     ["password", "DB_PASSWORD", "dbPassword", "db-password", "smtp_pass", "apiKey", "API_KEY", "x-api-key",
      "client_secret",
@@ -170,7 +171,7 @@ def test_keys_that_hold_a_secret(key: str) -> None:
     assert secret_name(key) is not None
 
 
-@for_each(
+@pytest.mark.parametrize(
     "key",
     ["max_tokens", "token_budget", "password_min_length", "api_key_header", "secret_name", "secretName",
      "token_type", "public_key",
@@ -433,7 +434,7 @@ contraseña: {Xk9$mQ2(zLongRest99}
 """
 
 
-@for_each("line", TRUE_ONES.strip().splitlines())
+@pytest.mark.parametrize("line", TRUE_ONES.strip().splitlines())
 def test_a_password_that_people_choose_is_replaced_where_the_line_tells_it(line: str) -> None:
     before, value, after = line.replace("}", "{").split("{")
     clean = redact(before + value + after)

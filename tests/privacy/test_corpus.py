@@ -1,21 +1,11 @@
 """The redaction rules, judged by a corpus that was written without seeing them."""
 
-import json
-from pathlib import Path
-
 import pytest
+from tests.support.privacy_corpus import cases
 
 from ralph.privacy.privacy import find_secrets, redact
 
-CORPUS = Path(__file__).parents[1] / "golden" / "privacy"
 RECALL, FALSE_POSITIVES = 0.95, 0.01
-
-
-def cases(name: str) -> list[dict[str, str | list[str]]]:
-    found: list[dict[str, str | list[str]]] = json.loads(
-        (CORPUS / name).read_text(encoding="utf-8")
-    )
-    return found
 
 
 def test_the_corpus_is_large_enough_to_judge() -> None:

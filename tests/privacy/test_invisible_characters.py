@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.errors import Refused
 from ralph.privacy import invisible_characters
@@ -19,13 +18,13 @@ FINE = [
 ]  # fmt: skip
 
 
-@for_each("text", FINE)
+@pytest.mark.parametrize("text", FINE)
 def test_what_people_write_in_any_language_stays(text: str) -> None:
     invisible_characters.check_text(text)
     assert invisible_characters.clean_text(text) == text
 
 
-@for_each("sign", CONTROLS, ids=lambda sign: f"{ord(sign):02x}")
+@pytest.mark.parametrize("sign", CONTROLS, ids=lambda sign: f"{ord(sign):02x}")
 def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_away(
     sign: str,
 ) -> None:
@@ -37,7 +36,9 @@ def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_aw
     invisible_characters.check_text(invisible_characters.clean_text(f"one\ntw{sign}o three"))
 
 
-@for_each("sign", [*OPENING, *sorted(set(CLOSING))], ids=lambda sign: f"{ord(sign):04x}")
+@pytest.mark.parametrize(
+    "sign", [*OPENING, *sorted(set(CLOSING))], ids=lambda sign: f"{ord(sign):04x}"
+)
 def test_a_mark_that_turns_the_writing_and_stands_alone_is_refused(sign: str) -> None:
     with pytest.raises(Refused, match="direction mark"):
         invisible_characters.check_text(f"access{sign} granted")
@@ -46,7 +47,7 @@ def test_a_mark_that_turns_the_writing_and_stands_alone_is_refused(sign: str) ->
         invisible_characters.check_text(f"\u202e{sign}" if sign != "\u202c" else f"\u2066{sign}")
 
 
-@for_each(("opening", "closing"), list(zip(OPENING, CLOSING, strict=True)))
+@pytest.mark.parametrize(("opening", "closing"), list(zip(OPENING, CLOSING, strict=True)))
 def test_a_mark_that_is_closed_on_its_line_stays_and_one_that_is_closed_on_the_next_does_not(
     opening: str, closing: str
 ) -> None:

@@ -60,12 +60,12 @@ def test_a_private_part_is_cut_out_however_its_tags_are_written(opening: str, cl
     assert strip_private(f"before {opening}{SECRET_WORD}{closing} after") == ("before  after", 1)
 
 
-@for_each("opening", OPENING)
+@pytest.mark.parametrize("opening", OPENING)
 def test_an_unclosed_private_part_goes_to_the_end(opening: str) -> None:
     assert strip_private(f"before {opening}{SECRET_WORD}\nand more") == ("before ", 1)
 
 
-@for_each("closing", CLOSING)
+@pytest.mark.parametrize("closing", CLOSING)
 def test_a_stray_closing_tag_is_removed_and_hides_nothing(closing: str) -> None:
     assert strip_private(f"before {closing}after") == ("before after", 0)
 
@@ -87,7 +87,7 @@ def test_halves_of_a_tag_that_meet_hide_the_rest() -> None:
     assert strip_private(f"a<pri<private>x</private>vate>{SECRET_WORD}") == ("a", 2)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["", "private", "a private <b> part", "<privateer>x</privateer>", "<private_key>x</private_key>",
      "<private", "private: true",
@@ -273,7 +273,7 @@ def calls_made(text: str) -> int:
     return count
 
 
-@for_each("piece", every(HOSTILE, 5))
+@pytest.mark.parametrize("piece", every(HOSTILE, 5))
 def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
     times = 4_000 // len(piece)
     redact(piece * times)  # what is compiled or remembered once counts for neither

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from types import FrameType
 
 import pytest
-from tests.support.cases import for_each
 from tests.support.secret_samples import TOKENS
 
 from ralph.capture.pipeline import interpret
@@ -24,7 +23,7 @@ def told(payload: Mapping[str, object], event: str = "PostToolUse") -> str:
     return "\n".join(map(encode_record, records)) + repr((records, session))
 
 
-@for_each(
+@pytest.mark.parametrize(
     "members",
     [{"tool_response": {"stderr": "x <private>", "stdout": f"{PRIVATE} </private> fine"}},
      {"tool_response": {"stdout": f"{PRIVATE} </private> fine", "stderr": "x <private>"}},
@@ -100,7 +99,7 @@ def test_beyond_the_most_tags_all_is_private() -> None:
     assert redactor(PRIVATE) == ""
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     [{f"key{number}": f"value {number}" for number in range(200_000)}, [[1, 2, 3]] * 60_000,
      [{"id": number, "name": f"name {number}", "token": f"x{number}"} for number in range(60_000)]],
@@ -134,8 +133,8 @@ def test_of_very_many_members_the_first_and_the_last_are_looked_at(value: object
     assert left[-1] == ends[-1]
 
 
-@for_each("count", [100, 60_000])
-@for_each("tag", ["<private>", "<pri\u200bvate>", "＜private＞"])
+@pytest.mark.parametrize("count", [100, 60_000])
+@pytest.mark.parametrize("tag", ["<private>", "<pri\u200bvate>", "＜private＞"])
 def test_a_part_that_is_opened_in_what_is_left_out_hides_what_follows(count: int, tag: str) -> None:
     value: list[object] = [f"row {number}" for number in range(count)]
     value[count // 2] = {"text": f"x {tag}"}

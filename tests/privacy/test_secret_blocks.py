@@ -1,6 +1,6 @@
 """Secrets that only their surroundings tell are gone, and what merely looks like such surroundings stays."""
 
-from tests.support.cases import for_each
+import pytest
 from tests.support.secret_samples import key_block
 
 from ralph.privacy.privacy import redact
@@ -9,7 +9,7 @@ SECRET = "Zx81" + "kLm20"  # made up
 KEY = key_block().splitlines()
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [f"echo {SECRET} | docker login -u me --password-stdin", f"echo -n '{SECRET}' | docker login --password-stdin r.io",
      f'echo "{SECRET}" | gh auth login --with-token', f"printf '%s' {SECRET} | docker login --password-stdin",
@@ -22,7 +22,7 @@ def test_what_is_handed_to_a_program_that_reads_a_password_is_one(text: str) -> 
     assert redact(text).text == text.replace(SECRET, "[redacted: password]")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "password"),
     [(r'printf "Xy9kLm2!\n" | sudo -S ls', "Xy9kLm2!"), (r'echo -e "Tr0ub4dor3\n" | sudo -S ls', "Tr0ub4dor3"),
      ('echo "Tr0ub4dor&3" | sudo -S ls', "Tr0ub4dor&3"), ("echo 'it\"s9!Abc' | sudo -S ls", 'it"s9!Abc'),
@@ -39,7 +39,7 @@ def test_a_piped_password_is_redacted_to_its_end_whatever_signs_it_has(
     assert redact(text).text == text.replace(password, "[redacted: password]")
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ['echo "$TOKEN" | docker login --password-stdin', "echo $(cat pw) | docker login --password-stdin",
      "cat pw.txt | docker login --password-stdin", "echo password | docker login --password-stdin",
@@ -50,7 +50,7 @@ def test_what_is_no_password_may_be_piped(text: str) -> None:
     assert redact(text).text == text
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [f" id | name  | password\n----+-------+----------\n  1 | alice | {SECRET}\n(1 row)\n",
      f"+----+----------+\n| id | password |\n+----+----------+\n|  1 | {SECRET} |\n+----+----------+\n",
@@ -83,7 +83,7 @@ def test_every_row_of_a_table_is_looked_at_also_one_with_a_mere_word() -> None:
     assert told.count("[redacted: password]") == 41
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["| Token | Meaning |\n|---|---|\n| `color-blue-500` | a blue |\n| spacing-2xl | wide |\n",
      "| password | type |\n|---|---|\n| required | string |\n", "Password\n--------\nMust have a digit\n",
@@ -95,8 +95,8 @@ def test_other_tables_stay_as_they_are(text: str) -> None:
     assert redact(text).text == text
 
 
-@for_each("joint", ["\n", "\r\n", "\\n", "\n+", "\n  ", "\n> "])
-@for_each("first", [1, 3, len(KEY) - 4])
+@pytest.mark.parametrize("joint", ["\n", "\r\n", "\\n", "\n+", "\n  ", "\n> "])
+@pytest.mark.parametrize("first", [1, 3, len(KEY) - 4])
 def test_the_end_of_a_key_is_one_without_its_beginning(first: int, joint: str) -> None:
     told = redact(f"tail of the file:\n{joint.join(KEY[first:])}\nmore").text
     assert not any(line in told for line in KEY[first:-1])
@@ -113,8 +113,8 @@ def test_an_end_line_alone_or_below_words_is_no_key() -> None:
         assert redact(text).text == text
 
 
-@for_each("joint", ["\\\n", "\\\n  ", "\\\r\n", "\\\n\t"])
-@for_each("name", ["export TOKEN=", "DB_PASSWORD=", "  API_KEY="])
+@pytest.mark.parametrize("joint", ["\\\n", "\\\n  ", "\\\r\n", "\\\n\t"])
+@pytest.mark.parametrize("name", ["export TOKEN=", "DB_PASSWORD=", "  API_KEY="])
 def test_a_value_on_the_next_line_of_a_continued_one_is_found(name: str, joint: str) -> None:
     value = SECRET + "Qp93Vt47Yc6"
     assert value not in redact(f"cd /srv\n{name}{joint}{value}\nmake").text

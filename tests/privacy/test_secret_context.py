@@ -3,9 +3,9 @@
 import random
 import string
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.privacy.privacy import redact
 from ralph.privacy.secret_prefilter import needs_rules
@@ -69,7 +69,7 @@ def fill(line: str) -> str:
     return line.replace("\\n", "\n").format(HEX40=HEX40, HEX64=HEX64, MIXED=MIXED, BASE32=BASE32)
 
 
-@for_each("line", SECRET.strip().splitlines())
+@pytest.mark.parametrize("line", SECRET.strip().splitlines())
 def test_a_random_run_after_a_word_of_a_secret_is_redacted(line: str) -> None:
     text = fill(line)
     clean = redact(text).text
@@ -77,12 +77,12 @@ def test_a_random_run_after_a_word_of_a_secret_is_redacted(line: str) -> None:
     assert not any(run in clean for run in (HEX40, HEX64, MIXED, BASE32))
 
 
-@for_each("line", PUBLIC.strip().splitlines())
+@pytest.mark.parametrize("line", PUBLIC.strip().splitlines())
 def test_a_random_run_after_a_word_of_something_public_stays(line: str) -> None:
     assert redact(fill(line)).text == fill(line)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "can you log into the old jenkins? it's admin and then Kestrel#Dawn41",
@@ -113,7 +113,7 @@ def test_a_password_of_people_is_redacted(text: str) -> None:
     assert "[redacted: " in redact(text).text
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "The passphrase is asked for only once.",

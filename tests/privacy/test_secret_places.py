@@ -2,6 +2,7 @@
 
 import base64
 
+import pytest
 from tests.support.cases import for_each
 from tests.support.secret_samples import made
 
@@ -179,14 +180,14 @@ def test_a_password_of_words_is_found_in_every_place(place: str) -> None:
     assert redact(text).text == text.replace(WORDS, "[redacted: password]")
 
 
-@for_each("line", LOOK_ALIKES.strip().splitlines())
+@pytest.mark.parametrize("line", LOOK_ALIKES.strip().splitlines())
 def test_what_has_no_password_stays(line: str) -> None:
     text = line.replace("~", "\n")
     assert redact(text).text == text
 
 
-@for_each("title", ["secret", "token"])
-@for_each("password", ["Kettle31" + "Blued", "Winter-" + "Falls-92"])
+@pytest.mark.parametrize("title", ["secret", "token"])
+@pytest.mark.parametrize("password", ["Kettle31" + "Blued", "Winter-" + "Falls-92"])
 def test_a_chosen_password_is_found_in_a_column_of_secrets(title: str, password: str) -> None:
     for table in ("name,{}\nsvc,{}", "name\t{}\nsvc\t{}", "| name | {} |\n|---|---|\n| svc | {} |"):
         text = table.format(title, password)
@@ -194,7 +195,9 @@ def test_a_chosen_password_is_found_in_a_column_of_secrets(title: str, password:
         assert redact(text).text == table.format(title, f"[redacted: {title}]")
 
 
-@for_each("digits", ["58213", "90417734", "8355760324146863", "835576032414686391520476"])
+@pytest.mark.parametrize(
+    "digits", ["58213", "90417734", "8355760324146863", "835576032414686391520476"]
+)
 def test_the_password_of_a_client_may_be_a_number(digits: str) -> None:
     text = f"mysql -uroot -p{digits} shop"
     assert redact(text).text == text.replace(digits, "[redacted: password]")
@@ -209,7 +212,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "secret"),
     [("token_b64: {}", encoded("gh" + "p_" + made(36))),
      ("echo {} | base64 -d", encoded(f"PORT=80\nDB_PASSWORD={WORDS}\n")),

@@ -3,13 +3,12 @@
 import re
 import string
 from random import Random
-from re import _parser as sre_parse  # type: ignore[attr-defined]  # tests alone: there is no public parser of regexes
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.random_tokens import BODY_KINDS, random_token, regex_of
 from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 
@@ -21,10 +20,6 @@ from ralph.privacy.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()
 NAMES = [ending for _, _, endings in secret_rules.NAMES for ending in endings.split()]
-BODIES = {
-    "<word>": "[A-Za-z0-9_-]",
-    "<uuid>": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
-}
 AROUND = st.sampled_from(
     ["{}", "see {} here", "a={}", '{{"x": "{}"}}', "\\n{}", "https://h/?q={}&y=1", "| {} |", "({})"]
 )
@@ -37,12 +32,6 @@ SYNTAXES = [
     '{k} => "{v}"',
     "<{k}>{v}</{k}>",
 ]
-
-
-def regex_of(body: str) -> str:
-    for name, characters in BODIES.items():
-        body = body.replace(name, characters)
-    return re.sub(r"\(\?![^)]*\)", "", body)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
@@ -67,57 +56,10 @@ def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
         assert needs_rules(text)
 
 
-BODY_KINDS = (string.ascii_lowercase, string.ascii_uppercase, string.digits, "0123456789abcdef", "")
-"""Bodies of one kind of character, as far as the regex allows them; at last any."""
 BODIES_EACH = -(-examples(30_000, 300) // (len(ROWS) * len(BODY_KINDS)))
 
 
-def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random) -> str:
-    """Return a token of a row whose classes give only characters of one kind, where they have some."""
-
-    def draw(regex: str) -> str:
-        parsed = regex_of(regex)
-        return "".join(draw_part(part) for part in sre_parse.parse(parsed))
-
-    def draw_part(part: tuple[Any, Any]) -> str:
-        operation, value = str(part[0]), part[1]
-        if operation == "LITERAL":
-            return chr(value)
-        if operation == "IN":
-            return random.choice(characters(value))
-        if operation in ("MAX_REPEAT", "MIN_REPEAT"):
-            low, high, inner = value
-            count = random.randint(low, min(int(high), low + 12))
-            return "".join(draw_part(each) for _ in range(count) for each in inner)
-        if operation == "SUBPATTERN":
-            return "".join(draw_part(each) for each in value[-1])
-        if operation == "BRANCH":
-            return "".join(draw_part(each) for each in random.choice(value[1]))
-        assert operation in ("ASSERT", "ASSERT_NOT", "AT"), operation
-        return ""
-
-    def characters(members: Any) -> str:
-        allowed = ""
-        if "NEGATE" in str(members):
-            return string.ascii_letters
-        for operation, value in members:
-            name = str(operation)
-            allowed += chr(value) if name == "LITERAL" else ""
-            allowed += "".join(map(chr, range(value[0], value[1] + 1))) if name == "RANGE" else ""
-            allowed += string.digits if name == "CATEGORY" and "DIGIT" in str(value) else ""
-            allowed += (
-                string.ascii_letters
-                if name == "NEGATE" or (name == "CATEGORY" and "WORD" in str(value))
-                else ""
-            )
-        allowed = allowed.replace('"', "").replace("'", "")
-        chosen = "".join(each for each in allowed if each in kind)
-        return chosen if len(chosen) > 9 else allowed  # letters alone are no hexadecimal number
-
-    return f"{draw(row[3])}{random.choice(row[1])}{draw(row[2])}"
-
-
-@for_each("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
+@for_each("row", ROWS)
 def test_a_random_body_is_never_taken_for_words(row: tuple[str, list[str], str, str]) -> None:
     random = Random(str(row))
     left = []
@@ -163,7 +105,7 @@ ALPHABETS = (
 VALUES_EACH = -(-examples(30_000, 700) // len(ALPHABETS))
 
 
-@for_each("key", SECRET_KEYS)
+@pytest.mark.parametrize("key", SECRET_KEYS)
 def test_a_long_random_value_behind_the_name_of_a_secret_never_stays(key: str) -> None:
     random = Random(key)
     for alphabet in ALPHABETS:
@@ -174,7 +116,7 @@ def test_a_long_random_value_behind_the_name_of_a_secret_never_stays(key: str) -
             assert value not in redact(text).text
 
 
-@for_each("key", ["password: {}", "PASSWORD={}", "DB_PASSWORD={}"])
+@pytest.mark.parametrize("key", ["password: {}", "PASSWORD={}", "DB_PASSWORD={}"])
 def test_eight_small_letters_are_a_password(key: str) -> None:
     random = Random(key)
     for _ in range(examples(30_000, 300)):
@@ -229,7 +171,7 @@ def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
     assert needs_rules("Private-Lines: 14\nAAABAQCKqT3mWc9vJ2Zs8bN1pXhQ4rLk7dYf0uGeVaTiMoBn\n")
 
 
-@for_each("token", [token for tokens in TOKENS.values() for token in tokens])
+@pytest.mark.parametrize("token", [token for tokens in TOKENS.values() for token in tokens])
 def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
     assert needs_rules(f"got {token} back")
 

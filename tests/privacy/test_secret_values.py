@@ -1,6 +1,6 @@
 """A value is a secret, a word, a stand-in or a reference."""
 
-from tests.support.cases import for_each
+import pytest
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES
 
 from ralph.privacy.secret_values import (
@@ -22,18 +22,18 @@ from ralph.privacy.secret_values import (
 )
 
 
-@for_each("value", STRONG_VALUES)
+@pytest.mark.parametrize("value", STRONG_VALUES)
 def test_what_a_machine_made_is_strong(value: str) -> None:
     assert grade(value) == STRONG
     assert is_random(value)
 
 
-@for_each("value", HUMAN_PASSWORDS)
+@pytest.mark.parametrize("value", HUMAN_PASSWORDS)
 def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
     assert grade(value) == STRONG
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("value", "place"),
     [("hunter2", SURE), ("Summer2024", COPULA), ("letmein99", COPULA), ("correct-horse-battery-staple", SURE),
      ("Abcd1234", PROSE), ("Blue-Horse-77", PROSE), ("blue_kettle_morning", SURE), ("Pine.Tar.Ladder", SURE),
@@ -46,7 +46,7 @@ def test_a_password_is_known_where_it_may_stand(value: str, place: int) -> None:
     assert is_password(value)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     ["string", "SecretStr", "varchar", "required", "hidden", "${X}", "$(x)", "{{ x }}", "<x>", "********",
      "your-password",
@@ -58,14 +58,14 @@ def test_a_reference_a_type_a_label_and_a_mask_are_no_password(value: str) -> No
     assert not is_password(value)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value", ["SHA-256", "PLAT-4412", "12-character", "step2", "hashed", "blue-kettle", "v2.3.1"]
 )
 def test_a_sentence_has_words_that_are_no_password(value: str) -> None:
     assert not is_password(value, COPULA)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "body",
     ["x" * 30, "your_token_here", "1234567890" * 3, "...", "EXAMPLE" + "A1" * 9, "abcdefghij12"],
 )
@@ -73,7 +73,7 @@ def test_a_stand_in_after_the_prefix_of_a_vendor_is_no_token(body: str) -> None:
     assert not is_token_body(body)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     ["", "abc", "password", "password123", "changeme", "my-app-secret", "test-token-2", "oauth2", "sha256",
      "user.password2",
@@ -86,7 +86,7 @@ def test_what_is_no_secret_has_no_grade(value: str) -> None:
     assert grade(value) == NONE
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     ["$X", "${X}", "$(cat x)", "{{ x }}", "%X%", "<password>", "process.env.X1", "op://vault/item",
      "arn:aws:x:1", "/run/secrets/x1",
@@ -98,7 +98,7 @@ def test_a_reference_is_known(value: str) -> None:
     assert is_reference(value)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"],
 )
@@ -106,7 +106,7 @@ def test_a_placeholder_is_known(value: str) -> None:
     assert is_placeholder(value)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "value",
     [
         "my-app-secret",

@@ -2,7 +2,7 @@
 
 import base64
 
-from tests.support.cases import for_each
+import pytest
 from tests.support.secret_samples import (
     ALNUM,
     BASE64,
@@ -33,7 +33,7 @@ def kinds(text: str) -> list[str]:
     return [finding.kind for finding in find_secrets(text)]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)]
 )
 def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> None:
@@ -46,7 +46,7 @@ def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> Non
         assert clean.text == place.format(f"[redacted: {kind}]")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)]
 )
 def test_a_token_in_the_middle_of_a_word_is_none(kind: str, token: str) -> None:
@@ -54,7 +54,7 @@ def test_a_token_in_the_middle_of_a_word_is_none(kind: str, token: str) -> None:
         assert not find_secrets("abcX" + token)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "OpenAI keys look like sk-... and GitHub's like ghp_...",
@@ -115,8 +115,8 @@ LABELS = ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE K
           "PGP PRIVATE KEY BLOCK"]  # fmt: skip
 
 
-@for_each("label", LABELS)
-@for_each("newline", ["\n", "\r\n", "\\n", "\\\\n", "\n    ", "\n> ", "\\n\" +\n  \""])  # fmt: skip
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n", "\\\\n", "\n    ", "\n> ", "\\n\" +\n  \""])  # fmt: skip
 def test_a_private_key_goes_from_its_first_line_to_its_last(label: str, newline: str) -> None:
     assert (
         redact(f"before {key_block(label, newline)} after").text
@@ -124,7 +124,7 @@ def test_a_private_key_goes_from_its_first_line_to_its_last(label: str, newline:
     )
 
 
-@for_each("cut", [120, 200, 463, 500, 800])
+@pytest.mark.parametrize("cut", [120, 200, 463, 500, 800])
 def test_a_private_key_that_was_cut_off_goes_to_the_end_of_its_body(cut: int) -> None:
     assert redact("key:\n" + key_block()[:cut]).text == "key:\n[redacted: private key]"
 
@@ -143,7 +143,7 @@ def test_a_private_key_may_have_headers() -> None:
     assert redact(text[:400]).text == "[redacted: private key]"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         key_block("PUBLIC KEY"),
@@ -164,8 +164,10 @@ URLS = ["postgres://app:{}@db:5432/x", "mysql://root:{}@localhost/x", "mongodb+s
         "ftp://bob:{}@ftp.org"]  # fmt: skip
 
 
-@for_each("url", URLS)
-@for_each("password", ["hunter2", "s3cr3t!pw", "Xk9mP2vLq8", "p%40ss1word", "swordfish"])
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize(
+    "password", ["hunter2", "s3cr3t!pw", "Xk9mP2vLq8", "p%40ss1word", "swordfish"]
+)
 def test_only_the_password_of_a_url_is_replaced(url: str, password: str) -> None:
     clean = redact(f"DATABASE_URL={url.format(password)}")
     assert clean.text in (
@@ -174,7 +176,7 @@ def test_only_the_password_of_a_url_is_replaced(url: str, password: str) -> None
     )
 
 
-@for_each(
+@pytest.mark.parametrize(
     "url",
     [
         "postgres://user:password@localhost:5432/db",
@@ -197,8 +199,8 @@ def test_a_url_without_a_real_password_stays(url: str) -> None:
     assert not find_secrets(url)
 
 
-@for_each("value", [made(40), made(32, HEX), made(30, URL_SAFE)])
-@for_each(
+@pytest.mark.parametrize("value", [made(40), made(32, HEX), made(30, URL_SAFE)])
+@pytest.mark.parametrize(
     "text",
     ["Authorization: Bearer {}", "-H 'authorization: bearer {}'", '"Authorization", "Bearer {}"'],
 )
@@ -215,7 +217,7 @@ def test_a_basic_header_is_read_before_it_is_judged() -> None:
     assert kinds("Basic understanding of authorisation") == []
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["Authorization: Bearer <token>", "Authorization: Bearer ${TOKEN}", "Authorization: Bearer YOUR_ACCESS_TOKEN",
      'headers["Authorization"] = f"Bearer {token}"', "a bearer authentication-scheme-description"],
@@ -224,7 +226,7 @@ def test_a_header_that_is_only_described_stays(text: str) -> None:
     assert not find_secrets(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "curl -u admin:{} https://host",
@@ -245,7 +247,7 @@ def test_commands_that_take_a_password_are_known(text: str) -> None:
     assert redact(text.format("hunter2!x9")).text == text.format("[redacted: password]")
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["curl -u user:password https://host", "curl -u $USER:$PASS https://host", "docker run -u 1000:1000 curl",
      "mysql -u root -p",

@@ -1,5 +1,6 @@
 """A secret behind a copied colour, or split by what nobody sees, is one all the same, for rules and screen."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import for_each
@@ -20,7 +21,7 @@ SPLITS = ("\x1b]8;;https://a.example/b\x07", "\x1b]8;;https://a.example/b\x1b\\"
 """What may stand inside of a word without being seen."""
 
 
-@for_each("veil", VEILS)
+@pytest.mark.parametrize("veil", VEILS)
 def test_a_token_behind_a_veil_is_found(veil: str) -> None:
     text = f"access{veil}{TOKEN}[39m done"
     assert TOKEN not in redact(text).text
@@ -47,7 +48,7 @@ def test_a_token_that_is_split_is_found_whole(split: str, before: str) -> None:
     assert needs_rules(text)
 
 
-@for_each("split", SPLITS)
+@pytest.mark.parametrize("split", SPLITS)
 def test_a_name_that_is_split_still_tells(split: str) -> None:
     for text in (
         f"PASS{split}WORD=hunter2!x9",
@@ -58,7 +59,7 @@ def test_a_name_that_is_split_still_tells(split: str) -> None:
         assert needs_rules(text)
 
 
-@for_each("split", SPLITS)
+@pytest.mark.parametrize("split", SPLITS)
 def test_a_tag_that_is_split_still_hides(split: str) -> None:
     for opening in (
         f"<{split}private>",
@@ -73,7 +74,7 @@ def test_a_tag_that_is_split_still_hides(split: str) -> None:
         assert needs_rules(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     ["\x1b]0;<private>marmalade\x07 more", "\x1b]0;<private>marmalade", "\x1b[<private>marmalade",
      "\x9d<\u200bprivate>marmalade\x07", "\x1b]0;<p\u00adrivate>\x07marmalade",
@@ -86,7 +87,7 @@ def test_no_code_of_a_terminal_swallows_a_tag(text: str) -> None:
     assert "marmalade" not in Redactor(())(text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "👨‍💻 pair ⚠️ careful ❤️",

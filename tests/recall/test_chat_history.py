@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.recall.test_session import about, line, put
+from tests.support.session_logs import about, line, put
 
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.recall import chat_log

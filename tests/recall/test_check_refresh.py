@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.recall.test_check import LONG, NEW, OLD, Repository
+from tests.support.dated_repository import LONG, NEW, OLD, Repository
 from tests.support.git import git
 from tests.support.looping import project, says_done
 

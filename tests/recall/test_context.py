@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.recall.test_session import about, line, put
 from tests.support.injections import KNOWN_HOSTILE
 from tests.support.runner import Block, page
+from tests.support.session_logs import about, line, put
 
 from ralph.capture import recorder
 from ralph.core import paths, render

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import LOG, ended, put, seen
+from tests.support.index_sources import LOG, ended, put, seen
 from tests.support.runner import Block, page
 
 from ralph.core import paths

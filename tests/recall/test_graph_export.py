@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import put
+from tests.support.index_sources import put
 from tests.support.runner import Block, page
 
 from ralph.core import paths

@@ -6,7 +6,6 @@ from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
-from tests.support.cases import for_each
 from tests.support.runner import Block, page
 
 from ralph.core import paths, terms
@@ -77,7 +76,7 @@ def names(rows: list[lookup.RecordRow]) -> list[str]:
     return [row.id.rpartition("-")[2] for row in rows]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "told"),
     [
         ("/home/user/proj/src/auth/session.ts", "session"),
@@ -99,7 +98,7 @@ def test_a_lesson_that_names_the_file_is_told(index: Connection, path: str, told
     assert names(lessons.on_files(index, [path], KEEP)) == [told]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "path",
     [
         "/p/src/other/session.ts",  # another file of that name
@@ -145,7 +144,7 @@ def test_several_files_are_looked_at_and_no_file_is_none(index: Connection) -> N
     assert lessons.on_files(index, ["infra/rds.tf"], ()) == []
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("command", "told"),
     [
         ("npm run migrate", "migrate"),
@@ -170,7 +169,7 @@ def test_a_lesson_that_names_the_command_is_told(
     assert names(lessons.on_command(index, command, KEEP)) == [told]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "command",
     """git status;git commit -m 'wip push';ls -la;npm test;npm run build;npm run lint;docker ps;docker compose logs web
 cargo test;cargo fmt;terraform fmt;terraform plan;cat src/app.ts;make;make test;python -m http.server;echo hi
@@ -189,7 +188,7 @@ def test_the_mere_name_of_a_program_can_be_too_little(index: Connection) -> None
     assert names(lessons.on_command(index, "git push", KEEP, least=2)) == ["push"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("error", "told"),
     [
         (
@@ -209,7 +208,7 @@ def test_a_lesson_that_fits_the_error_is_told(index: Connection, error: str, tol
     assert names(lessons.on_error(index, error, KEEP)) == [told]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "error",
     [
         "",

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import put
-from tests.support.cases import for_each
+from tests.support.index_sources import put
 from tests.support.runner import Block, page
 
 from ralph.core import ids
@@ -111,7 +110,7 @@ def test_in_a_circle_nobody_supersedes_anybody(tmp_path: Path) -> None:
     assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("pairs", "replaced"),
     [
         ([], {}),

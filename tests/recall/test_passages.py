@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.recall.test_recall import asked, fill, ids, observed, wanting
 from tests.support.injections import KNOWN_HOSTILE
+from tests.support.recalls import asked, fill, ids, observed, wanting
 
 from ralph.core.record import Record
 from ralph.core.tokens import estimate

@@ -7,24 +7,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.injections import KNOWN_HOSTILE
-from tests.support.runner import Block, page
+from tests.support.recalls import TODAY, asked, fill, ids, observed, wanting
+from tests.support.runner import Block
 
 from ralph.capture.events import Event, Happening
 from ralph.capture.pipeline import keep_human_prompt
-from ralph.core import paths, render, terms
-from ralph.core.record import Family, ObservationKind, Origin, Record
+from ralph.core import paths, render
 from ralph.core.tokens import estimate
-from ralph.formats.log import encode_record
-from ralph.privacy import injection
 from ralph.recall import recall
 from ralph.recall.recall import CitationCache, Recalled, RecallOptions
 from ralph.storage import hook_files
-from ralph.storage.index import Index
 from ralph.storage.lookup import RecordRow
 
-TODAY = "2026-11-15"
 JWT = "mem-1705751401-a001"
 REDIS = "mem-1705751402-a002"
 FLAGS = "mem-1705751403-a003"
@@ -40,41 +35,6 @@ BLOCKS = (
 KNOWLEDGE = "---\ntitle: Webhook signatures\ntags: [webhooks]\n---\n\nStripe webhook signatures use the raw body.\n"
 
 
-def observed(number: int, text: str, *, session: str = "s-old", by: str = "agent", title: str = "", kind: str = "note",
-             files: tuple[str, ...] = ()) -> Record:  # fmt: skip
-    """Something that happened in an earlier session."""
-    return Record(
-        f"obs-{1_762_000_000 + number}-{number:04x}", ObservationKind(kind), text, Family.OBSERVATION, title=title,
-        origin=Origin(by=by, session=session, files=files), created_at=f"2026-11-13T10:{number:02}:00Z",
-    )  # fmt: skip
-
-
-def fill(
-    root: Path, *blocks: Block, observations: Sequence[Record] = (), knowledge: str = ""
-) -> None:
-    """Put memories, a session log and a knowledge entry into a project, and make its index."""
-    if blocks:
-        (root / ".agent").mkdir(parents=True, exist_ok=True)
-        (root / ".agent" / "memories.md").write_text(page(*blocks), encoding="utf-8")
-    if knowledge:
-        (root / ".ralph" / "knowledge").mkdir(parents=True, exist_ok=True)
-        (root / ".ralph" / "knowledge" / "webhooks.md").write_text(knowledge, encoding="utf-8")
-    for record in observations:
-        log = paths.log_folder(root) / "sessions" / f"{record.origin.session}.jsonl"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a", encoding="utf-8", newline="") as file:
-            file.write(encode_record(record))
-    Index(root, terms.index_terms, is_order=injection.is_order).sync()
-
-
-def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recalled:
-    """What a prompt is answered with."""
-    connection = hook_files.open_index(str(paths.index_file(root)))
-    assert connection is not None
-    with closing(connection):
-        return recall.recall_for_prompt(connection, prompt, wanted or RecallOptions(TODAY, "s-new"))
-
-
 def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
              wanted: RecallOptions | None = None) -> Recalled:  # fmt: skip
     """What is injected before an action, or with an error after it."""
@@ -85,17 +45,6 @@ def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error:
         if error is not None:
             return recall.after_failure(connection, files, command, error, wanted)
         return recall.before_action(connection, files, command, wanted)
-
-
-def ids(told: Recalled) -> list[str]:
-    return [record for record, _ in told.records]
-
-
-def wanting(**settings: object) -> RecallOptions:
-    made = RecallOptions(TODAY, "s-new")
-    for name, value in settings.items():
-        setattr(made, name, value)
-    return made
 
 
 @pytest.fixture
@@ -337,7 +286,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
 # --- questions and limits ------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "prompt",
     [
         "<task-notification>\n<task-id>1</task-id></task-notification>",
@@ -361,12 +310,14 @@ def test_no_person_asks_anything_with_these(prompt: str) -> None:
     assert event is None or event.prompt == ""
 
 
-@for_each("command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"])
+@pytest.mark.parametrize(
+    "command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"]
+)
 def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
     assert recall.human_question(command) == ""
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("prompt", "asked"),
     [
         ("modify auth.ts", "modify auth.ts"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.storage.test_index import LOG, put, seen
+from tests.support.index_sources import LOG, put, seen
 from tests.support.runner import Block, numbered, page
 from tests.support.sampling import every
 

@@ -1,13 +1,12 @@
 """A better summary by somebody's command: real programs, which answer, fail, hang, and say too much."""
 
 import json
-import shlex
-import sys
 from pathlib import Path
 
 import pytest
-from tests.recall.test_session import about, line, put
 from tests.support.injections import KNOWN_HOSTILE
+from tests.support.python_commands import program
+from tests.support.session_logs import about, line, put
 
 from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
@@ -28,11 +27,6 @@ def root(tmp_path: Path) -> Path:
         line(NAME, 3, "The login page is there.", by="agent"), about(NAME, summary="Goal: a login page"),
     )  # fmt: skip
     return tmp_path
-
-
-def program(code: str) -> str:
-    """A command that runs some Python."""
-    return f"{shlex.quote(sys.executable)} -I -c {shlex.quote(code)}"
 
 
 def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from tests.support import side_by_side
-from tests.support.cases import for_each
 from tests.support.runner import Block, page
 from tests.support.side_by_side import (
     ASKED,
@@ -71,8 +70,8 @@ def told(answer: SearchAnswer) -> set[str]:
 # --- search ------------------------------------------------------------------------------------
 
 
-@for_each("layer", list(Detail))
-@for_each("text", [ASKED, "", *sorted(ONE)])
+@pytest.mark.parametrize("layer", list(Detail))
+@pytest.mark.parametrize("text", [ASKED, "", *sorted(ONE)])
 def test_a_task_finds_the_project_s_records_and_its_own(
     here: Both, text: str, layer: Detail
 ) -> None:

@@ -1,8 +1,8 @@
 """What a record cites, and what only looks like it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.record import MemoryKind, Origin, Record
 from ralph.search import citations
@@ -14,7 +14,7 @@ def of(text: str, **origin: object) -> list[tuple[str, str]]:
     return [(each.kind.value, str(each)) for each in citations.find_citations(record)]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("see src/db/schema.ts for it", [("src/db/schema.ts", 0, 0)]),
@@ -64,7 +64,7 @@ def test_metadata_names_files_and_a_commit_for_sure() -> None:
     ]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("fixed in commit 604fdc2", ["604fdc2"]),

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.errors import UsageError
 from ralph.search import embeddings
@@ -256,7 +255,7 @@ def test_a_key_in_the_place_of_a_variables_name_is_refused_and_not_shown() -> No
     assert KEY not in str(caught.value)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "url",
     [
         "",
@@ -457,7 +456,7 @@ def test_the_vocabulary_comes_with_ralph_and_says_where_it_is_from() -> None:
     assert "Apache License" in notice
 
 
-@for_each("package", ["no_such_package_here", "json", "this"])
+@pytest.mark.parametrize("package", ["no_such_package_here", "json", "this"])
 def test_a_package_without_the_model_is_told(package: str) -> None:
     with pytest.raises(ProviderFailed, match=r"model\.onnx of .* is missing"):
         embeddings._package_file(package, "model.onnx")
@@ -516,7 +515,7 @@ def test_nothing_is_two_marks() -> None:
     assert spelled("") == spelled(" \n\x00\u200b") == ["[CLS]", "[SEP]"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (
@@ -542,7 +541,7 @@ def test_every_text_has_an_encoding_within_the_limit(text: str, limit: int) -> N
     assert tokens == SMALL.encode(text, limit)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (

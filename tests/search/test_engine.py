@@ -1,14 +1,13 @@
 """The ranking: what comes first and why, what is filtered out, what is no answer, and that the order is firm."""
 
 import random
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from tests.support.cases import for_each
+import pytest
+from tests.support.indexed_records import NOISE, indexed, memory, observation
 
 from ralph.core import terms
 from ralph.core.record import (
@@ -25,39 +24,9 @@ from ralph.core.record import (
     Status,
 )
 from ralph.search import rank
-from ralph.storage.index import Index, discard, in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.index import Index, discard
 
 TODAY = date(2025, 6, 1)
-
-
-def memory(text: str, number: int = 1, **more: object) -> Record:
-    values: dict[str, object] = {"created_at": "2025-05-01", **more}
-    return Record(f"mem-{1_700_000_000 + number}-a{number:03x}", MemoryKind.PATTERN, text, **values)  # type: ignore[arg-type] # a test's shorthand for fields
-
-
-def observation(text: str, number: int, session: str = "s1", **more: object) -> Record:
-    values: dict[str, object] = {
-        "created_at": f"2025-05-01T10:{number % 60:02}:00Z",
-        "scope": Scope.SESSION,
-        **more,
-    }
-    name = f"obs-{1_700_000_000 + number}-b{number:03x}"
-    origin = Origin(session=session)
-    return Record(name, ObservationKind.TOOL_USE, text, Family.OBSERVATION, origin=origin, **values)  # type: ignore[arg-type] # see above
-
-
-@contextmanager
-def indexed(
-    *records: Record, lines: tuple[tuple[str, dict[str, object]], ...] = ()
-) -> Iterator[sqlite3.Connection]:
-    """An index in memory of these records, in one source."""
-    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
-    connection = in_memory([Contents(placed, lines=lines)], terms.index_terms)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def ask(records: list[Record], query: Query | str, **more: object) -> SearchResult:
@@ -69,12 +38,6 @@ def ask(records: list[Record], query: Query | str, **more: object) -> SearchResu
 
 def texts(found: SearchResult) -> list[str]:
     return [hit.record.text for hit in found.hits]
-
-
-NOISE = [
-    memory(f"unrelated remark {word} about something else", 100 + n)
-    for n, word in enumerate("abcdefghijklmnop")
-]
 
 
 def test_the_newer_of_two_equal_ones_comes_first() -> None:
@@ -134,7 +97,7 @@ def test_what_matched_in_the_neighbours_of_a_session_counts() -> None:
     assert order.index(mine) < order.index(other)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "query",
     ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"],
 )
@@ -198,7 +161,7 @@ FILTERS: list[tuple[Query, str]] = [
 ]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "wanted"),
     FILTERS,
     ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
@@ -239,7 +202,7 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
             assert sorted(text[-1] for text in texts(found)) == list(wanted)
 
 
-@for_each("count", [3, 59, 61, 450])
+@pytest.mark.parametrize("count", [3, 59, 61, 450])
 def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(count: int) -> None:
     chance = random.Random(count)
     words = ["alpha", "beta", "gamma", "delta"]

@@ -1,7 +1,6 @@
 """The words of a question, as the command line and the MCP server read them."""
 
 import pytest
-from tests.support.cases import for_each
 
 from ralph.core import ids
 from ralph.core.errors import UsageError
@@ -10,7 +9,7 @@ from ralph.core.record import MemoryKind, ObservationKind
 from ralph.search import filters
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("words", "time"),
     [
         ("", ""),
@@ -31,7 +30,9 @@ def test_a_span_counts_back_from_now() -> None:
     assert filters.when("99999999m") < "1950"
 
 
-@for_each("words", ["soon", "2026-13", "2026-02-30", "7x", "2026-01-31 10:00", "-3d"])
+@pytest.mark.parametrize(
+    "words", ["soon", "2026-13", "2026-02-30", "7x", "2026-01-31 10:00", "-3d"]
+)
 def test_what_is_no_time_is_refused_with_examples(words: str) -> None:
     with pytest.raises(UsageError, match="is not a time") as caught:
         filters.when(words)
@@ -49,7 +50,7 @@ def test_names_come_one_by_one_or_with_commas_in_any_case() -> None:
     assert [filters.kinds([]), filters.node_types([]), filters.relations([" "])] == [(), (), ()]
 
 
-@for_each("read", [filters.kinds, filters.node_types, filters.relations])
+@pytest.mark.parametrize("read", [filters.kinds, filters.node_types, filters.relations])
 def test_a_name_that_is_none_is_refused_with_those_there_are(read: object) -> None:
     assert callable(read)
     with pytest.raises(UsageError, match="'zebra' is not a") as caught:

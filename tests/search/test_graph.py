@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.graphs import all_edges, all_nodes, graph_of, indexed, made_of, said
 from tests.support.sampling import examples
 
@@ -172,7 +171,7 @@ def test_a_node_by_itself_has_no_neighbours(at: str) -> None:
 DIAMOND = [fact("a", "b", "c"), fact("b", "d"), fact("c", "d"), fact("d")]
 
 
-@for_each("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
 def test_of_two_ways_that_are_as_good_the_one_by_the_smaller_id_is_told(
     order: tuple[int, ...],
 ) -> None:
@@ -213,7 +212,7 @@ def memory(record_id: str = "mem-1-a", text: str = "Words.", **more: object) -> 
     return Record(record_id, more.pop("kind", MemoryKind.PATTERN), text, created_at=DAY, **more)  # type: ignore[arg-type]  # keywords of a Record
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("kind", "node"),
     [
         (MemoryKind.PATTERN, NodeType.PATTERN),
@@ -321,7 +320,7 @@ def test_a_text_that_was_replaced_ends_and_its_successor_begins_then() -> None:
     }
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "files", "symbols"),
     [
         ("See src/a.ts:12 and `lib/b.py`.", ["src/a.ts", "lib/b.py"], []),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ordinary_user
-from tests.storage.test_index import LOG, ended, put, seen
+from tests.support.index_sources import LOG, ended, put, seen
 from tests.support.runner import Block, executable, numbered, page
 from tests.support.sampling import SOAK, every
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import put, seen
+from tests.support.index_sources import put, seen
 
 from ralph.core.errors import ConfigError, Refused
 from ralph.core.record import Query

@@ -8,8 +8,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.search.test_engine import indexed, memory
-from tests.support.cases import for_each
+from tests.support.indexed_records import indexed, memory
 from tests.support.sampling import examples
 
 from ralph.core import terms
@@ -78,7 +77,7 @@ def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(
     assert only(connection, "uses").weight == pytest.approx(2 * everyday.weight)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("word", "text", "named"),
     [
         ("Redis", "why does Redis lose keys", True),

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.search.test_engine import NOISE, indexed, memory, observation
-from tests.support.cases import for_each
+from tests.support.indexed_records import NOISE, indexed, memory, observation
 from tests.support.laws import messy
 from tests.support.sampling import examples
 
@@ -94,7 +93,7 @@ def test_a_retired_or_filtered_record_does_not_come_along() -> None:
     assert among([fix, FAR, *NOISE], "gateway deploy fails", kinds) == [NEAR.id]
 
 
-@for_each("target", ["mem-1700009999-ffff", "", "~", NEAR.id, "\ud800"])
+@pytest.mark.parametrize("target", ["mem-1700009999-ffff", "", "~", NEAR.id, "\ud800"])
 def test_a_link_to_nothing_or_to_itself_leads_nowhere(target: str) -> None:
     assert among(
         [replace(NEAR, links=(Link("see", target),)), FAR, *NOISE], "gateway deploy fails"
@@ -185,7 +184,7 @@ def test_neighbour_of_a_match_is_not_injected() -> None:
     assert gate([best, beside, named, close]) == [best, named, close]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "question", ["xylophone", "how to bake bread", "the of and", "!!!", "", "제빵", "🔥", "x" * 99]
 )
 def test_a_miss_gives_nothing(question: str) -> None:
@@ -292,7 +291,7 @@ def test_an_index_in_several_sources_gives_the_same_as_in_one() -> None:
 # --- any question ------------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "question",
     [*string.punctuation, *(f"deploy{mark}hand" for mark in string.punctuation), string.punctuation, "the of and to",
      "deploy " * 1430, "x" * 10_000, "deploy_" * 1430, "'" * 10_000, "deploy'" * 1250, "인" * 10_000, "C++ " * 2500,
@@ -348,7 +347,9 @@ def test_freshness_counts_days_as_the_calendar_does(one: date, two: date) -> Non
     assert ranking.freshness(one.isoformat(), two.isoformat()) == pytest.approx(wanted)
 
 
-@for_each("when", ["", "yesterday", "2025", "2025-05", "20250501", "9999999999", "²²²²-²²-²²"])
+@pytest.mark.parametrize(
+    "when", ["", "yesterday", "2025", "2025-05", "20250501", "9999999999", "²²²²-²²-²²"]
+)
 def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> None:
     assert ranking.freshness(when, TODAY) <= 1
     assert among([memory("deploy by hand", 1, created_at=when), *NOISE], "deploy") != []
@@ -373,7 +374,7 @@ def test_the_ranking_loads_next_to_nothing() -> None:
 # --- decisions, tags, families -------------------------------------------------------------------
 
 
-@for_each("day", ["2025-01-01", "2025-03-01"])
+@pytest.mark.parametrize("day", ["2025-01-01", "2025-03-01"])
 def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older(day: str) -> None:
     texts = (
         ("tokens expire: tokens of a session last one day", "2025-01-01"),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Program, Start
+from tests.support.human_pages import HUMAN, ODD
 from tests.support.writer import BLOCK, MARK, a_token, add, line_of, text_of
 
 from ralph.formats.memories import parse_memories
@@ -27,59 +28,6 @@ Rounds = Callable[[int, int], int]
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="needs /proc to see who waits"
 )
-
-HUMAN = """# Memories
-
-What we know, by hand and by machine.   Two  spaces and a trailing one \n
-<!-- An example, not an entry:
-### mem-1700000000-aaaa
-> in a comment
--->
-
-## Patterns
-
-### mem-1705751400-a3f8
-> Handlers return values, they never print.
-> Also: `## Fixes` in a text is no section.
-<!-- tags: style, api | created: 2025-01-20 -->
-
-
-
-Some prose between two entries.
-
-### mem-1705751401-b001
-
-> Set off by blank lines, as formatters do it.
-
-<!-- tags: | created: 2025-01-20 | source: 회의록 -->
-
-## Decisions
-
-```markdown
-## Fixes
-
-### mem-1700000001-bbbb
-> in a fence
-```
-
-## Fixes
-
-### mem-1705751402-c0de
-> Without metadata.
-
-## Context
-
-## Glossary
-
-- **index**: what can be built again
-
-### mem-1705751403-d00d
-> In a section of somebody's own.
-<!-- tags: words | created: 2025-01-21 -->
-
-The end, without a line end."""
-
-ODD = "\ufeff" + HUMAN.replace("Two  spaces", "caf\udce9").replace("\n", "\r\n") + "\r\n"
 
 
 class MemoryLedger:

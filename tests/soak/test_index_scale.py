@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import index_of, put, seen
+from tests.support.index_sources import index_of, put, seen
 
 from ralph.core import paths
 from ralph.core.record import Query

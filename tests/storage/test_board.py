@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import render_task
@@ -110,7 +110,7 @@ def test_a_cycle_leads_from_a_task_to_itself(everything: Board) -> None:
         )
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("tasks", "way"),
     [
         ([Task("a", "", blocked_by=("a",))], ("a", "a")),

@@ -7,7 +7,6 @@ import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.laws import messy
 from tests.support.sampling import examples
 
@@ -148,7 +147,7 @@ def test_set_on_any_text_changes_one_key_or_refuses(text: str, setting: tuple[st
 
 
 class TestSet:
-    @for_each(
+    @pytest.mark.parametrize(
         ("before", "after"),
         [
             ("", "memories:\n  budget: 5\n"),
@@ -170,7 +169,7 @@ class TestSet:
     def test_the_key_goes_where_its_section_is(self, before: str, after: str) -> None:
         assert verbs.set_key(before, "memories.budget", 5, "ralph.yml") == after
 
-    @for_each(
+    @pytest.mark.parametrize(
         ("text", "line"),
         [
             ("a: 1\nmemories: {budget: 1}\n", 2),

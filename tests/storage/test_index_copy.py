@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import LOG, dump, put, seen
+from tests.support.index_sources import LOG, dump, put, seen
 from tests.support.runner import Block, page
 
 from ralph.core import paths, terms

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.test_index import LOG, dump, put, seen
+from tests.support.index_sources import LOG, dump, put, seen
 from tests.support.sampling import examples
 
 from ralph.core import terms

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Start
-from tests.soak.test_crash import HUMAN, ODD
+from tests.support.human_pages import HUMAN, ODD
 from tests.support.writer import BLOCK, add, mine, text_of
 
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, Unreadable, WriteFailed

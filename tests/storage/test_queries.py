@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import LOG, index_of, put, seen
-from tests.support.cases import for_each
+from tests.support.index_sources import LOG, index_of, put, seen
 from tests.support.runner import Block, numbered, page
 
 from ralph.core import terms
@@ -95,7 +94,9 @@ def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
         assert lookup.size(found) == 4 == queries.count_rows(found)["records"]
 
 
-@for_each("name", ["", "~", "mem-1-a~2", "\x00", "\ud800", "' OR 1=1", "%", "mem-1-"])
+@pytest.mark.parametrize(
+    "name", ["", "~", "mem-1-a~2", "\x00", "\ud800", "' OR 1=1", "%", "mem-1-"]
+)
 def test_unknown_id_has_no_key(connection: sqlite3.Connection, name: str) -> None:
     assert queries.key_of(connection, name) is None
 
@@ -170,8 +171,10 @@ def test_metadata_repeats_no_column() -> None:
     assert [tuple(row) for row in listed] == [("", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
 
 
-@for_each("family", lookup.FAMILIES)
-@for_each("asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}])
+@pytest.mark.parametrize("family", lookup.FAMILIES)
+@pytest.mark.parametrize(
+    "asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}]
+)
 def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, object]) -> None:
     query = Query(families=(family,), **asked)  # type: ignore[arg-type]  # any filter
     wanted = {
@@ -182,7 +185,7 @@ def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, ob
     assert {record.id for record in passing} == wanted
 
 
-@for_each(
+@pytest.mark.parametrize(
     "damage", ["metadata = '{'", "metadata = '[]'", "tags = '{'", "tags = 7", "type = 'note', content = x'00ff'",
                "metadata = '{\"links\":[1]}'", "scope = 'elsewhere'", "files = '3'"]
 )  # fmt: skip
@@ -200,7 +203,9 @@ def nested(depth: int) -> object:
     return deep
 
 
-@for_each("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
+@pytest.mark.parametrize(
+    "value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"]
+)
 def test_value_that_sqlite_cannot_store_is_left_out(value: object) -> None:
     with closing(
         indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])

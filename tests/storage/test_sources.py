@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import LOG, put, seen
+from tests.support.index_sources import LOG, put, seen
 from tests.support.runner import Block, numbered, page
 
 from ralph.storage.sources import Format, read_source, sources

@@ -10,10 +10,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage.test_index import index_of, put
-from tests.support.cases import for_each
+from tests.support.index_sources import index_of, put
 from tests.support.sampling import examples
 
 from ralph.core import terms
@@ -250,7 +250,7 @@ def test_the_words_for_a_finished_task_are_those_of_the_board() -> None:
     )
 
 
-@for_each("task", ["' OR 1=1 --", "%", "?", "\ud800", "t-1\x00", "../t-1"])
+@pytest.mark.parametrize("task", ["' OR 1=1 --", "%", "?", "\ud800", "t-1\x00", "../t-1"])
 def test_an_odd_task_is_one_that_has_nothing(task: str) -> None:
     theirs = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
     insight = made(2, Family.MEMORY, "", "", "", Scope.TASK, "")

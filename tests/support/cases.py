@@ -1,21 +1,60 @@
-"""Many small cases in one test: pytest takes longer to collect and report a case than such a case takes to run."""
+"""Names of cases, so that a failure says which one it was and `-k` reaches it; and a loop over hundreds of cases."""
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 Test = Callable[..., None]
 
+_LONGEST = 60
+_ROOT = Path(__file__).parents[2]
 
-def for_each(
-    names: str | tuple[str, ...], values: Iterable[Any], ids: object = None
-) -> Callable[[Test], Test]:
-    """Call a test once for each value, as `pytest.mark.parametrize` does; a failure names its case.
 
-    All cases run, also after a failure. They share the test's fixtures: a test that changes one needs parametrize.
+def case_name(value: object) -> str | None:
+    """Return a short name for a value of a parametrised test; None where that of pytest will do.
+
+    A name must be the same in all processes: none is made of an address or of the order of a set.
+    """
+    if isinstance(value, Path):
+        return _shortened(str(value.relative_to(_ROOT) if value.is_relative_to(_ROOT) else value))
+    if isinstance(value, str | bytes):
+        return None if 0 < len(value) <= _LONGEST else _shortened(_shown(value))
+    if isinstance(value, tuple | list | Mapping):
+        return _shortened(_shown(value))
+    return None
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{_shown(key)}={_shown(each)}" for key, each in value.items()) or "{}"
+    if isinstance(value, tuple | list):
+        return ",".join(map(_shown, value)) or "[]"
+    if isinstance(value, str):
+        return value[: _LONGEST + 1] or "''"
+    if isinstance(value, bytes):
+        return repr(value[: _LONGEST + 1])
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, int | float | Path) or value is None:
+        return str(value)[: _LONGEST + 1]
+    return type(value).__name__
+
+
+def _shortened(text: str) -> str:
+    text = text.encode("unicode_escape").decode("ascii")
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def for_each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:
+    """Call a test once for each of hundreds of values, where a test for each would cost more than it tells.
+
+    All cases run, also after a failure, which names its case. They share the test's fixtures: a test that
+    changes one needs `pytest.mark.parametrize`, and so does one with fewer cases.
     """
     parameters = (
         tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names

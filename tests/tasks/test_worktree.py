@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 from tests.support.git import git
 from tests.support.looping import Workshop, project, says_done
+from tests.support.worktrees import commit, new, now
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import MemoryKind, Record
-from ralph.core.work import Task
 from ralph.formats.pages import parse_region
 from ralph.install import doctor
 from ralph.loop import runs
 from ralph.loop.loop import LoopRequest
-from ralph.storage import board
 from ralph.tasks import task, worktree
 from ralph.testing import Step
 
@@ -30,21 +29,6 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def shop(tmp_path: Path) -> Workshop:
     return project(tmp_path / "shop")
-
-
-def new(shop: Workshop, title: str = "refunds") -> Task:
-    return task.add(shop.root, title, in_worktree=True).task
-
-
-def now(shop: Workshop, work: Task) -> Task:
-    return board.read(shop.root).placed[work.id].task
-
-
-def commit(folder: Path, name: str = "new.py", text: str = "x = 1\n") -> str:
-    (folder / name).write_text(text, encoding="utf-8", newline="")
-    git(folder, "add", name)
-    git(folder, "commit", "-q", "-m", f"add {name}")
-    return git(folder, "rev-parse", "HEAD").strip()
 
 
 def learned(*texts: str) -> list[Record]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.git import git
 from tests.support.looping import Workshop, project
-from tests.tasks.test_worktree import commit, new, now
+from tests.support.worktrees import commit, new, now
 
 from ralph.core.errors import Conflict, Refused
 from ralph.loop import runs

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.support.cases import for_each
 from tests.support.machines import Fleet, Machine, iteration, observation, session
 
 from ralph.core.errors import RalphError, UsageError
@@ -261,7 +260,7 @@ def test_another_projects_name_answers_as_one_that_does_not_exist(fleet: Fleet) 
         assert [name for name, _, _ in server.call("my_projects")] == ["shop"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     "url",
     [
         "postgresql://ann:pass@localhost/x",

@@ -6,16 +6,12 @@ from pathlib import Path
 import pytest
 from tests.support import sample
 from tests.support.asking import Site
-from tests.support.cases import for_each
+from tests.support.page_texts import ORDER
 from tests.support.sample import Sample
-from tests.web.test_board import ORDER
+from tests.support.site_changes import MEMORIES, clean, everything, rows_in, stamps
 
-from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.memory import memory
-from ralph.storage.sources import source_names
-
-MEMORIES = ".agent/memories.md"
 
 
 @pytest.fixture
@@ -26,32 +22,6 @@ def shop(tmp_path: Path) -> Sample:
 @pytest.fixture
 def window(shop: Sample) -> Site:
     return Site(shop.root)
-
-
-def everything(root: Path) -> dict[str, bytes]:
-    """Every file that people care for; what is derived aside."""
-    name_of, found = source_names(root), [paths.log_folder(root)]
-    found += [path for path in root.iterdir() if path.name != ".git"]
-    places = (path for top in found for path in ([top] if top.is_file() else top.rglob("*")))
-    return {
-        name_of(path): path.read_bytes()
-        for path in places
-        if path.is_file() and not path.name.startswith("ralph.db") and "cache" not in path.parts
-    }
-
-
-def rows_in(window: Site, file: str) -> list[dict[str, str]]:
-    rows = window.get("/api/records", family="memory", limit=500)["items"]
-    return [row for row in rows if row["source"].startswith(file)]
-
-
-def clean(window: Site) -> str:
-    """A memory without secrets in it."""
-    return next(
-        row["id"]
-        for row in rows_in(window, MEMORIES)
-        if "token" not in row["text"] and "script" not in row["text"]
-    )
 
 
 def actions(window: Site) -> list[dict[str, object]]:
@@ -93,10 +63,6 @@ def actions(window: Site) -> list[dict[str, object]]:
             "tags": ["new"],
         },
     ]
-
-
-def stamps(plan: dict[str, list[dict[str, str]]]) -> dict[str, str]:
-    return {each["name"]: each["before"] for each in plan["files"]}
 
 
 def test_every_action_can_be_planned_applied_and_undone(window: Site, shop: Sample) -> None:
@@ -178,7 +144,9 @@ def test_a_file_that_changed_since_the_plan_is_not_written(window: Site, shop: S
     assert everything(shop.root) == before
 
 
-@for_each("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
+@pytest.mark.parametrize(
+    "given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}]
+)
 def test_apply_needs_the_stamps_of_the_plan(
     window: Site, shop: Sample, given: dict[str, str]
 ) -> None:
@@ -268,7 +236,7 @@ def test_what_is_there_already_changes_nothing(window: Site) -> None:
     assert plan["summary"].startswith("Nothing would change. Already there:")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("body", "status"),
     [
         ({"action": "fly"}, 400), ({}, 400), ({"action": "edit", "id": "mem-1-none", "text": "x"}, 404),

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.test_web import address, start, status
-from tests.mcp_server.test_http import serving
+from tests.support.mcp_http import serving
 from tests.support.serving import TOKEN, Served, changing, served
+from tests.support.web_programs import address, start, status
 
 from ralph.install import project
 from ralph.web.connections import LimitedProtocol

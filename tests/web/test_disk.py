@@ -13,7 +13,7 @@ from tests.conftest import ordinary_user
 from tests.support import sample
 from tests.support.asking import Site
 from tests.support.sample import Sample
-from tests.web.test_changes import MEMORIES, clean, everything, stamps
+from tests.support.site_changes import MEMORIES, clean, everything, stamps
 
 from ralph.storage import files
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import sample
-from tests.support.cases import for_each
 
 from ralph.core import ids
 from ralph.core.record import Family, MemoryKind, Query, Record, Status
@@ -99,7 +98,7 @@ def test_facets_count_what_a_slow_look_counts(
         assert set(chosen.get(facet, ())) <= set(told)
 
 
-@for_each("text", ["payment", "the", "checkout total", "redis tests", "결제", "srv"])
+@pytest.mark.parametrize("text", ["payment", "the", "checkout total", "redis tests", "결제", "srv"])
 def test_words_find_what_search_finds_first(shop: Path, text: str) -> None:
     page = list_records(shop, ListRequest(text, limit=20))
     found = searching.search(shop, Query(text, limit=100))

@@ -14,7 +14,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.support.cases import for_each
 
 STATIC = Path(__file__).parents[2] / "src" / "ralph" / "web" / "static"
 LONGEST = 400
@@ -83,17 +82,17 @@ def shell() -> Tags:
     return tags
 
 
-@for_each("path", own(".js", ".css", ".html"), ids=name_of)
+@pytest.mark.parametrize("path", own(".js", ".css", ".html"), ids=name_of)
 def test_a_file_is_short_enough_to_read(path: Path) -> None:
     assert len(text_of(path).splitlines()) <= LONGEST
 
 
-@for_each("path", own(".js"), ids=name_of)
+@pytest.mark.parametrize("path", own(".js"), ids=name_of)
 def test_a_module_begins_with_what_it_is_for(path: Path) -> None:
     assert text_of(path).startswith(("//", "/*"))
 
 
-@for_each("path", own(".js"), ids=name_of)
+@pytest.mark.parametrize("path", own(".js"), ids=name_of)
 def test_html_comes_from_strings_in_one_place_alone(path: Path) -> None:
     ways = (
         "innerHTML",
@@ -108,14 +107,14 @@ def test_html_comes_from_strings_in_one_place_alone(path: Path) -> None:
     assert found == (["dangerouslySetInnerHTML"] if name_of(path) == MARKDOWN else [])
 
 
-@for_each("path", own(".js", ".css", ".html", ".svg"), ids=name_of)
+@pytest.mark.parametrize("path", own(".js", ".css", ".html", ".svg"), ids=name_of)
 def test_nothing_is_loaded_from_outside(path: Path) -> None:
     text = without_comments(text_of(path)).replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert not re.search(r"(?i)(https?:)?//[a-z0-9]", text)
     assert "@import" not in text
 
 
-@for_each("path", own(".js"), ids=name_of)
+@pytest.mark.parametrize("path", own(".js"), ids=name_of)
 def test_every_import_is_a_file_that_is_there(path: Path) -> None:
     for name in imports(text_of(path)):
         assert name.startswith("."), f"{name} is no file beside"
@@ -223,7 +222,7 @@ def contrast(one: str, other: str) -> float:
     return (bright + 0.05) / (dark + 0.05)
 
 
-@for_each(("ink", "ground", "least"), PAIRS, ids=str)
+@pytest.mark.parametrize(("ink", "ground", "least"), PAIRS, ids=str)
 def test_a_colour_can_be_read_on_its_ground(ink: str, ground: str, least: float) -> None:
     shades = {name: pair for name, *pair in SHADES.findall(text_of(STATIC / "style" / "base.css"))}
     for theme, at in (("light", 0), ("dark", 1)):

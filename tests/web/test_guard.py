@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.support.cases import for_each
 from tests.support.serving import TOKEN, Served, served
 
 from ralph.web import requests
@@ -136,7 +135,7 @@ def test_the_cookie_of_another_server_does_not_open_this_one(
 # --- where it is -------------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "host",
     [
         "evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", f"127.0.0.1:{PORT}0",
@@ -147,7 +146,7 @@ def test_the_cookie_of_another_server_does_not_open_this_one(
         f"127.0.0.1:{PORT}, evil",
     ],
 )  # fmt: skip
-@for_each("path", ["/api/state", "/", "/static/app.js", f"/?token={TOKEN}"])
+@pytest.mark.parametrize("path", ["/api/state", "/", "/static/app.js", f"/?token={TOKEN}"])
 def test_another_host_is_refused_everywhere(inside: TestClient, host: str, path: str) -> None:
     answer = inside.get(path, headers={"Host": host})
     assert answer.status_code == 403

@@ -3,39 +3,13 @@
 import re
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
+from tests.support.page_texts import TAGS
 
 from ralph.web.api import MAX_LENGTH, SCHEMES, render_html
 
-TAGS = frozenset(
-    [
-        "p",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "ul",
-        "ol",
-        "li",
-        "blockquote",
-        "pre",
-        "code",
-        "em",
-        "strong",
-        "s",
-        "a",
-        "hr",
-        "br",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
-)
 ATTRIBUTES = frozenset(["href", "title", "rel", "target", "class", "start"])
 
 PIECES = [
@@ -148,7 +122,7 @@ def test_a_tag_is_shown_as_it_was_written(words: str) -> None:
     assert f"<script>{word}</script>" in seen(f"a <script>{word}</script> b").text
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "[x](javascript:alert(1))", "[x](JAVASCRIPT:alert(1))", "[x](java\tscript:alert(1))",

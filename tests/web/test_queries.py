@@ -4,8 +4,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from tests.support.asking import Site
-from tests.support.cases import for_each
 from tests.support.hostile_queries import QUERIES
 from tests.support.serving import served
 
@@ -20,7 +20,7 @@ PATHS = (
 )
 
 
-@for_each("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_a_query_is_words_and_nothing_else(shop: Site, query: str) -> None:
     for path in PATHS:
         answer = shop.client.get(path, params={"q": query[:50_000], "limit": "5"})

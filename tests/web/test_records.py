@@ -5,7 +5,6 @@ import re
 import pytest
 from tests.support import sample
 from tests.support.asking import Site, tags
-from tests.support.cases import for_each
 from tests.support.sample import Sample
 from tests.support.sampling import every
 
@@ -121,8 +120,8 @@ def test_facets_are_or_within_and_and_between(window: Site) -> None:
     assert dict(found["facets"]["family"])["memory"] == len(wanted)
 
 
-@for_each("sort", ["", "relevance", "newest"])
-@for_each("text", ["", "the", "payment"])
+@pytest.mark.parametrize("sort", ["", "relevance", "newest"])
+@pytest.mark.parametrize("text", ["", "the", "payment"])
 def test_pages_together_are_the_whole_list(window: Site, text: str, sort: str) -> None:
     whole = window.get("/api/records", q=text, sort=sort, limit=500)
     ids = [row["id"] for row in whole["items"]]
@@ -170,7 +169,7 @@ def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> N
     assert page["actions"] == ["edit", "retag", "archive", "delete", "promote"]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("title", "text", "heading", "rest"),
     [
         ("A title", "Its text.", "A title", "Its text."),

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.support import sample
 from tests.support.asking import Site, tags
+from tests.support.page_texts import TAGS
 from tests.support.sample_live import ENDED, Live
-from tests.web.test_markdown import TAGS
 
 
 class TestListing:

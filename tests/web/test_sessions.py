@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support import sample
 from tests.support.asking import Site, tags
-from tests.web.test_markdown import TAGS
+from tests.support.page_texts import TAGS
 
 from ralph.hooks.handler import run_event
 

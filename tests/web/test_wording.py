@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support import sample
 from tests.support.asking import Site
-from tests.support.cases import for_each
 from tests.support.sample import Sample
 
 from ralph.core.errors import Hint, RalphError
@@ -23,7 +22,7 @@ TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("said", "told"),
     [
         (Hint("find-record", '`ralph search "words"` shows the ids'), "search in Memory"),

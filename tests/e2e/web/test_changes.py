@@ -15,8 +15,8 @@ from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, keep
 from tests.e2e.web.shop import loaded
 from tests.support import sample
+from tests.support.page_texts import ORDER
 from tests.support.sample import Sample
-from tests.web.test_board import ORDER
 
 from ralph.core import paths
 from ralph.core.errors import Refused

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.cases import for_each
 from tests.support.players import player
 
 from ralph.core.errors import Unreadable, UsageError
@@ -45,7 +44,7 @@ def test_a_script_is_played(tmp_path: Path) -> None:
     assert agent.steps == (Step(say="hello"),)
 
 
-@for_each("name", ["telepathy", "command", "scripted"])
+@pytest.mark.parametrize("name", ["telepathy", "command", "scripted"])
 def test_an_unknown_agent_or_one_without_what_it_needs_is_wrong_usage(name: str) -> None:
     with pytest.raises(UsageError):
         create_agent(name)

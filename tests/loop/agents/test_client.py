@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 
 from ralph.core.errors import UsageError
 from ralph.core.work import Agent, Ask, ProcessResult, Reply, StopReason
@@ -97,7 +96,7 @@ def test_a_link_that_leads_outside_is_not_inside(tmp_path: Path) -> None:
     assert is_inside("new/deep/a.txt", folder)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "message",
     [
         "Failed to authenticate. API Error: 401 invalid x-api-key",
@@ -119,12 +118,14 @@ def test_a_temporary_failure_is_unavailable(message: str) -> None:
     assert classify_error(message) is StopReason.UNAVAILABLE
 
 
-@for_each("status", [401, 403, 404, 429, 500, 503, 529])
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503, 529])
 def test_a_status_decides_if_there_is_one(status: int) -> None:
     assert classify_error("some message", status) is StopReason.UNAVAILABLE
 
 
-@for_each("message", ["", "segmentation fault", "API Error: 400 bad request", "no rollout found"])
+@pytest.mark.parametrize(
+    "message", ["", "segmentation fault", "API Error: 400 bad request", "no rollout found"]
+)
 def test_an_unknown_failure_is_a_crash(message: str) -> None:
     assert classify_error(message) is StopReason.CRASHED
 
@@ -276,7 +277,7 @@ def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
     assert agent.run(Ask("p", tmp_path, environment={"RALPH_RUN": "r1"})).text == "r1\n"
 
 
-@for_each("command", ["", "   ", [], "'open"])
+@pytest.mark.parametrize("command", ["", "   ", [], "'open"])
 def test_no_command_is_wrong_usage(command: str | list[str]) -> None:
     with pytest.raises(UsageError):
         split_command(command)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cases import for_each
 
 from ralph.core.errors import Unreadable, UsageError
 from ralph.core.work import Agent, Ask, Reply, StopReason, ToolCall
@@ -153,7 +152,7 @@ class TestScripts:
         with pytest.raises(UsageError, match="steps"):
             load_script(path)
 
-    @for_each(
+    @pytest.mark.parametrize(
         ("value", "words"),
         [
             (1, "object"),
