@@ -25,7 +25,7 @@ from ralph.core.errors import UsageError
 from ralph.core.graph import Edge, Node
 from ralph.memory.memory import Change
 from ralph.recall import graph as verbs
-from ralph.recall.graph import HOPS, LIMIT, GraphOverview, NodeView
+from ralph.recall.graph import HOPS, LIMIT, GraphOverview, GraphQuery, NodeView
 from ralph.recall.json_shapes import edge_json, mark_weak, node_json, record_json
 from ralph.search.filters import full_id, node_types, relations, short_ids, when
 from ralph.search.graph import ReachedNode
@@ -314,17 +314,15 @@ def search(call: Invocation, words: tuple[str, ...], form: str, **options: Any) 
     types = node_types(options["types"])
     embedding = call.config.embedding
     with bar("reading the files") as progress:
-        nodes, warnings = verbs.search(
-            call.root,
+        query = GraphQuery(
             read_words(words),
             at=moment,
             types=types,
             hops=options["hops"],
             limit=options["limit"],
             task=options["within"],
-            embedding=embedding,
-            progress=progress,
         )
+        nodes, warnings = verbs.search(call.root, query, embedding=embedding, progress=progress)
     warn(*warnings)
     _print_reached(nodes, call, form, "Nothing found.")
 

@@ -11,7 +11,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
@@ -355,20 +355,29 @@ def _link_target(root: Path, name: str) -> str:
 # --- searching ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class GraphQuery:
+    """What to search the graph for, as of when, and how far to walk from the hits."""
+
+    words: str
+    at: str = ""  # a day or an instant; "" is today
+    types: Collection[NodeType] = ()  # empty: all types
+    hops: int = HOPS
+    limit: int | None = LIMIT  # None: all nodes
+    task: str = ""  # the task whose records are visible; "" for all
+
+
 def search(
     root: Path,
-    words: str,
+    query: GraphQuery,
     *,
-    at: str = "",
-    types: Collection[NodeType] = (),
-    hops: int = HOPS,
-    limit: int | None = LIMIT,
-    task: str = "",
     embedding: Embedding | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[ReachedNode], list[str]]:
     """Rank nodes by words as of a time, and walk from the hits; return the nodes and warnings."""
-    when = at or ids.today()
+    words = query.words
+    task = query.task
+    when = query.at or ids.today()
     warnings: list[str] = []
 
     def question(
@@ -377,8 +386,8 @@ def search(
         warnings.clear()
         by_meaning = None
         if embedding is not None:
-            query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
-            by_meaning = meaning.meaning_for(root, embedding, connection, query, warnings.append)
+            records = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
+            by_meaning = meaning.meaning_for(root, embedding, connection, records, warnings.append)
         ranked = _rank_records(connection, words, when, task, by_meaning)
         if ranked.weak and ranked.best:
             warnings.append(rank.WEAK)
@@ -387,12 +396,13 @@ def search(
         seeds = _visible_seeds(graph, scores, when, allowed)
         rules = WalkRules(at=when, visibility=allowed, hub=walking.HUB)
         found: list[ReachedNode] = []
-        for reached in walking.walk(graph, seeds, hops, rules):
-            if reached.score < _MIN_SCORE or (types and reached.node.type not in types):
+        for reached in walking.walk(graph, seeds, query.hops, rules):
+            is_wanted = not query.types or reached.node.type in query.types
+            if reached.score < _MIN_SCORE or not is_wanted:
                 continue
             is_named = scores.get(reached.start) == _NAMED_SCORE
             found.append(reached._replace(weak=ranked.weak and not is_named))
-        return found[:limit]
+        return found[: query.limit]
 
     return query_graph(root, question, task=task, progress=progress), warnings
 
