@@ -13,6 +13,7 @@ from tests.web.test_board import ORDER
 from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.memory import memory
+from ralph.memory.author import BY_AGENT
 from ralph.storage.sources import source_names
 
 MEMORIES = ".agent/memories.md"
@@ -120,7 +121,7 @@ def test_a_held_memory_is_decided_and_the_decision_undone(
     window: Site, shop: Sample, action: str
 ) -> None:
     with pytest.raises(Refused):
-        memory.add(shop.root, ORDER, by="agent")
+        memory.add(shop.root, ORDER, context=BY_AGENT)
     before = everything(shop.root)
     body = {"action": action, "id": window.get("/api/review")["items"][0]["id"]}
     plan = window.post("/api/changes/plan", **body)

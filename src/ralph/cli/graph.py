@@ -431,8 +431,7 @@ def link(
         since=_parse_day(since),
         until=_parse_day(until),
         remove=remove,
-        by=call.author,
-        patterns=call.patterns,
+        context=call.write_context(),
     )
     verb = "Unlinked" if remove else "Linked"
     if saved.change is Change.UNCHANGED:

@@ -33,6 +33,7 @@ from ralph.core.record import Family, Query, Record
 from ralph.formats import graphiti
 from ralph.formats.graphiti import Embeddings, StatedEdge
 from ralph.memory import memory
+from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy.privacy import clean_memory
 from ralph.recall import outdated
 from ralph.search import filters, index, meaning, rank
@@ -243,8 +244,7 @@ def link(
     since: str = "",
     until: str = "",
     remove: bool = False,
-    by: str = "",
-    patterns: Sequence[str] = (),
+    context: WriteContext = BY_RALPH,
 ) -> tuple[memory.SavedMemory, StatedEdge]:
     """State an edge in the entry of its source, from today unless `since` is given, or remove it.
 
@@ -266,7 +266,7 @@ def link(
         )
     collection, entry = memory.find(library, name)
     if _stated_edge(entry.record, kind, target) is None:  # else the target may have been removed
-        target = _link_target(root, clean_memory(target, patterns=patterns)[0])
+        target = _link_target(root, clean_memory(target, patterns=context.patterns)[0])
     edge = StatedEdge(kind, target, since, until)
     _check_edge(name, edge)
     if collection.name == "patterns":
@@ -281,7 +281,7 @@ def link(
                 hint=f"edit the comments in {entry.path.name}: "
                 f"supersedes of {name}, valid-until of {edge.target}",
             )
-        return outdated.supersede(root, edge.target, name, by=by, patterns=patterns), edge
+        return outdated.supersede(root, edge.target, name, context=context), edge
     change = partial(_with_edge, edge=edge, remove=remove)
     return memory.change_entry(root, library, collection, name, change, None), edge
 
