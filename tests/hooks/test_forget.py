@@ -13,6 +13,7 @@ from ralph.core.errors import Refused
 from ralph.core.prompts import calls_forget
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.memory import knowledge, memory
+from ralph.memory.author import BY_PERSON, Author, WriteContext
 from ralph.search import index
 
 SENTENCE = "The zebrafish vault opens with the quokka song"
@@ -318,12 +319,12 @@ def test_a_person_who_adds_the_text_again_gets_it_back(here: World, ralph: Proje
     before = ralph.read()
     assert ralph("forget", ID, "--yes").code == 0
     assert ralph("memory", "add", SENTENCE).code == 1  # without a terminal it is no person
-    memory.add(ralph.root, f"  {SENTENCE.upper()} ", by="human")
+    memory.add(ralph.root, f"  {SENTENCE.upper()} ", context=BY_PERSON)
     assert len(ralph("search", "zebrafish", "--format", "json").json["hits"]) == 1
     assert ralph("forget", "--matching", "zebrafish", "--yes").code == 0
     ralph.put(".agent/memories.md", before)
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
-    memory.add(ralph.root, SENTENCE, by="human")  # it is in the file already
+    memory.add(ralph.root, SENTENCE, context=BY_PERSON)  # it is in the file already
     assert ralph("search", "zebrafish", "--format", "json").json["hits"][0]["id"] == ID
 
 
@@ -350,7 +351,7 @@ def test_another_project_keeps_its_index_and_hides_the_same_text(
     assert "compare the wombat tables" in texts(theirs)
     assert theirs("index", "verify").code == 0
     assert paths.index_file(other.root).stat().st_ino == before
-    memory.add(theirs.root, SENTENCE, by="human")
+    memory.add(theirs.root, SENTENCE, context=BY_PERSON)
     assert SENTENCE in texts(theirs)
 
 
@@ -358,9 +359,10 @@ def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(
     here: World, ralph: Project
 ) -> None:
     assert ralph("forget", ID, "--yes").code == 0
+    by_mcp = WriteContext(Author("agent", via="mcp"))
     for in_, more in (("memories", {}), ("knowledge", {"title": "Vault", "tags": ("vault",)})):
         with pytest.raises(Refused, match="was forgotten"):
-            memory.add(here.root, SENTENCE, in_=in_, by="agent", via="mcp", **more)  # type: ignore[arg-type]  # names
+            memory.add(here.root, SENTENCE, in_=in_, context=by_mcp, **more)  # type: ignore[arg-type]  # names
     [learned] = knowledge.learn(here.root, [KnowledgeSigil("Vault", ("vault",), f"{SENTENCE}.")])
     assert learned.change is memory.Change.REFUSED
     assert b"zebrafish" not in ralph.everything().lower()

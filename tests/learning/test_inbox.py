@@ -14,6 +14,7 @@ from ralph.core.record import MemoryKind
 from ralph.core.similarity import statement
 from ralph.learning import inbox, review
 from ralph.memory import memory
+from ralph.memory.author import BY_AGENT
 from ralph.recall import outdated, usage
 from ralph.recall.usage import Injection
 from ralph.web.changes import ChangeHistory, ChangeRequest, apply_planned
@@ -71,7 +72,7 @@ def test_a_contradiction_is_shown_until_one_supersedes_the_other_or_a_person_kee
     before = file.read_bytes()
     assert kinds(tmp_path) == [("contradiction", TWO, ONE)]
     with pytest.raises(Refused, match="waits for a person"):
-        review.accept(tmp_path, TWO, by="agent")
+        review.accept(tmp_path, TWO, context=BY_AGENT)
     assert file.read_bytes() == before
     history = ChangeHistory(tmp_path)
     undo = act(history, "supersede", TWO, ONE)

@@ -120,11 +120,13 @@ def test_label_that_the_heading_does_not_repeat_stays(root: Path, name: str) -> 
     note(root, name, 3, LABELLED)
     insights.extract(root, name)
     found = by_text(root, name, "csv.writer").id
-    review.promote(root, found, Target.PATTERNS, kind=MemoryKind.PATTERN)
+    review.promote(root, found, Target.PATTERNS, review.Rewording(kind=MemoryKind.PATTERN))
     assert f"\n- {LABELLED}\n" in written(root)
     review.promote(root, found, Target.AGENTS)
     assert f"- {LABELLED}\n" in (root / "AGENTS.md").read_text(encoding="utf-8")
-    review.promote(root, found, Target.MEMORY, text="Decision: keep csv", kind=MemoryKind.DECISION)
+    review.promote(
+        root, found, Target.MEMORY, review.Rewording("Decision: keep csv", MemoryKind.DECISION)
+    )
     assert memory.list_(root)[0].record.text == "keep csv"
 
 
@@ -268,9 +270,13 @@ def test_memory_observation_and_journal_entry_are_promoted(root: Path, name: str
     assert review.promote(root, kept.id, Target.AGENTS).changed
     assert not review.promote(root, kept.id, Target.MEMORY).changed
     failed = session(*TEACHING[BUILD])[0]
-    review.promote(root, failed.id, Target.MEMORY, text="npm test needs `npm run build` first")
+    review.promote(
+        root, failed.id, Target.MEMORY, review.Rewording("npm test needs `npm run build` first")
+    )
     assert memory.list_(root)[-1].record.kind is MemoryKind.FIX
-    review.promote(root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, kind=MemoryKind.PATTERN)
+    review.promote(
+        root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, review.Rewording(kind=MemoryKind.PATTERN)
+    )
     assert PROTO_AGAIN in written(root)
 
 
@@ -320,7 +326,7 @@ def test_long_text_has_to_be_reworded(root: Path, name: str) -> None:
     with pytest.raises(UsageError, match="too long"):
         review.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS)
     assert review.promote(
-        root, "jrn-run-1a2b3c4d-3", Target.AGENTS, text="The parser is slow."
+        root, "jrn-run-1a2b3c4d-3", Target.AGENTS, review.Rewording("The parser is slow.")
     ).changed
 
 

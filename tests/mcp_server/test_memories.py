@@ -10,6 +10,7 @@ from tests.support.talking import ERAS, Talk, talk, text
 
 from ralph.core.record import MemoryKind
 from ralph.memory import knowledge, memory
+from ralph.memory.author import BY_PERSON
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 
@@ -157,7 +158,7 @@ def test_a_list_gives_the_newest_and_says_how_many_there_are(root: Path) -> None
 
 
 def test_an_edit_changes_what_was_said_and_signs_new_words(root: Path) -> None:
-    memory.add(root, "A person's words", by="human")
+    memory.add(root, "A person's words", context=BY_PERSON)
 
     async def edit(talk: Talk) -> None:
         hits = (await talk.got("memory_list"))["hits"]

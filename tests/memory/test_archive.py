@@ -9,6 +9,7 @@ from ralph.core.errors import NotFound, Refused
 from ralph.core.record import Query, Status
 from ralph.install import project
 from ralph.memory import knowledge, memory
+from ralph.memory.author import WriteContext
 from ralph.recall import search as searching
 
 
@@ -94,7 +95,9 @@ def test_an_entry_is_corrected_where_it_stands_and_its_old_body_is_kept(root: Pa
         lambda root: memory.edit(root, "Redis", text="ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"),
         lambda root: memory.edit(root, "Redis", title="ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"),
         lambda root: memory.edit(root, "Redis", title=" "),
-        lambda root: memory.edit(root, "Redis", text="it is zz-1234", patterns=["zz-[0-9]{4}"]),
+        lambda root: memory.edit(
+            root, "Redis", text="it is zz-1234", context=WriteContext(patterns=["zz-[0-9]{4}"])
+        ),
     ],
 )
 def test_what_may_not_be_stored_is_refused(root: Path, edit: Callable[[Path], object]) -> None:

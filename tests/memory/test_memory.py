@@ -16,6 +16,7 @@ from ralph.core.record import Link, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
 from ralph.formats.memories import parse_memories
 from ralph.memory import memory
+from ralph.memory.author import BY_AGENT
 from ralph.memory.record_shapes import memory_json
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.recall import memories
@@ -38,7 +39,7 @@ def add(
 
 
 def test_add_tells_the_entry_and_its_place(library: Library) -> None:
-    added = memory.add(library.root, "  One\r\nTwo  \n", FIX, ["#a", "b "], by="agent")
+    added = memory.add(library.root, "  One\r\nTwo  \n", FIX, ["#a", "b "], context=BY_AGENT)
     assert added.is_new
     record = added.stored.record
     assert (record.text, record.tags, record.created_at) == ("  One\nTwo", ("a", "b"), ids.today())

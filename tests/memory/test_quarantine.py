@@ -19,6 +19,7 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, review
 from ralph.loop import loop
 from ralph.memory import knowledge, memory, quarantine
+from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.context import brief_session
 from ralph.tasks import task
 from ralph.testing import ScriptedAgent, Step
@@ -53,9 +54,9 @@ def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(
     root: Path, by: str
 ) -> None:
     with pytest.raises(Refused, match="waits for a person"):
-        memory.add(root, ORDER, by=by, via="mcp (x)")
+        memory.add(root, ORDER, context=WriteContext(Author(by, via="mcp (x)")))
     with pytest.raises(Refused, match="waits for a person"):  # once, however often it is tried
-        memory.add(root, ORDER, by=by)
+        memory.add(root, ORDER, context=WriteContext(Author(by)))
     assert [each.text for each in quarantine.held(root)] == [ORDER]
     assert git(root, "status", "--porcelain") == ""
     assert memory.list_(root) == []
@@ -66,7 +67,7 @@ def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(
 
 def test_knowledge_of_an_agent_is_held_as_well(root: Path) -> None:
     with pytest.raises(Refused, match="waits for a person"):
-        knowledge.add(root, "Steps", ORDER, ["deploy"], by="agent")
+        knowledge.add(root, "Steps", ORDER, ["deploy"], context=BY_AGENT)
     (learned,) = knowledge.learn(root, [KnowledgeSigil(tags=("deploy",), title="More", text=ORDER)])
     assert "waits for a person" in learned.why
     assert len(quarantine.held(root)) == 2
@@ -75,10 +76,10 @@ def test_knowledge_of_an_agent_is_held_as_well(root: Path) -> None:
 
 def test_a_person_accepts_what_is_held_and_its_author_stays(root: Path) -> None:
     with pytest.raises(Refused):
-        memory.add(root, ORDER, tags=["x"], by="agent", via="mcp (x)")
+        memory.add(root, ORDER, tags=["x"], context=WriteContext(Author("agent", via="mcp (x)")))
     name = quarantine.held(root)[0].id
     with pytest.raises(Refused, match="held for a person"):
-        review.accept(root, name, by="agent")
+        review.accept(root, name, context=BY_AGENT)
     record = review.accept(root, name).record
     assert (record.text, record.tags, record.origin.by) == (ORDER, ("x",), "agent")
     assert quarantine.held(root) == []
@@ -88,7 +89,7 @@ def test_a_person_accepts_what_is_held_and_its_author_stays(root: Path) -> None:
 
 def test_a_person_rejects_what_is_held(root: Path) -> None:
     with pytest.raises(Refused):
-        memory.add(root, ORDER, by="agent")
+        memory.add(root, ORDER, context=BY_AGENT)
     name = quarantine.held(root)[0].id
     review.reject(root, name)
     assert (quarantine.held(root), memory.list_(root)) == ([], [])
@@ -97,18 +98,25 @@ def test_a_person_rejects_what_is_held(root: Path) -> None:
 
 
 def test_a_persons_own_order_is_noted_and_injected(root: Path) -> None:
-    assert memory.add(root, ORDER, by="human").is_order
+    assert memory.add(root, ORDER, context=BY_PERSON).is_order
     assert ORDER in injected(root)
-    assert not memory.add(root, HARMLESS, by="human").is_order
+    assert not memory.add(root, HARMLESS, context=BY_PERSON).is_order
 
 
 def test_an_agent_cannot_turn_a_memory_into_an_order(root: Path) -> None:
-    name = memory.add(root, HARMLESS, by="agent").stored.record.id
+    name = memory.add(root, HARMLESS, context=BY_AGENT).stored.record.id
     with pytest.raises(Refused, match="nothing was changed"):
-        memory.edit(root, name, text=ORDER, by="agent")
+        memory.edit(root, name, text=ORDER, context=BY_AGENT)
     with pytest.raises(Refused, match="nothing was promoted"):
-        review.promote(root, name, review.Target.PATTERNS, text=ORDER, by="agent", force=True)
-    assert memory.edit(root, name, text=ORDER, by="human").is_order
+        review.promote(
+            root,
+            name,
+            review.Target.PATTERNS,
+            review.Rewording(ORDER),
+            force=True,
+            context=BY_AGENT,
+        )
+    assert memory.edit(root, name, text=ORDER, context=BY_PERSON).is_order
     assert ORDER in injected(root)
 
 
@@ -140,7 +148,7 @@ def test_an_edit_that_nobody_signed_is_injected_once_a_person_accepts_it(root: P
 
 def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
     with pytest.raises(Refused):
-        memory.add(root, ORDER, by="agent")
+        memory.add(root, ORDER, context=BY_AGENT)
     (held,) = quarantine.held(root)
     path = paths.held_memories(root)
     assert path.stat().st_mode & 0o777 == 0o600

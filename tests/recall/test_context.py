@@ -22,6 +22,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import parse_insights
 from ralph.learning import insights
 from ralph.memory import memory
+from ralph.memory.author import BY_PERSON
 from ralph.recall import context, usage
 from ralph.recall.usage import Injection
 from ralph.search import index
@@ -363,14 +364,14 @@ def project(tmp_path: Path) -> Path:
         "Dates are stored in UTC.",
         "Prices are floats: round sums.",
     ):
-        memory.add(tmp_path, text, MemoryKind.PATTERN, by="human")
+        memory.add(tmp_path, text, MemoryKind.PATTERN, context=BY_PERSON)
     return tmp_path
 
 
 def remember(
     root: Path, text: str, kind: MemoryKind = MemoryKind.FIX, tags: tuple[str, ...] = ()
 ) -> str:
-    return memory.add(root, text, kind, tags, by="human", force=True).stored.record.id
+    return memory.add(root, text, kind, tags, force=True, context=BY_PERSON).stored.record.id
 
 
 class TestPrompt:

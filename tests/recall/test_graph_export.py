@@ -121,7 +121,9 @@ def test_within_a_task_what_is_anothers_own_is_neither_found_nor_walked_over(roo
     seen = {each.node.id for each in graph.neighbors(root, "tag:db", hops=6, task="t-1")}
     assert "ins-1-a" in seen
     assert {name for name in seen if "ins-2" in name} == set()
-    hits = [each.node.id for each in graph.search(root, "private to", task="t-1")[0]]
+    hits = [
+        each.node.id for each in graph.search(root, graph.GraphQuery("private to", task="t-1"))[0]
+    ]
     assert "ins-1-a" in hits
     assert "ins-2-b" not in hits
     assert "ins-2-b" not in {other.id for _, other in graph.show(root, "tag:db", task="t-1").edges}

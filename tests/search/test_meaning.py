@@ -410,7 +410,7 @@ class TestRealModel:
         assert len(answer.found.hits) > 1
         found, entries = memories.search(tmp_path, question, embedding=Embedding())
         assert (entries[0].record.text, found.hits[0].weak) == (TEXTS[0], False)
-        nodes, _ = graph.search(tmp_path, question.text, embedding=Embedding())
+        nodes, _ = graph.search(tmp_path, graph.GraphQuery(question.text), embedding=Embedding())
         assert nodes[0].node.id == entries[0].record.id
 
     def test_a_question_about_something_else_finds_nothing_certain(self, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from ralph.core.record import (
 from ralph.core.settings import Config, Privacy, Shared, Team, TeamSearch
 from ralph.formats.log import encode_line, encode_record
 from ralph.memory import memory
+from ralph.memory.author import BY_PERSON
 from ralph.recall.search import SearchAnswer
 from ralph.sharing import team, team_search
 from ralph.storage import queries, team_db
@@ -63,7 +64,7 @@ class Machine:
     def remember(self, text: str, *tags: str) -> str:
         """Add a memory; returns its id."""
         return memory.add(
-            self.root, text, kind=MemoryKind.FIX, tags=tags, by="human"
+            self.root, text, kind=MemoryKind.FIX, tags=tags, context=BY_PERSON
         ).stored.record.id
 
     def log(self, *lines: str, name: str = "s1", kind: str = "sessions") -> Path:

@@ -37,6 +37,7 @@ from ralph.learning import insights as insight
 from ralph.learning import review
 from ralph.loop import chats, loop
 from ralph.memory import knowledge, memory
+from ralph.memory.author import BY_PERSON, WriteContext
 from ralph.recall import outdated
 from ralph.recall.chat_log import Mode
 from ralph.search import index
@@ -174,7 +175,7 @@ class Maker:
     def remember(
         self, name: str, text: str, kind: MemoryKind, *tags: str, force: bool = False
     ) -> None:
-        added = memory.add(self.root, text, kind, tags, by="human", force=force)
+        added = memory.add(self.root, text, kind, tags, force=force, context=BY_PERSON)
         self.made.memories[name] = added.stored.record.id
 
     def guard(self, name: str, text: str, kind: MemoryKind, *tags: str) -> None:
@@ -203,7 +204,9 @@ class Maker:
                 self.remember(name, text, kind, *tags, force=name == "duplicate")
                 self.clock.wait(9)
             self.commit(subject)
-        memory.add(self.root, texts.SECRET, CONTEXT, ("payments",), allow_secret=True)
+        memory.add(
+            self.root, texts.SECRET, CONTEXT, ("payments",), context=WriteContext(allow_secret=True)
+        )
         self.clock.go(7, 16)
         for name, text, kind, tags in texts.GUARDRAILS:
             self.guard(name, text, kind, *tags)

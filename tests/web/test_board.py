@@ -11,6 +11,7 @@ from tests.support.sample_live import Live
 from ralph.core.errors import Refused
 from ralph.install import project
 from ralph.memory import memory
+from ralph.memory.author import BY_AGENT
 from ralph.recall import usage
 from ralph.tasks import task
 
@@ -49,7 +50,7 @@ class TestDashboard:
     ) -> None:
         here = sample.copied(tmp_path / "shop")
         with pytest.raises(Refused):
-            memory.add(here.root, ORDER, by="agent")
+            memory.add(here.root, ORDER, context=BY_AGENT)
         window = Site(here.root)
         told = window.get("/api/review")
         assert [item["kind"] for item in told["items"]] == ["held", "insight", "citation"]

@@ -12,6 +12,7 @@ from tests.support.site_changes import MEMORIES, clean, everything, rows_in, sta
 
 from ralph.core.errors import Refused
 from ralph.memory import memory
+from ralph.memory.author import BY_AGENT
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_held_memory_is_decided_and_the_decision_undone(
     window: Site, shop: Sample, action: str
 ) -> None:
     with pytest.raises(Refused):
-        memory.add(shop.root, ORDER, by="agent")
+        memory.add(shop.root, ORDER, context=BY_AGENT)
     before = everything(shop.root)
     body = {"action": action, "id": window.get("/api/review")["items"][0]["id"]}
     plan = window.post("/api/changes/plan", **body)

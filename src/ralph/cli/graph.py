@@ -26,7 +26,7 @@ from ralph.core.graph import Edge, Node
 from ralph.memory.memory import Change
 from ralph.memory.record_shapes import mark_weak, record_json
 from ralph.recall import graph as verbs
-from ralph.recall.graph import HOPS, LIMIT, GraphOverview, NodeView
+from ralph.recall.graph import HOPS, LIMIT, GraphOverview, GraphQuery, NodeView
 from ralph.recall.json_shapes import edge_json, node_json
 from ralph.search.filters import full_id, node_types, relations, short_ids, when
 from ralph.search.graph import ReachedNode
@@ -315,17 +315,15 @@ def search(call: Invocation, words: tuple[str, ...], form: str, **options: Any) 
     types = node_types(options["types"])
     embedding = call.config.embedding
     with bar("reading the files") as progress:
-        nodes, warnings = verbs.search(
-            call.root,
+        query = GraphQuery(
             read_words(words),
             at=moment,
             types=types,
             hops=options["hops"],
             limit=options["limit"],
             task=options["within"],
-            embedding=embedding,
-            progress=progress,
         )
+        nodes, warnings = verbs.search(call.root, query, embedding=embedding, progress=progress)
     warn(*warnings)
     _print_reached(nodes, call, form, "Nothing found.")
 
@@ -434,8 +432,7 @@ def link(
         since=_parse_day(since),
         until=_parse_day(until),
         remove=remove,
-        by=call.author,
-        patterns=call.patterns,
+        context=call.write_context(),
     )
     verb = "Unlinked" if remove else "Linked"
     if saved.change is Change.UNCHANGED:

@@ -151,7 +151,7 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     with terminal.listening():
         printer = terminal.printer()
         run = verbs.start(
-            call.root, call.config, request, printer, run_id=terminal.run, by=call.author
+            call.root, call.config, request, printer, run_id=terminal.run, by=call.author.by
         )
         _share_with_team(call, printer)
     say(*untrusted)  # again: the first lines have scrolled away
@@ -263,7 +263,7 @@ def _detach(call: Invocation, request: LoopRequest) -> None:
     _mark_dead_runs(call)
     plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
     title, _ = verbs.title_and_description(plan.goal)
-    accept_titles(root, call.author, plan.goal, title)
+    accept_titles(root, call.author.by, plan.goal, title)
     run_id = runs.mint(root)
     child = _start_process(root, run_id, request)
     started = paths.run_log(root, run_id)

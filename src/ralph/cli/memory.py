@@ -20,7 +20,7 @@ from ralph.core.record import MemoryKind, Query, Record, SearchResult, Status
 from ralph.core.render import scope_mark
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.memory import memory
-from ralph.memory.memory import Change, SavedMemory
+from ralph.memory.memory import Change, NewEntry, SavedMemory
 from ralph.memory.record_shapes import describe_author, mark_weak, memory_json, status_word
 from ralph.recall import memories
 from ralph.search.rank import WEAK, describe_replacements
@@ -162,11 +162,10 @@ def add(
     """
     text = read_text(" ".join(content) if content else None, file)
     is_new_project = paths.require_project(call.root, named=call.is_named)
-    kind = options.pop("kind")
+    context = call.write_context(allow_secret=options.pop("allow_secret"))
     tags = options.pop("tags") or ()
-    saved = memory.add(
-        call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options
-    )
+    entry = NewEntry(text, tags=tags, **options)
+    saved = memory.add_entry(call.root, entry, context)
     _print_notes(saved)
     if is_new_project:
         root = one_line(str(call.root))
@@ -180,7 +179,7 @@ def add(
         "change": saved.change.value,
         "replaced": saved.replaced,
     }
-    output.print_item(form, shape, _describe_addition(saved, source, options["in_"]))
+    output.print_item(form, shape, _describe_addition(saved, source, entry.in_))
 
 
 def _describe_addition(saved: SavedMemory, source: str, file: str) -> str:
@@ -481,12 +480,12 @@ def log(call: Invocation, name: str, form: str) -> None:
 @opt.kind("The new type; the entry moves to that section.")
 @opt.tags("The new tags, which replace the old ones (an empty string removes them).")
 @opt.allow_secret
-def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
+def edit(call: Invocation, name: str, text: str | None, allow_secret: bool, **changes: Any) -> None:
     """Correct a memory, in $EDITOR or with options."""
     before = None
     if text is not None:
         text = read_text(text)
-    elif all(changes[name] is None for name in ("title", "kind", "tags")):
+    elif all(change is None for change in changes.values()):
         before = memory.show(call.root, name).record.text
         text = open_editor(before)
     try:
@@ -495,8 +494,7 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
             name,
             text=text,
             expect=before,
-            by=call.author,
-            patterns=call.patterns,
+            context=call.write_context(allow_secret=allow_secret),
             **changes,
         )
     except (Conflict, NotFound, Refused) as error:
@@ -570,9 +568,7 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
     """
     from ralph.recall import outdated
 
-    saved = outdated.supersede(
-        call.root, old, " ".join(new), why=why, by=call.author, patterns=call.patterns
-    )
+    saved = outdated.supersede(call.root, old, " ".join(new), why=why, context=call.write_context())
     _print_change("Superseded by", "{} already supersedes it", saved, call)
 
 

@@ -73,7 +73,7 @@ def import_(
     if path is not None:
         from ralph.sharing.exports import import_records
 
-        found = [import_records(call.root, path, place.notes, really=really, by=call.author)]
+        found = [import_records(call.root, path, place.notes, really=really, by=call.author.by)]
     else:
         start = filters.when(since) if since else ""
         found = _import_sources(call, names, place, since=start, really=really)
@@ -187,7 +187,7 @@ def restore(call: Invocation, path: Path, yes: bool) -> None:
     """
     from ralph.sharing import exports
 
-    files = exports.restore(call.root, path, really=yes, by=call.author)
+    files = exports.restore(call.root, path, really=yes, by=call.author.by)
     changed = [file for file in files if file.state in ("new", "replaced", exports.LEFT)]
     for file in changed:
         click.echo(f"{file.state} {call.show_path(file.path)}")

@@ -22,6 +22,7 @@ from ralph.core.record import MemoryKind
 
 if TYPE_CHECKING:
     from ralph.core.settings import Config
+    from ralph.memory.author import Author, WriteContext
 
 T = TypeVar("T")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
@@ -107,11 +108,18 @@ class Invocation:
         return self.config.privacy.patterns
 
     @property
-    def author(self) -> str:
-        """Who calls: `human` or `agent`."""
+    def author(self) -> Author:
+        """Who calls: a person or an agent."""
+        from ralph.memory.author import Author
         from ralph.memory.quarantine import author
 
-        return author(os.environ, is_terminal=can_ask())
+        return Author(author(os.environ, is_terminal=can_ask()))
+
+    def write_context(self, *, allow_secret: bool = False) -> WriteContext:
+        """Return the caller and the user's patterns, for the functions that write memories."""
+        from ralph.memory.author import WriteContext
+
+        return WriteContext(self.author, allow_secret=allow_secret, patterns=self.patterns)
 
     def show_path(self, path: Path) -> str:
         """Return a path for people: relative to the project if it is inside."""

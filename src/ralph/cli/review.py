@@ -16,11 +16,13 @@ from ralph.core import ids
 from ralph.core.errors import RalphError
 from ralph.learning import inbox, insights, review
 from ralph.learning.inbox import ReviewItem
-from ralph.learning.review import Target
+from ralph.learning.review import Rewording, Target
 from ralph.memory import memory
+from ralph.memory.author import WriteContext
 from ralph.search.filters import full_id
 
 if TYPE_CHECKING:
+    from ralph.core.record import MemoryKind
     from ralph.web.changes import ChangeHistory
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
@@ -98,7 +100,7 @@ def cli(
     )
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
-    if form == "table" and items and output.is_terminal() and call.author == "human":
+    if form == "table" and items and output.is_terminal() and call.author.is_person:
         _decide_by_key(call, items)
         return
     empty = "No insights that can be read." if problems else "Nothing to review."
@@ -256,7 +258,7 @@ def accept(call: Invocation, names: tuple[str, ...]) -> None:
     Accepted insights are added to the project's patterns once their task is done.
     """
     for name in names:
-        record = review.accept(call.root, name, by=call.author).record
+        record = review.accept(call.root, name, context=WriteContext(call.author)).record
         click.echo(f"Accepted {one_line(record.id)}")
         promoted = record.extra.get("promoted_to")
         if promoted:
@@ -271,7 +273,7 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
     Rejected insights are not proposed again.
     """
     for name in names:
-        record = review.reject(call.root, name, by=call.author).record
+        record = review.reject(call.root, name, context=WriteContext(call.author)).record
         click.echo(f"Rejected {one_line(record.id)}")
 
 
@@ -293,7 +295,12 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
 @opt.dry_run
 @click.option("--force", is_flag=True, help="Promote it even if it reads like a prompt injection.")
 def promote_(
-    call: Invocation, name: str, to: str, text: str | None, dry_run: bool, **options: Any
+    call: Invocation,
+    name: str,
+    to: str,
+    text: str | None,
+    kind: MemoryKind | None,
+    **options: Any,
 ) -> None:
     """Copy a record to a file that more agents read.
 
@@ -309,13 +316,11 @@ def promote_(
         call.root,
         full_id(call.root, name),
         Target(to),
-        dry_run=dry_run,
-        text=new_text,
-        patterns=call.patterns,
-        by=call.author,
+        Rewording(new_text, kind),
+        context=call.write_context(),
         **options,
     )
-    if dry_run and promotion.changed:
+    if options["dry_run"] and promotion.changed:
         print_raw(promotion.diff)
         return
     file = call.show_path(promotion.path)

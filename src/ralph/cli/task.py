@@ -91,7 +91,7 @@ def add(
         read_text(description),
         tell=say,
         patterns=call.patterns,
-        by=call.author,
+        by=call.author.by,
         **options,
     )
     task = added.task

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, islice
 from pathlib import Path
@@ -71,8 +71,8 @@ class ReviewItem:
     kind: str
     text: str
     why: str
-    evidence: tuple[str, ...]
-    actions: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
     status: str = ""
     label: str = ""
     seen: str = ""
@@ -117,11 +117,10 @@ def held_items(root: Path) -> list[ReviewItem]:
         else:
             status = "proposed"
             why = f"imported from {held.via}"
-        found.append(
-            _make_item(
-                HELD, held.id, held.text, why, status=status, label=held.kind, source=held.in_
-            )
+        item = ReviewItem(
+            held.id, HELD, held.text, why, status=status, label=held.kind, source=held.in_
         )
+        found.append(_with_actions(item))
     for stored in quarantine.unattributed(root):
         why = f"{reads_like}, and it is not committed: nobody has signed for it"
         found.append(_memory_item(root, EDIT, stored, why, status="held"))
@@ -138,28 +137,29 @@ def insight_item(each: Insight, root: Path) -> ReviewItem:
     if is_well_evidenced(record):
         seen += "*"
         why += "; it goes to the patterns when its task is done"
-    return _make_item(
-        INSIGHT,
+    item = ReviewItem(
         record.id,
+        INSIGHT,
         record.text,
         why,
         verbs=_INSIGHT_VERBS.get(state, ("reject", "promote")),
-        evidence=evidence(record),
+        evidence=tuple(evidence(record)),
         status=state,
         label=record.label,
         seen=seen,
         task=each.task,
         source=f"{paths.shown(each.stored.path, root)}:{each.stored.line}",
     )
+    return _with_actions(item)
 
 
 def _memory_item(
     root: Path, kind: str, stored: Stored, why: str, *, other: str = "", status: str = ""
 ) -> ReviewItem:
     record = stored.record
-    return _make_item(
-        kind,
+    item = ReviewItem(
         record.id,
+        kind,
         record.text,
         why,
         other=other,
@@ -167,44 +167,18 @@ def _memory_item(
         label=record.kind.value,
         source=f"{paths.shown(stored.path, root)}:{stored.line}",
     )
+    return _with_actions(item)
 
 
-def _make_item(
-    kind: str,
-    name: str,
-    text: str,
-    why: str,
-    *,
-    verbs: tuple[str, ...] = (),
-    other: str = "",
-    evidence: Sequence[str] = (),
-    status: str = "",
-    label: str = "",
-    seen: str = "",
-    task: str = "",
-    source: str = "",
-) -> ReviewItem:
+def _with_actions(item: ReviewItem) -> ReviewItem:
     """Return an item with the commands of its verbs; without evidence, `other` is its evidence."""
-    verbs = verbs or _VERBS[kind]
-    if not evidence and other:
-        evidence = (other,)
+    verbs = item.verbs or _VERBS[item.kind]
+    evidence = item.evidence
+    if not evidence and item.other:
+        evidence = (item.other,)
     # A script deletes one of two entries instead of merging them: only people get that verb.
-    commands = [_command(verb, name, other) for verb in verbs if verb != "merge"]
-    return ReviewItem(
-        name,
-        kind,
-        text,
-        why,
-        tuple(evidence),
-        tuple(commands),
-        status=status,
-        label=label,
-        seen=seen,
-        task=task,
-        source=source,
-        other=other,
-        verbs=verbs,
-    )
+    commands = [_command(verb, item.id, item.other) for verb in verbs if verb != "merge"]
+    return replace(item, evidence=evidence, actions=tuple(commands), verbs=verbs)
 
 
 def _command(verb: str, name: str, other: str) -> str:
@@ -341,16 +315,17 @@ def _stale_citations(root: Path) -> Iterator[ReviewItem]:
             reasons.append(f"{checked.verdict.value}: {citation.kind.value} {citation}")
             if checked.place and checked.place not in locations:
                 locations.append(checked.place)
-        yield _make_item(
-            CITATION,
+        item = ReviewItem(
             report.record.id,
+            CITATION,
             report.record.text,
             "; ".join(reasons),
-            evidence=locations,
+            evidence=tuple(locations),
             status="stale",
             label=CITATION,
             source=f"{report.place}:{report.line}",
         )
+        yield _with_actions(item)
 
 
 def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:

@@ -21,7 +21,17 @@ from typing import NamedTuple, TypeVar
 from ralph.capture.insights import evidence
 from ralph.core import ids, paths, render
 from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, UsageError
-from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
+from ralph.core.record import (
+    SESSION,
+    WHO,
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.core.work import TaskStatus
@@ -32,6 +42,8 @@ from ralph.learning import inbox, insights
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import FIRST, Insight
 from ralph.memory import memory, quarantine
+from ralph.memory.author import BY_PERSON, PERSON, Author, WriteContext
+from ralph.memory.memory import NewEntry
 from ralph.memory.quarantine import HeldMemory
 from ralph.privacy import injection, privacy
 from ralph.recall import graph
@@ -61,15 +73,15 @@ Result = TypeVar("Result")
 # --- decisions ----------------------------------------------------------------------------------
 
 
-def accept(
-    root: Path, name: str, observer: WriteObserver | None = None, by: str = "human", kind: str = ""
-) -> Stored:
+def accept(root: Path, name: str, *, kind: str = "", context: WriteContext = BY_PERSON) -> Stored:
     """Accept an insight, a held memory, or a memory that should stay as it is.
 
+    `kind` limits that to one kind of item in the inbox, because a memory may be in several.
     An accepted insight is promoted once its task is done. Raises Refused if an agent accepts
     something that waits for a person, and NotFound for an unknown id.
     """
-    held = _find_held(root, name, by)
+    observer = context.observer
+    held = _find_held(root, name, context.author)
     if isinstance(held, Stored):
         quarantine.remember_accepted(root, held.record, observer)
         return held
@@ -80,27 +92,23 @@ def accept(
         if item.id == name and kind in ("", item.kind):
             items.append(item)
     if items:
-        return _keep(root, items, by, observer)
+        return _keep(root, items, context)
     return _accept_insight(root, name, observer)
 
 
 def _accept_held(root: Path, held: HeldMemory, observer: WriteObserver | None) -> Stored:
     """Add a memory that was held, signed by whoever wanted to add it."""
-    added = memory.add(
-        root,
+    entry = NewEntry(
         held.text,
         MemoryKind(held.kind) if held.kind else None,
         held.tags,
         in_=held.in_,
         title=held.title,
         feature=held.feature,
-        by=held.by,
-        via=held.via,
-        signed={"who": held.who, "session": held.session},
-        allow_secret=True,
-        accepted=True,
-        observer=observer,
     )
+    author = Author(held.by, held.via, {WHO: held.who, SESSION: held.session})
+    context = WriteContext(author, accepted=True, allow_secret=True, observer=observer)
+    added = memory.add_entry(root, entry, context)
     quarantine.release(root, held.id, observer)
     return added.stored
 
@@ -113,12 +121,11 @@ def _accept_insight(root: Path, name: str, observer: WriteObserver | None) -> St
     return insights.find(root, found.record.id).stored
 
 
-def _keep(
-    root: Path, items: Sequence[ReviewItem], by: str, observer: WriteObserver | None
-) -> Stored:
+def _keep(root: Path, items: Sequence[ReviewItem], context: WriteContext) -> Stored:
     """Let a memory stay as it is; a text that a merge set aside becomes an entry of its own."""
     name = items[0].id
-    if by != "human":
+    observer = context.observer
+    if not context.author.is_person:
         raise Refused(
             f"{name} waits for a person", hint=f"to change it: {' or '.join(items[0].actions[1:])}"
         )
@@ -136,31 +143,29 @@ def _without_conflict(record: Record) -> Record:
     return replace(record, extra=extra)
 
 
-def reject(
-    root: Path, name: str, observer: WriteObserver | None = None, by: str = "human"
-) -> Stored:
+def reject(root: Path, name: str, *, context: WriteContext = BY_PERSON) -> Stored:
     """Reject an insight, or drop a held memory.
 
     A rejected insight stays in its file and is not proposed again. Raises Refused for an entry of
     a memory file, and if an agent rejects something that waits for a person.
     """
-    held = _find_held(root, name, by)
+    held = _find_held(root, name, context.author)
     if held is None:
-        return _decide(root, name, insights.REJECTED, observer).stored
+        return _decide(root, name, insights.REJECTED, context.observer).stored
     if isinstance(held, Stored):
         raise Refused(f"{name} is stored in a file", hint=f"ralph memory delete {name}")
-    quarantine.release(root, held.id, observer)
+    quarantine.release(root, held.id, context.observer)
     return Stored(Record(held.id, MemoryKind.CONTEXT, held.text), paths.held_memories(root), 0)
 
 
 def is_waiting(root: Path, name: str) -> bool:
     """Return whether this is a memory that waits for a person."""
-    if _find_held(root, name, "human") is not None:
+    if _find_held(root, name, PERSON) is not None:
         return True
     return any(item.id == name for item in inbox.memory_items(root))
 
 
-def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
+def _find_held(root: Path, name: str, author: Author) -> Stored | HeldMemory | None:
     """Return what is held under an id. Raises Refused for an agent: only a person may decide."""
     found: Stored | HeldMemory | None = quarantine.find(root, name)
     if found is None:
@@ -168,7 +173,7 @@ def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
             if stored.record.id == name:
                 found = stored
                 break
-    if found is not None and by != "human":
+    if found is not None and not author.is_person:
         raise Refused(
             f"{name} is held for a person",
             hint="decide it at a terminal of your own, not through an agent",
@@ -383,43 +388,52 @@ def _without_label(text: str, heading: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """What a promotion writes instead of the text and the type of a record."""
+
+    text: str = ""  # "" keeps the record's text
+    kind: MemoryKind | None = None  # None keeps the record's type, if it is that of a memory
+
+
+AS_RECORDED = Rewording()
+
+
 def promote(
     root: Path,
     record_id: str,
     to: Target,
+    rewording: Rewording = AS_RECORDED,
     *,
-    text: str = "",
-    kind: MemoryKind | None = None,
     page: str = "",
     dry_run: bool = False,
     force: bool = False,
-    by: str = "human",
-    patterns: Sequence[str] = (),
-    observer: WriteObserver | None = None,
+    context: WriteContext = BY_PERSON,
 ) -> Promotion:
-    """Promote one record on request; `text` replaces its text, `page` names the design page.
+    """Promote one record on request, perhaps reworded; `page` names the design page.
 
     Raises NotFound for an unknown id, UsageError for a text that is too long, and Refused for a
     secret, a prompt injection, or a personal memory that an agent promotes.
     """
+    is_person = context.author.is_person
     original = _find_original(root, record_id)
-    if original.scope is Scope.PERSONAL and by != "human":
+    if original.scope is Scope.PERSONAL and not is_person:
         raise Refused(
             f"{original.id} is a personal memory: an agent may not put it into a repository",
             hint="a person may promote it at a terminal of their own",
         )
-    new_text = _promoted_text(original, text, patterns)
+    new_text = _promoted_text(original, rewording.text, context.patterns)
     record = Record(
         original.id,
-        kind or _promoted_kind(original),
+        rewording.kind or _promoted_kind(original),
         new_text,
         label=original.label,
         tags=original.tags,
         origin=original.origin,
     )
     is_order = injection.looks_like_instructions(record.text)
-    is_vouched_for = original.origin.by == "human" or bool(text) or force
-    if is_order and not (by == "human" and is_vouched_for):
+    is_vouched_for = original.origin.by == "human" or bool(rewording.text) or force
+    if is_order and not (is_person and is_vouched_for):
         raise Refused(
             f"{record_id} reads like a prompt injection, and no person wrote it: "
             "nothing was promoted",
@@ -434,13 +448,13 @@ def promote(
         lambda before: (target.add(before), None),
         root,
         dry_run=dry_run,
-        observer=observer,
+        observer=context.observer,
     )
     if not dry_run:
         if is_order and diff:
             _accept_copies(root, record)
         with suppress(NotFound):  # only insights have a member for it
-            _mark_promoted(root, insights.find(root, original.id), target.path, observer)
+            _mark_promoted(root, insights.find(root, original.id), target.path, context.observer)
     if diff:
         return Promotion(target.path, diff, added=(record,))
     return Promotion(target.path, diff, there=(record,))

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -25,6 +25,7 @@ from ralph.core.prompts import NOTE
 from ralph.core.record import Record
 from ralph.core.settings import Config
 from ralph.memory import quarantine
+from ralph.memory.author import AGENT, WriteContext
 from ralph.memory.record_shapes import record_json
 from ralph.search import filters
 from ralph.storage.library import Stored
@@ -185,11 +186,11 @@ class ToolCall:
         return filters.current_task(self.root, self.env)
 
     @property
-    def author(self) -> dict[str, Any]:
-        """The keyword arguments of functions that write: the author and the secret patterns."""
+    def write_context(self) -> WriteContext:
+        """The agent as the author of what a tool writes, and the user's patterns for secrets."""
         name = quarantine.clean_name(self.client)
         via = f"mcp ({name})" if name else "mcp"
-        return {"by": "agent", "via": via, "patterns": self.config.privacy.patterns}
+        return WriteContext(replace(AGENT, via=via), patterns=self.config.privacy.patterns)
 
     def source(self, stored: Stored) -> str:
         """Return `file:line`, relative to the project."""

@@ -90,7 +90,7 @@ def memory_add(
     call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags: s.Words = []
 ) -> ToolAnswer:
     """Store what was learned, in a few sentences, for later sessions. No secrets."""
-    added = memory.add(call.root, text, MemoryKind(type), tags, **call.author)
+    added = memory.add(call.root, text, MemoryKind(type), tags, context=call.write_context)
     record = added.stored.record
     source = call.source(added.stored)
     sentence = f"Already there: {record.id} ({source}); not added"
@@ -190,7 +190,7 @@ def memory_edit(
     kind = None
     if type:
         kind = MemoryKind(type)
-    edited = memory.edit(call.root, id, text=text, kind=kind, tags=tags, **call.author)
+    edited = memory.edit(call.root, id, text=text, kind=kind, tags=tags, context=call.write_context)
     source = call.source(edited.stored)
     sentence = f"Nothing changed in {id}"
     if edited.changed:
@@ -421,7 +421,9 @@ def knowledge_add(
     """Store knowledge that needs a page, of up to 500 words. A page with the same title is
     updated.
     """
-    written = knowledge.add(call.root, title, text, tags, feature=feature, **call.author)
+    written = knowledge.add(
+        call.root, title, text, tags, feature=feature, context=call.write_context
+    )
     name = written.stored.record.id
     source = call.source(written.stored)
     notes = []

@@ -8,8 +8,9 @@ it is redacted, because a loop cannot ask.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.memory import knowledge_match as choosing
 from ralph.memory import quarantine
+from ralph.memory.author import BY_AGENT, BY_RALPH, WriteContext
 from ralph.memory.knowledge_match import BUDGET, Match, Titles, Work
 from ralph.memory.memory import (
     Change,
@@ -122,37 +124,32 @@ def add(
     title: str,
     text: str,
     tags: Sequence[str],
+    *,
     kind: MemoryKind | None = None,
     feature: str = "",
-    by: str = "",
-    via: str = "",
-    patterns: Sequence[str] = (),
-    *,
-    allow_secret: bool = False,
-    accepted: bool = False,
-    signed: Mapping[str, str] | None = None,
-    observer: WriteObserver | None = None,
+    context: WriteContext = BY_RALPH,
 ) -> SavedMemory:
-    """Add an entry, or update the one about the same subject; `accepted` as in `memory.add`.
+    """Add an entry, or update the one about the same subject.
 
     Raises Refused for a secret, a missing title or tag, a forgotten text that an agent adds, and a
     text that is held for review.
     """
     feature = features.resolve_name(root, feature)
-    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
+    clean = partial(clean_memory, allow_secret=context.allow_secret, patterns=context.patterns)
+    text, private = clean(text, tags)
     for words in (title, feature):
         if words:
-            private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
-    check_forgotten(text, by, observer)
-    extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
-    extra |= quarantine.signature(root, by) if signed is None else signed
+            private += clean(words)[1]
+    check_forgotten(text, context)
+    author = context.author
+    extra = {"feature": privacy.strip_private(feature)[0], "by": author.by, VIA: author.via}
+    extra |= author.signature(root)
     entry = _new_entry(
         privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra
     )
-    reader = "human" if accepted else by
-    check_author(root, entry, reader, via=via, in_="knowledge", feature=feature)
-    saved = replace(_save(root, entry, observer), private_parts=private)
-    return accept_by_author(root, saved, reader, observer)
+    check_author(root, entry, context, in_="knowledge", feature=feature)
+    saved = replace(_save(root, entry, context.observer), private_parts=private)
+    return accept_by_author(root, saved, context)
 
 
 def learn(
@@ -201,10 +198,10 @@ def _clean_sigil(sigil: KnowledgeSigil, patterns: Sequence[str]) -> _CleanSigil:
 
 def _learn_one(root: Path, clean: _CleanSigil, feature: str, run: str) -> LearnedEntry:
     invisible_characters.check_text(clean.title + clean.text)
-    check_forgotten(clean.text, "agent")
+    check_forgotten(clean.text, BY_AGENT)
     extra = {"feature": feature, "run": run}
     entry = _new_entry(clean.title, clean.text, clean.tags, MemoryKind.CONTEXT, extra)
-    check_author(root, entry, "agent", in_="knowledge", feature=feature)
+    check_author(root, entry, BY_AGENT, in_="knowledge", feature=feature)
     saved = _save(root, entry)
     notes = []
     if clean.removed_parts:

@@ -32,6 +32,7 @@ from ralph.core.record import (
 )
 from ralph.core.text import normalise_text
 from ralph.formats.memories import WHY, render_memories, sort_by_section
+from ralph.memory.author import BY_RALPH, Author, WriteContext
 from ralph.memory.record_shapes import memory_json
 from ralph.storage import files, forgotten, lookup
 from ralph.storage.files import WriteObserver
@@ -52,7 +53,6 @@ _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
 _HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
 """Members of `extra` that agents do not get: instants, names and reasons."""
-_TRUSTED_AUTHORS = ("", "human")  # "" is a caller inside Ralph that names no author
 
 
 class Change(StrEnum):
@@ -85,6 +85,20 @@ class SavedMemory:
     def changed(self) -> bool:
         """Whether anything was written."""
         return self.change is not Change.UNCHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry to add, and the file it goes to. Only knowledge has a title and a feature."""
+
+    text: str
+    kind: MemoryKind | None = None  # None is the usual kind of the file
+    tags: Sequence[str] = ()
+    in_: str = "memories"
+    title: str = ""
+    feature: str = ""
+    links: tuple[Link, ...] = ()
+    force: bool = False  # add it although an entry has the same text
 
 
 class PrimedMemories(NamedTuple):
@@ -410,59 +424,45 @@ def add(
     *,
     in_: str = "memories",
     title: str = "",
-    feature: str = "",
-    by: str = "",
-    via: str = "",
     force: bool = False,
-    allow_secret: bool = False,
-    accepted: bool = False,  # a person has read what somebody else (`by`, `signed`) wants to add
-    signed: Mapping[str, str] | None = None,
-    links: tuple[Link, ...] = (),
-    patterns: Sequence[str] = (),
-    observer: WriteObserver | None = None,
+    context: WriteContext = BY_RALPH,
 ) -> SavedMemory:
+    """Add an entry with the members that most entries have; see `add_entry`."""
+    entry = NewEntry(text, kind, tags, in_=in_, title=title, force=force)
+    return add_entry(root, entry, context)
+
+
+def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> SavedMemory:
     """Add an entry unless one with the same text exists; knowledge with the same title is updated.
 
     Raises UsageError for options that the file does not have, and Refused for a secret, for a
     forgotten text that an agent adds, and for a text that is held for review.
     """
-    from ralph.privacy.privacy import clean_memory, clean_tags
-
-    if names_of([in_]) == ("knowledge",):
+    if names_of([entry.in_]) == ("knowledge",):
         from ralph.memory import knowledge
 
         return knowledge.add(
             root,
-            title,
-            text,
-            tags,
-            kind,
-            feature,
-            by,
-            via,
-            patterns,
-            allow_secret=allow_secret,
-            accepted=accepted,
-            signed=signed,
-            observer=observer,
+            entry.title,
+            entry.text,
+            entry.tags,
+            kind=entry.kind,
+            feature=entry.feature,
+            context=context,
         )
-    _check_options(in_, title, feature, tags)
-    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
-    check_forgotten(text, by, observer)
-    kind = kind or _DEFAULT_KINDS[in_]
-    library = Library(root, observer)
-    collection = library.collection(in_)
-    new = Record("", kind, text, label=kind.value, tags=clean_tags(tags), links=links)
-    record = _sign(root, new, by, via, signed)
-    reader = "human" if accepted else by
-    check_author(root, record, reader, via=via, in_=in_)
+    _check_options(entry)
+    record, private_parts = _new_record(root, entry, context)
+    library = Library(root, context.observer)
+    collection = library.collection(entry.in_)
+    check_author(root, record, context, in_=entry.in_)
+    is_pattern = entry.in_ == "patterns"
 
     def make(existing: Sequence[Record]) -> Record:
-        if in_ == "patterns":
+        if is_pattern:
             from ralph.formats.pages import as_pattern
 
             return as_pattern(record)
-        name = new_id(collection, kind, existing)
+        name = new_id(collection, MemoryKind(record.kind), existing)
         added_at = ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         extra = {**record.extra, AT: added_at}
         return replace(record, id=name, created_at=added_at[:10], extra=extra)
@@ -470,47 +470,57 @@ def add(
     def has_same_text(other: Record) -> bool:
         if other.status is Status.RETIRED:
             return False
-        return normalise_text(other.text) == normalise_text(text)
+        return normalise_text(other.text) == normalise_text(record.text)
 
-    may_repeat = force and in_ != "patterns"
+    may_repeat = entry.force and not is_pattern
     try:
         stored = library.add(collection, make, unless=None if may_repeat else has_same_text)
-        saved = SavedMemory(stored, Change.NEW, private)
+        saved = SavedMemory(stored, Change.NEW, private_parts)
     except AlreadyThere as there:
-        saved = SavedMemory(there.stored, Change.UNCHANGED, private)
-    return accept_by_author(root, saved, reader, observer)
+        saved = SavedMemory(there.stored, Change.UNCHANGED, private_parts)
+    return accept_by_author(root, saved, context)
 
 
-def _check_options(in_: str, title: str, feature: str, tags: Sequence[str]) -> None:
-    if title or feature:
+def _check_options(entry: NewEntry) -> None:
+    if entry.title or entry.feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
-    if in_ == ALL:
+    if entry.in_ == ALL:
         raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
-    if in_ == "patterns" and tags:
+    if entry.in_ == "patterns" and entry.tags:
         raise UsageError("patterns have no tags", hint="leave out --tags, or --in patterns")
 
 
-def _sign(
-    root: Path, record: Record, by: str, via: str = "", signed: Mapping[str, str] | None = None
-) -> Record:
-    """Return an entry signed by the caller, or by `signed`, instead of whoever signed it before."""
-    from ralph.memory.quarantine import signature
+def _new_record(root: Path, entry: NewEntry, context: WriteContext) -> tuple[Record, int]:
+    """Return the cleaned and signed record of an entry, and how many private parts it lost."""
+    from ralph.privacy.privacy import clean_memory, clean_tags
 
+    text, private_parts = clean_memory(
+        entry.text, entry.tags, allow_secret=context.allow_secret, patterns=context.patterns
+    )
+    check_forgotten(text, context)
+    kind = entry.kind or _DEFAULT_KINDS[entry.in_]
+    tags = clean_tags(entry.tags)
+    record = Record("", kind, text, label=kind.value, tags=tags, links=entry.links)
+    return _sign(root, record, context.author), private_parts
+
+
+def _sign(root: Path, record: Record, author: Author) -> Record:
+    """Return an entry signed by an author instead of whoever signed it before."""
     members = {WHO: "", SESSION: ""}
-    if via:
-        members[VIA] = via
-    members |= signature(root, by) if signed is None else signed
+    if author.via:
+        members[VIA] = author.via
+    members |= author.signature(root)
     extra = dict(record.extra)
     for name, value in members.items():
         if value:
             extra[name] = value
         else:
             extra.pop(name, None)
-    return replace(record, origin=replace(record.origin, by=by), extra=extra or NO_EXTRA)
+    return replace(record, origin=replace(record.origin, by=author.by), extra=extra or NO_EXTRA)
 
 
 def check_author(
-    root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = ""
+    root: Path, record: Record, context: WriteContext, *, in_: str = "", feature: str = ""
 ) -> None:
     """Hold a new entry for review if it reads like an instruction and no person adds it.
 
@@ -518,7 +528,7 @@ def check_author(
     """
     from ralph.memory import quarantine
 
-    if by in _TRUSTED_AUTHORS or not quarantine.is_suspicious(record):
+    if context.is_trusted or not quarantine.is_suspicious(record):
         return
     held = quarantine.HeldMemory(
         id="",
@@ -529,39 +539,38 @@ def check_author(
         title=record.title,
         feature=feature,
         tags=record.tags,
-        by=by,
-        via=via,
+        by=context.author.by,
+        via=context.author.via,
         who=str(record.extra.get(WHO) or ""),
         session=str(record.extra.get(SESSION) or ""),
     )
     raise quarantine.hold(root, held)
 
 
-def accept_by_author(
-    root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None
-) -> SavedMemory:
+def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:
     """Accept what a person has stored; `is_order` tells if it reads like an instruction."""
     from ralph.memory import quarantine
 
-    if by != "human" or not quarantine.is_suspicious(saved.stored.record):
+    record = saved.stored.record
+    if not context.is_decided_by_person or not quarantine.is_suspicious(record):
         return saved
-    quarantine.remember_accepted(root, saved.stored.record, observer)
+    quarantine.remember_accepted(root, record, context.observer)
     return replace(saved, is_order=True)
 
 
-def check_forgotten(text: str, by: str, observer: WriteObserver | None = None) -> None:
+def check_forgotten(text: str, context: WriteContext) -> None:
     """Refuse a text that was forgotten, unless a person adds it: that undoes the forgetting.
 
-    Raises Refused for any other author.
+    Raises Refused for any other author, although a person has accepted the text.
     """
     if not forgotten.load().has(text):
         return
-    if by not in _TRUSTED_AUTHORS:
+    if not context.author.is_trusted:
         raise Refused(
             "this text was forgotten by `ralph forget` and is not stored again",
             hint="a person can restore it with `ralph memory add`",
         )
-    if observer is None or observer.real:
+    if context.is_real:
         forgotten.lift(text)
 
 
@@ -590,12 +599,8 @@ def edit(
     title: str | None = None,
     kind: MemoryKind | None = None,
     tags: Sequence[str] | None = None,
-    allow_secret: bool = False,
-    patterns: Sequence[str] = (),
     expect: str | None = None,
-    by: str = "",
-    via: str = "",
-    observer: WriteObserver | None = None,
+    context: WriteContext = BY_RALPH,
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else.
 
@@ -604,17 +609,11 @@ def edit(
     """
     from ralph.memory import quarantine
 
-    library = Library(root, observer)
+    author = context.author
+    library = Library(root, context.observer)
     collection, before = find(library, name)
     _check_members(collection, before.record.id, title, tags)
-    clean = _clean_edit(
-        collection,
-        text=text,
-        title=title,
-        tags=tags,
-        allow_secret=allow_secret,
-        patterns=patterns,
-    )
+    clean = _clean_edit(collection, context, text=text, title=title, tags=tags)
     members = clean.members
     if kind is not None:
         members["kind"] = kind
@@ -628,21 +627,21 @@ def edit(
                 hint="nothing was stored",
             )
         changed = replace(record, **members)
-        if by and changed.text != record.text:
-            changed = _sign(root, changed, by)
+        if author.by and changed.text != record.text:
+            changed = _sign(root, changed, author)
         if changed == record:
             return record
-        if by not in _TRUSTED_AUTHORS and quarantine.is_suspicious(changed):
+        if not context.is_trusted and quarantine.is_suspicious(changed):
             raise Refused(
                 f"{record.id} would read like an instruction to an agent: nothing was changed",
                 hint="only a person at a terminal can store that",
             )
-        if via:
-            changed = replace(changed, extra={**changed.extra, VIA: via})
+        if author.via:
+            changed = replace(changed, extra={**changed.extra, VIA: author.via})
         return changed
 
-    saved = change_entry(root, library, collection, before.record.id, change, observer)
-    saved = accept_by_author(root, saved, by, observer)
+    saved = change_entry(root, library, collection, before.record.id, change, context.observer)
+    saved = accept_by_author(root, saved, context)
     same_as = ""
     if text is not None and saved.changed:
         same_as = _find_same_text(library, collection, saved.stored.record)
@@ -662,17 +661,18 @@ def _check_members(
 
 def _clean_edit(
     collection: Collection,
+    context: WriteContext,
     *,
     text: str | None,
     title: str | None,
     tags: Sequence[str] | None,
-    allow_secret: bool,
-    patterns: Sequence[str],
 ) -> _CleanEdit:
     """Clean the members that an edit changes. Raises Refused for secrets, or if no tag is left."""
     from ralph.formats.knowledge import shorten
     from ralph.privacy.privacy import clean_memory, clean_tags, clean_title, count_private_tags
 
+    allow_secret = context.allow_secret
+    patterns = context.patterns
     is_knowledge = collection.name == "knowledge"
     members: dict[str, Any] = {}
     private_parts = 0

@@ -11,7 +11,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
@@ -33,6 +33,7 @@ from ralph.core.record import Family, Query, Record
 from ralph.formats import graphiti
 from ralph.formats.graphiti import Embeddings, StatedEdge
 from ralph.memory import memory
+from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy.privacy import clean_memory
 from ralph.recall import outdated
 from ralph.search import filters, index, meaning, rank
@@ -243,8 +244,7 @@ def link(
     since: str = "",
     until: str = "",
     remove: bool = False,
-    by: str = "",
-    patterns: Sequence[str] = (),
+    context: WriteContext = BY_RALPH,
 ) -> tuple[memory.SavedMemory, StatedEdge]:
     """State an edge in the entry of its source, from today unless `since` is given, or remove it.
 
@@ -266,7 +266,7 @@ def link(
         )
     collection, entry = memory.find(library, name)
     if _stated_edge(entry.record, kind, target) is None:  # else the target may have been removed
-        target = _link_target(root, clean_memory(target, patterns=patterns)[0])
+        target = _link_target(root, clean_memory(target, patterns=context.patterns)[0])
     edge = StatedEdge(kind, target, since, until)
     _check_edge(name, edge)
     if collection.name == "patterns":
@@ -281,7 +281,7 @@ def link(
                 hint=f"edit the comments in {entry.path.name}: "
                 f"supersedes of {name}, valid-until of {edge.target}",
             )
-        return outdated.supersede(root, edge.target, name, by=by, patterns=patterns), edge
+        return outdated.supersede(root, edge.target, name, context=context), edge
     change = partial(_with_edge, edge=edge, remove=remove)
     return memory.change_entry(root, library, collection, name, change, None), edge
 
@@ -357,20 +357,29 @@ def _link_target(root: Path, name: str) -> str:
 # --- searching ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class GraphQuery:
+    """What to search the graph for, as of when, and how far to walk from the hits."""
+
+    words: str
+    at: str = ""  # a day or an instant; "" is today
+    types: Collection[NodeType] = ()  # empty: all types
+    hops: int = HOPS
+    limit: int | None = LIMIT  # None: all nodes
+    task: str = ""  # the task whose records are visible; "" for all
+
+
 def search(
     root: Path,
-    words: str,
+    query: GraphQuery,
     *,
-    at: str = "",
-    types: Collection[NodeType] = (),
-    hops: int = HOPS,
-    limit: int | None = LIMIT,
-    task: str = "",
     embedding: Embedding | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[ReachedNode], list[str]]:
     """Rank nodes by words as of a time, and walk from the hits; return the nodes and warnings."""
-    when = at or ids.today()
+    words = query.words
+    task = query.task
+    when = query.at or ids.today()
     warnings: list[str] = []
 
     def question(
@@ -379,8 +388,8 @@ def search(
         warnings.clear()
         by_meaning = None
         if embedding is not None:
-            query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
-            by_meaning = meaning.meaning_for(root, embedding, connection, query, warnings.append)
+            records = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
+            by_meaning = meaning.meaning_for(root, embedding, connection, records, warnings.append)
         ranked = _rank_records(connection, words, when, task, by_meaning)
         if ranked.weak and ranked.best:
             warnings.append(rank.WEAK)
@@ -389,12 +398,13 @@ def search(
         seeds = _visible_seeds(graph, scores, when, allowed)
         rules = WalkRules(at=when, visibility=allowed, hub=walking.HUB)
         found: list[ReachedNode] = []
-        for reached in walking.walk(graph, seeds, hops, rules):
-            if reached.score < _MIN_SCORE or (types and reached.node.type not in types):
+        for reached in walking.walk(graph, seeds, query.hops, rules):
+            is_wanted = not query.types or reached.node.type in query.types
+            if reached.score < _MIN_SCORE or not is_wanted:
                 continue
             is_named = scores.get(reached.start) == _NAMED_SCORE
             found.append(reached._replace(weak=ranked.weak and not is_named))
-        return found[:limit]
+        return found[: query.limit]
 
     return query_graph(root, question, task=task, progress=progress), warnings
 

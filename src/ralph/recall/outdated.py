@@ -18,7 +18,8 @@ from ralph.core import ids, paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused, Unreadable, WriteFailed
 from ralph.core.record import Family, Hit, Link, MemoryKind, Record, Status
 from ralph.formats.memories import CONFLICTS, WHY
-from ralph.memory import memory, quarantine
+from ralph.memory import memory
+from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy import injection
 from ralph.privacy.privacy import clean_memory
 from ralph.recall import recall
@@ -142,42 +143,38 @@ def supersede(
     new: str,
     *,
     why: str = "",
-    by: str = "",
-    patterns: Sequence[str] = (),
-    observer: WriteObserver | None = None,
+    context: WriteContext = BY_RALPH,
 ) -> memory.SavedMemory:
     """Supersede an entry by another one, or by a new one with this text; return the successor.
 
     The old entry ends today. Raises Refused for knowledge and patterns, for a cycle, and for a
     reason that reads like an instruction; raises Conflict if an entry already has the new text.
     """
-    library = Library(root, observer)
+    author = context.author
+    library = Library(root, context.observer)
     collection, before = memory.find(library, old)
     old_id = before.record.id
     if why.strip():
-        why = " ".join(clean_memory(why, patterns=patterns)[0].split())
+        why = " ".join(clean_memory(why, patterns=context.patterns)[0].split())
     else:
         why = ""
-    if by not in ("", "human") and injection.looks_like_instructions(why):
+    if not author.is_trusted and injection.looks_like_instructions(why):
         raise Refused(
             "the reason reads like an instruction to an agent", hint="reword --why, or leave it out"
         )
     _check_superseding(collection.name)
     if filters.is_short_id(new) or ids.ID.fullmatch(new.strip()) is not None:
-        saved = _link_successor(root, library, old_id, new.strip(), why, observer)
+        saved = _link_successor(root, library, old_id, new.strip(), why, context.observer)
     else:
-        saved = memory.add(
-            root,
+        successor = memory.NewEntry(
             new,
             MemoryKind(before.record.kind),
             before.record.tags,
             in_=collection.name,
-            by=by,
-            signed=quarantine.signature(root, by) | {WHY: why},
             links=(Link("supersedes", old_id),),
-            patterns=patterns,
-            observer=observer,
         )
+        signed = replace(author, signed={**author.signature(root), WHY: why})
+        saved = memory.add_entry(root, successor, replace(context, author=signed))
         if not saved.is_new:
             name = saved.stored.record.id
             raise Conflict(
@@ -188,7 +185,7 @@ def supersede(
         today = ids.today()
         return replace(record, valid_until=min(record.valid_until or today, today))
 
-    memory.change_entry(root, library, collection, old_id, end, observer)
+    memory.change_entry(root, library, collection, old_id, end, context.observer)
     return saved
 
 

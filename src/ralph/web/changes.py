@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import MemoryKind
 from ralph.learning import review
-from ralph.learning.review import Target, unified_diff
+from ralph.learning.review import Rewording, Target, unified_diff
 from ralph.memory import memory
+from ralph.memory.author import Author, WriteContext
 from ralph.memory.memory import SavedMemory, kinds_named
 from ralph.recall import outdated
 from ralph.recall.locate import locate_record
@@ -91,7 +93,8 @@ def apply_action(
     kind = None
     if request.type:
         kind = kinds_named([request.type])[0]
-    call = _ActionCall(root, request, kind, patterns, observer)
+    context = WriteContext(Author(request.by), patterns=patterns, observer=observer)
+    call = _ActionCall(root, request, kind, context)
     if request.action == "add":
         return _add(call)
     if request.action not in ACTIONS:
@@ -107,20 +110,20 @@ def apply_action(
 class _ActionCall(NamedTuple):
     """An action with everything that its function needs.
 
-    `kind` is the requested type. `form` is the format of the record's file.
+    `kind` is the requested type. `form` is the format of the record's file. `context` allows no
+    secrets, and only some actions offer that (see `context_with_consent`).
     """
 
     root: Path
     request: ChangeRequest
     kind: MemoryKind | None
-    patterns: Sequence[str]
-    observer: WriteObserver | None
+    context: WriteContext
     form: Format = Format.MEMORIES
 
     @property
-    def write_options(self) -> dict[str, Any]:
-        """The keyword arguments of every function that writes a text."""
-        return {"by": self.request.by, "patterns": self.patterns, "observer": self.observer}
+    def context_with_consent(self) -> WriteContext:
+        """The context that also allows a secret if the request does."""
+        return replace(self.context, allow_secret=self.request.allow_secret)
 
 
 def _needs_stored_record(root: Path, request: ChangeRequest) -> bool:
@@ -158,8 +161,7 @@ def _add(call: _ActionCall) -> ChangeResult:
         in_=_COLLECTIONS[request.noun],
         title=request.title or "",
         force=request.force,
-        allow_secret=request.allow_secret,
-        **call.write_options,
+        context=call.context_with_consent,
     )
     verb = "Added" if added.is_new else "Changed"
     return _saved_result(call.root, verb, added, "Already there:")
@@ -177,8 +179,7 @@ def _edit(call: _ActionCall) -> ChangeResult:
         title=title,
         kind=call.kind,
         tags=request.tags,
-        allow_secret=request.allow_secret,
-        **call.write_options,
+        context=call.context_with_consent,
     )
     return _saved_result(call.root, "Changed", edited)
 
@@ -186,27 +187,23 @@ def _edit(call: _ActionCall) -> ChangeResult:
 def _retag(call: _ActionCall) -> ChangeResult:
     request = call.request
     edited = memory.edit(
-        call.root,
-        request.id,
-        tags=request.tags or (),
-        allow_secret=request.allow_secret,
-        **call.write_options,
+        call.root, request.id, tags=request.tags or (), context=call.context_with_consent
     )
     return _saved_result(call.root, "Changed", edited)
 
 
 def _archive(call: _ActionCall) -> ChangeResult:
-    archived = memory.archive(call.root, call.request.id, call.observer)
+    archived = memory.archive(call.root, call.request.id, call.context.observer)
     return _saved_result(call.root, "Archived", archived)
 
 
 def _unarchive(call: _ActionCall) -> ChangeResult:
-    unarchived = memory.unarchive(call.root, call.request.id, call.observer)
+    unarchived = memory.unarchive(call.root, call.request.id, call.context.observer)
     return _saved_result(call.root, "Unarchived", unarchived)
 
 
 def _delete(call: _ActionCall) -> ChangeResult:
-    deleted = memory.delete(call.root, call.request.id, observer=call.observer)
+    deleted = memory.delete(call.root, call.request.id, observer=call.context.observer)
     return _stored_result(call.root, "Deleted", deleted)
 
 
@@ -218,11 +215,10 @@ def _promote(call: _ActionCall) -> ChangeResult:
         call.root,
         request.id,
         Target(request.to),
-        text=request.text or "",
-        kind=call.kind,
+        Rewording(request.text or "", call.kind),
         page=request.page,
         force=request.force,
-        **call.write_options,
+        context=call.context,
     )
     page = paths.shown(promoted.path, call.root)
     summary = f"Already in {page}"
@@ -233,20 +229,19 @@ def _promote(call: _ActionCall) -> ChangeResult:
 
 def _accept(call: _ActionCall) -> ChangeResult:
     request = call.request
-    accepted = review.accept(call.root, request.id, call.observer, request.by, request.to)
+    accepted = review.accept(call.root, request.id, kind=request.to, context=call.context)
     return _stored_result(call.root, "Accepted", accepted)
 
 
 def _reject(call: _ActionCall) -> ChangeResult:
-    request = call.request
-    rejected = review.reject(call.root, request.id, call.observer, request.by)
+    rejected = review.reject(call.root, call.request.id, context=call.context)
     return _stored_result(call.root, "Rejected", rejected)
 
 
 def _supersede(call: _ActionCall) -> ChangeResult:
     """Let a memory supersede another one, `to`."""
     request = call.request
-    successor = outdated.supersede(call.root, request.to, request.id, **call.write_options)
+    successor = outdated.supersede(call.root, request.to, request.id, context=call.context)
     return _saved_result(call.root, f"{request.to} is superseded:", successor)
 
 
@@ -256,8 +251,8 @@ def _merge(call: _ActionCall) -> ChangeResult:
     merged = memory.show(call.root, request.id).record
     kept = memory.show(call.root, request.to).record
     tags = tuple(dict.fromkeys((*kept.tags, *merged.tags)))
-    edited = memory.edit(call.root, kept.id, text=request.text, tags=tags, **call.write_options)
-    memory.delete(call.root, merged.id, observer=call.observer)
+    edited = memory.edit(call.root, kept.id, text=request.text, tags=tags, context=call.context)
+    memory.delete(call.root, merged.id, observer=call.context.observer)
     return _stored_result(call.root, f"Merged {merged.id} into", edited.stored)
 
 

@@ -16,6 +16,7 @@ from tests.support.sample import Clock, Maker, Sample
 
 from ralph.core.record import MemoryKind
 from ralph.memory import knowledge, memory
+from ralph.memory.author import BY_PERSON
 from ralph.tasks import task as progress
 
 SCRIPT = "<script>window.hacked = 'script'</script>"
@@ -72,7 +73,7 @@ def plant(root: Path) -> Planted:
     shop = sample.copied(root)
     with sample.isolated(shop.env):
         kept = memory.add(
-            root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human"
+            root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), context=BY_PERSON
         )
         sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))

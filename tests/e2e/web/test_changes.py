@@ -21,6 +21,7 @@ from tests.support.sample import Sample
 from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.memory import memory
+from ralph.memory.author import BY_AGENT
 
 pytestmark = pytest.mark.e2e
 
@@ -237,7 +238,7 @@ def test_a_held_memory_is_listed_with_its_decisions_and_accepted(
     window: Reader, shop: Sample
 ) -> None:
     with pytest.raises(Refused):
-        memory.add(shop.root, ORDER, by="agent")
+        memory.add(shop.root, ORDER, context=BY_AGENT)
     page = loaded(window, "/review")
     change = Change(page, shop.root)
     held = page.get_by_role("region", name="Held memories")
