@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.privacy_corpus import cases
@@ -28,6 +27,7 @@ from tests.support.transcripts import (
     stored,
     work,
 )
+from tests.support.world import patient_hook
 
 from ralph.core import paths
 
@@ -109,14 +109,9 @@ def test_a_grown_transcript_adds_what_is_new(ralph: Project, home: Path) -> None
 
 def hook(ralph: Project, event: str, members: Mapping[str, object]) -> str:
     payload = {"session_id": SESSION, "cwd": str(ralph.root), "hook_event_name": event, **members}
-    words = [sys.executable, "-m", "ralph.hooks.run", "claude", event]
-    options: dict[str, Any] = {
-        "encoding": "utf-8",
-        "cwd": ralph.root,
-        "stdout": subprocess.PIPE,
-        "timeout": 60,
-    }
-    return str(subprocess.run(words, input=json.dumps(payload), check=True, **options).stdout)
+    done = patient_hook(event, json.dumps(payload).encode(), os.environ, cwd=ralph.root)
+    assert done.returncode == 0
+    return done.stdout.decode()
 
 
 def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(
