@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -353,15 +352,17 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
     bring(ralph)
     expected = sessions(ralph)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    for moment in every((0.4, 0.25, 0.6), 2):
-        for path in (paths.log_folder(ralph.root) / "sessions").glob("*"):
+    folder = paths.log_folder(ralph.root) / "sessions"
+    for count in every((1, 8, 4), 2):
+        for path in folder.glob("*"):
             path.unlink()
         paths.import_ledger(ralph.root).unlink(missing_ok=True)
         words = [sys.executable, "-m", "ralph", "import", "--yes"]
         with subprocess.Popen(
             words, cwd=ralph.root, env=environment, stdout=subprocess.DEVNULL
         ) as running:
-            time.sleep(moment)  # a kill in the middle of the work
+            while running.poll() is None and len(list(folder.glob("*"))) < count:
+                pass  # a kill in the middle of the work
             running.send_signal(signal.SIGKILL)
         bring(ralph)
         assert sessions(ralph) == expected
