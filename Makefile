@@ -42,12 +42,8 @@ demo: $(BIN)/ralph
 # What is read from the source alone is left to `make check`.
 CHECKS := tests/test_layers.py tests/test_docs.py tests/test_exports.py tests/test_language.py
 
-TESTS := $(STRICT) $(BIN)/python -m pytest --ignore=tests/e2e $(CHECKS:%=--ignore=%)
-
-# What fails is run once more, alone: a few tests depend on the load of the machine. (--reruns asks the controller of
-# the workers twice for each test, and a test waits longer for these answers than it runs.)
 test: $(READY)
-	$(TESTS) -n 2 --dist worksteal --cache-clear || $(TESTS) --last-failed --last-failed-no-failures none
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/e2e $(CHECKS:%=--ignore=%)
 
 check: $(READY)
 	$(BIN)/ruff check .

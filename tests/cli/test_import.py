@@ -7,10 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.privacy_corpus import cases
@@ -28,6 +26,7 @@ from tests.support.transcripts import (
     stored,
     work,
 )
+from tests.support.world import patient_hook
 
 from ralph.core import paths
 
@@ -109,14 +108,9 @@ def test_a_grown_transcript_adds_what_is_new(ralph: Project, home: Path) -> None
 
 def hook(ralph: Project, event: str, members: Mapping[str, object]) -> str:
     payload = {"session_id": SESSION, "cwd": str(ralph.root), "hook_event_name": event, **members}
-    words = [sys.executable, "-m", "ralph.hooks.run", "claude", event]
-    options: dict[str, Any] = {
-        "encoding": "utf-8",
-        "cwd": ralph.root,
-        "stdout": subprocess.PIPE,
-        "timeout": 60,
-    }
-    return str(subprocess.run(words, input=json.dumps(payload), check=True, **options).stdout)
+    done = patient_hook(event, json.dumps(payload).encode(), os.environ, cwd=ralph.root)
+    assert done.returncode == 0
+    return done.stdout.decode()
 
 
 def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(
@@ -358,15 +352,17 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
     bring(ralph)
     expected = sessions(ralph)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    for moment in every((0.4, 0.25, 0.6), 2):
-        for path in (paths.log_folder(ralph.root) / "sessions").glob("*"):
+    folder = paths.log_folder(ralph.root) / "sessions"
+    for count in every((1, 8, 4), 2):
+        for path in folder.glob("*"):
             path.unlink()
         paths.import_ledger(ralph.root).unlink(missing_ok=True)
         words = [sys.executable, "-m", "ralph", "import", "--yes"]
         with subprocess.Popen(
             words, cwd=ralph.root, env=environment, stdout=subprocess.DEVNULL
         ) as running:
-            time.sleep(moment)  # a kill in the middle of the work
+            while running.poll() is None and len(list(folder.glob("*"))) < count:
+                pass  # a kill in the middle of the work
             running.send_signal(signal.SIGKILL)
         bring(ralph)
         assert sessions(ralph) == expected

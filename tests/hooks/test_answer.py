@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.hook_answers import JWT, PAY, PORT, here, said, text_of
 from tests.support.recalls import observed
-from tests.support.world import SESSION, World, handled, hook, payload
+from tests.support.world import SESSION, World, handled, hook, patient_hook, payload
 
 from ralph.core import paths, render
 from ralph.core.prompts import INJECTED, NOTE
@@ -430,7 +430,7 @@ def test_a_session_starts_with_its_memories_while_somebody_has_locked_the_index(
     with closing(db.connect(database(here))) as writer:
         writer.execute("PRAGMA locking_mode = EXCLUSIVE")
         writer.execute("BEGIN EXCLUSIVE")
-        done = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+        done = patient_hook("SessionStart", payload("SessionStart", source="startup"), here.env)
         writer.execute("ROLLBACK")
     assert JWT in text_of(done.stdout, "SessionStart")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import _mount, _unmount
 from tests.support.git import git
 from tests.support.runner import Project
-from tests.support.world import SESSION, hook, payload, world
+from tests.support.world import SESSION, patient_hook, payload, world
 
 from ralph.core import paths
 from ralph.search import index
@@ -22,7 +22,7 @@ def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Pat
     folder.mkdir(parents=True)
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    done = hook("PostToolUse", payload(note="kept"), here.env)
+    done = patient_hook("PostToolUse", payload(note="kept"), here.env)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     [spilled] = (folder.parent / "spill").glob("*.jsonl")
     assert spilled.stat().st_mode & 0o777 == 0o600
@@ -46,8 +46,8 @@ def test_events_are_spilled_while_something_else_has_the_name_of_the_log(
     here.log.mkdir() if way == "folder" else os.mkfifo(here.log)
     sent = (("UserPromptSubmit", {"prompt": "fix the cart"}), ("PostToolUse", {"note": "kept"}))
     for event, members in sent:
-        assert hook(event, payload(event, **members), here.env).returncode == 0
-    hook("PostToolUse", payload(session_id="other", note="kept"), here.env)
+        assert patient_hook(event, payload(event, **members), here.env).returncode == 0
+    patient_hook("PostToolUse", payload(session_id="other", note="kept"), here.env)
     index.sync(here.root)
     assert len(list((here.log.parents[1] / "spill").glob("*.jsonl"))) == 2
     assert here.log.with_name("other.jsonl").is_file()
@@ -64,7 +64,7 @@ def test_events_are_spilled_while_the_folder_of_logs_is_read_only(tmp_path: Path
     try:
         for event in ("UserPromptSubmit", "PostToolUse", "Stop"):
             assert (
-                hook(
+                patient_hook(
                     event, payload(event, prompt="fix it", last_assistant_message="done"), here.env
                 ).returncode
                 == 0
@@ -88,7 +88,9 @@ def test_a_prompt_and_a_start_are_answered_behind_held_locks(tmp_path: Path) -> 
     for handle in handles:
         fcntl.flock(handle, fcntl.LOCK_EX)
     for event in ("UserPromptSubmit", "PostToolUse", "SessionStart", "Stop"):
-        done = hook(event, payload(event, prompt="fix the cart", source="startup"), here.env)
+        done = patient_hook(
+            event, payload(event, prompt="fix the cart", source="startup"), here.env
+        )
         assert (done.returncode, done.stderr) == (0, b"")
     for handle in handles:
         os.close(handle)
@@ -104,7 +106,7 @@ def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path)
         tool_input={"file_path": "/p/big.bin"},
         tool_response="x" * 34_000_000,
     )
-    assert hook("PostToolUse", sent, here.env).returncode == 0
+    assert patient_hook("PostToolUse", sent, here.env).returncode == 0
     [line] = here.lines()
     assert line["payload"] == {
         "session_id": SESSION,
@@ -119,7 +121,7 @@ def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path)
 def test_a_stop_that_is_too_large_is_recorded_without_its_text(tmp_path: Path) -> None:
     here = world(tmp_path)
     sent = payload("Stop", last_assistant_message="x" * 34_000_000)
-    assert hook("Stop", sent, here.env).returncode == 0
+    assert patient_hook("Stop", sent, here.env).returncode == 0
     assert [(line["type"], line["id"]) for line in here.lines()] == [("session", SESSION)]
     assert here.failures() == 1
 
@@ -128,9 +130,9 @@ def test_a_fifo_in_place_of_a_settings_file_is_reported_at_once(tmp_path: Path) 
     here = world(tmp_path)
     (here.root / "ralph.yml").unlink()
     os.mkfifo(here.root / "ralph.yml")
-    done = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+    done = patient_hook("SessionStart", payload("SessionStart", source="startup"), here.env)
     assert b"ralph.yml:1: cannot be read: is not a regular file" in done.stdout
-    assert hook("PostToolUse", payload(), here.env).returncode == 0
+    assert patient_hook("PostToolUse", payload(), here.env).returncode == 0
 
 
 def test_a_catastrophic_pattern_is_switched_off_and_the_event_is_redacted_by_the_other_rules(
@@ -143,7 +145,7 @@ def test_a_catastrophic_pattern_is_switched_off_and_the_event_is_redacted_by_the
     here.cached()
     for _ in range(2):  # at first it takes its time, then it is off
         sent = payload(tool_response={"stdout": "a" * 40 + "! ACME-123 DB_PASSWORD=kw9Zr4tQ"})
-        assert hook("PostToolUse", sent, here.env).returncode == 0
+        assert patient_hook("PostToolUse", sent, here.env).returncode == 0
     assert len(here.lines()) == 2
     assert not any(
         word in here.log.read_text(encoding="utf-8") for word in ("ACME-123", "kw9Zr4tQ")
@@ -163,10 +165,10 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     )
     slow = "a" * 40 + "! " + "x" * 40 + "z"
     for _ in range(2):
-        hook("PostToolUse", payload(tool_response={"stdout": slow}), here.env)
+        patient_hook("PostToolUse", payload(tool_response={"stdout": slow}), here.env)
     assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == {"(a+)+$", "(x|x)*y"}
     sent = payload("Stop", last_assistant_message=f"{slow} ACME-7731")
-    assert hook("Stop", sent, here.env).returncode == 0
+    assert patient_hook("Stop", sent, here.env).returncode == 0
     ralph = Project(here.root)
     commands = (
         ["memory", "add", f"{slow} is slow"],
@@ -216,7 +218,7 @@ def test_a_stop_with_many_catastrophic_patterns_is_recorded_with_its_text(tmp_pa
     text = f"privacy:\n  patterns: {json.dumps([*patterns, 'ACME-[0-9]+'])}\n"
     (here.root / "ralph.yml").write_text(text, encoding="utf-8")
     sent = payload("Stop", last_assistant_message="a" * 60 + "! the cart is fixed ACME-7731")
-    assert hook("Stop", sent, here.env).returncode == 0
+    assert patient_hook("Stop", sent, here.env).returncode == 0
     assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == set(patterns)
     log = here.log.read_text(encoding="utf-8")
     assert "the cart is fixed" in log

@@ -95,6 +95,22 @@ def hook(
     )
 
 
+def patient_hook(
+    event: str,
+    stdin: bytes,
+    env: Mapping[str, str],
+    *,
+    host: str = "claude",
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """One event in a process whose deadlines do not depend on the load of the machine."""
+    script = Path(__file__).with_name("patient_hook.py")
+    command = [sys.executable, "-I", "-S", str(script), str(HOOKS.parents[1]), host, event]
+    return subprocess.run(
+        command, input=stdin, env=dict(env), cwd=cwd, capture_output=True, check=False
+    )
+
+
 def call_hook(
     event: str,
     stdin: bytes,
