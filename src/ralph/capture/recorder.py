@@ -20,12 +20,11 @@ from ralph.storage import files, hook_files
 from ralph.storage.files import hide_state
 
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
-
-
 failures_file = paths.hook_failures
-
-
 pause_file = paths.pause_file
+
+
+# --- the settings cache -------------------------------------------------------------------------
 
 
 def cache_file(root: Path) -> Path:
@@ -90,6 +89,8 @@ def _cache_text(
     return "\n".join([hook_files.CACHE_VERSION, *lines, ""])
 
 
+# --- failures -----------------------------------------------------------------------------------
+
 _MAX_COUNT_DIGITS = 12
 
 
@@ -152,6 +153,8 @@ def reset_failures(root: Path) -> Failures | None:
             return failures
     return None
 
+
+# --- pausing ------------------------------------------------------------------------------------
 
 _MAX_PAUSE_TIME = 40  # characters of the pause marker that are shown
 

@@ -1,9 +1,4 @@
-"""The state of hooks: settings cache, failure count, pause marker, and where they are installed.
-
-The settings cache records the time and size of every config file that it comes from, so a few
-`stat` calls show a hook whether it is current. Failures are counted in place, because a hook may be
-counting at the same moment.
-"""
+"""Where hooks are installed, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -29,15 +24,6 @@ from ralph.install.hosts import InstallPlan, InstallTarget
 from ralph.storage import files, hook_files
 
 _FIX = "`ralph doctor --fix` repairs it"
-
-
-# --- failures -----------------------------------------------------------------------------------
-
-
-# --- pausing ------------------------------------------------------------------------------------
-
-
-# --- installation -------------------------------------------------------------------------------
 
 
 class Installed(NamedTuple):

@@ -169,9 +169,6 @@ def _move_log(path: Path, target: Path) -> None:
     files.delete(path)
 
 
-# --- trust --------------------------------------------------------------------------------------
-
-
 # --- legacy Signs -------------------------------------------------------------------------------
 
 
@@ -269,6 +266,3 @@ def _as_fix(sign: Record, text: str) -> Record:
         tags=clean_tags(sign.tags),
         created_at=sign.created_at or ids.today(),
     )
-
-
-# --- the scratchpad -----------------------------------------------------------------------------
