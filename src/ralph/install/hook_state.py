@@ -1,8 +1,8 @@
 """The state of hooks: settings cache, failure count, pause marker, and where they are installed.
 
-The settings cache records the time and size of every config file that it comes from, so a few
-`stat` calls show a hook whether it is current. Failures are counted in place, because a hook may be
-counting at the same moment.
+The settings cache records the modification time and size of every config file it was built from, so
+a hook can tell with a few `stat` calls whether it is current. Failures are counted in place,
+because a hook may be counting at the same time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FIX = "`ralph doctor --fix` repairs it"
 
 
 class Installed(NamedTuple):
-    """Our hooks in one host's settings; `target` is None for the plugin."""
+    """Our hooks in one host's settings. `target` is None for the plugin."""
 
     host: str
     scope: str
@@ -54,7 +54,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     installed: dict[str, Installed] = {}
     for host in Host:
         for scope in InstallScope:
-            # no such scope, no home, or a file that only its host may complain about
+            # no such scope, no home folder, or a broken file that is its host's concern
             with suppress(RalphError):
                 target = InstallTarget(host, scope, root, env)
                 if install.has_entries(target):
@@ -68,7 +68,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what is wrong with the hooks here, each with its file and what to do."""
+    """Yield each problem with the hooks here, with its file and what to do about it."""
     failures = read_failures(root)
     if failures is not None:
         hint = "fix what it names (space, permissions); `ralph doctor --fix` then resets the count"
@@ -113,13 +113,13 @@ def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Rewrite the launchers and the hosts' entries if they have problems; yield what changed."""
+    """Rewrite launchers and host entries that have problems, and yield what changed."""
     if not any(installation_problems(root, env)):
         return
     program = install.noted_program(env) or install.hook_program(sys.executable)
     targets = [entry.target for entry in find_installed(root, env) if entry.target is not None]
     yield from _apply(install.plan_launchers(env, program))
-    for target in targets:  # planned one by one: a plan reads what the one before it wrote
+    for target in targets:  # one at a time, since each plan reads what the last one wrote
         yield from _apply(install.plan_install(install.with_server(target), program))
 
 
