@@ -1,1 +1,1 @@
-"""The command line: a command parses its arguments, calls one function and prints the result."""
+"""The command line. Each command parses its arguments, calls one function and prints the result."""

@@ -1,9 +1,9 @@
-"""`ralph demo`: what Ralph does, from start to end, on sample projects in a temporary folder.
+"""`ralph demo`: show what Ralph does, from start to finish, on sample projects.
 
-A line with `$` is a real command, followed by its output. A line with `>` is what a scripted agent
-does in place of Claude Code: it runs the hooks that `ralph install claude` wrote into the
-settings, with the JSON that Claude Code sends. A line with `|` is injected text. The demo needs no
-key and no network, and writes only to the temporary folder, which it shows as /home/ann.
+A line with `$` is a real command, followed by its output. A line with `>` is an action of a
+scripted agent that stands in for Claude Code: it runs the hooks that `ralph install claude` wrote
+into the settings, with the JSON that Claude Code would send. A line with `|` is injected text. The
+demo needs no key and no network. It writes only to a temporary folder, which it shows as /home/ann.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _RALPH = [
     "-c",
     "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())",
 ]
-"""Ralph in a separate process; both streams are one, so that lines keep their order."""
+"""Ralph in a separate process. Both streams are combined, so that lines keep their order."""
 
-_MAX_SECONDS = 120  # that one command of the demo may take
+_MAX_SECONDS = 120  # that one command in the demo may take
 _SKILL_SENTENCE = SKILL.partition(". ")[0] + "."
 
 _SETTINGS = '{\n  "model": "opus",\n  "includeCoAuthoredBy": false\n}\n'
@@ -70,7 +70,7 @@ _AGENT = [
         "read_only": True,
     },
 ]
-"""The scripted agent of the loop: it fixes the cart, and a second session verifies that."""
+"""The loop's scripted agent. It fixes the cart, and a second session verifies the fix."""
 
 
 @click.command(name="demo", cls=Command, examples=["ralph demo"])
@@ -96,14 +96,14 @@ def cli(call: Invocation) -> None:
 
 
 class ProgramResult(NamedTuple):
-    """How a program ended, and what it printed to both streams."""
+    """A program's exit code, and what it printed to both streams."""
 
     code: int | None
     output: str
 
 
 class Stage:
-    """A user with an empty home and a project; it runs programs there and prints their output."""
+    """A user with an empty home and a project. Programs run there, and their output is printed."""
 
     def __init__(self, home: Path, shown_home: str = "/home/ann") -> None:
         self.home = home
@@ -125,11 +125,11 @@ class Stage:
         self.show(f"\n=== {text}\n")
 
     def show(self, text: str) -> None:
-        """Print text, with the temporary folder shown as a home."""
+        """Print text, showing the temporary folder as a home folder."""
         click.echo(text.replace(str(self.home), self._shown_home), nl=False)
 
     def check(self, holds: bool, problem: str) -> None:
-        """Stop the demo if it did not do what it shows.
+        """Stop the demo if it does not do what it claims to show.
 
         Raises `RalphError` with the problem.
         """
@@ -139,7 +139,7 @@ class Stage:
             )
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the project."""
+        """Write a file in the project."""
         files.write(self.project / name, text)
 
     def run(self, argv: list[str], stdin: str = "") -> ProgramResult:
@@ -208,13 +208,13 @@ class _Session:
         self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
 
     def _use_tool(self, line: str, name: str, tool: object, event: str, **result: object) -> str:
-        """Run the hooks before and after a tool, and return what both inject."""
+        """Run the hooks before and after a tool call, and return what they inject."""
         before = self._hook(line, "PreToolUse", tool_name=name, tool_input=tool)
         after = self._hook("", event, tool_name=name, tool_input=tool, **result)
         return before + after
 
     def _hook(self, line: str, event: str, **members: object) -> str:
-        """Run the hook of an event as Claude Code does, and return what it injects."""
+        """Run the hook for an event as Claude Code does, and return what it injects."""
         if line:
             self.stage.show(f"> {line}\n")
         settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))
@@ -236,7 +236,7 @@ class _Session:
         return text
 
     def _show_injected(self, text: str) -> None:
-        """Print injected text, and of the instructions only their first sentence."""
+        """Print injected text. The instructions are cut to their first sentence."""
         records, skill, instructions = text.partition(_SKILL_SENTENCE)
         for line in records.splitlines():
             self.stage.show(f"| {line}\n")

@@ -1,4 +1,4 @@
-"""`ralph graph`: how records, files, symbols, tags, tasks and sessions are linked."""
+"""`ralph graph`: show how records, files, symbols, tags, tasks and sessions are linked."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _print_node(view: NodeView, call: Invocation, today: str) -> None:
 
 
 def _describe_stated(edge: Edge) -> str:
-    """Describe an edge that somebody stated, with the days on which it begins and ends."""
+    """Describe an explicitly stated edge, with its first and last day."""
     text = "stated"
     if edge.valid_from:
         text += f" from {one_line(edge.valid_from[:_DAY_LENGTH])}"
@@ -179,7 +179,7 @@ def _describe_stated(edge: Edge) -> str:
 
 
 def _validity(node: Node, moment: str) -> str:
-    """Return whether a node is not valid yet or no longer valid; "" if it is valid."""
+    """Return a note if a node is not valid yet or no longer valid, or "" if it is valid."""
     if node.holds(moment):
         return ""
     start = max(node.since or node.valid_from, node.recorded)
@@ -198,7 +198,7 @@ def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:
 
 
 def _node_name(node: Node) -> str:
-    """Return a node's name, or "" if its id says the same."""
+    """Return a node's name, or "" if it says the same as the id."""
     if node.id.endswith(f":{node.name}"):
         return ""
     return one_line(node.name)
@@ -371,7 +371,7 @@ def _reached_json(reached: ReachedNode) -> dict[str, object]:
 
 
 def _describe_last_edge(reached: ReachedNode, short: Mapping[str, str]) -> str:
-    """Describe the edge by which a node was reached."""
+    """Describe the edge through which a node was reached."""
     edge = reached.via
     if edge is None:
         return "-"
@@ -381,7 +381,7 @@ def _describe_last_edge(reached: ReachedNode, short: Mapping[str, str]) -> str:
 
 
 def _describe_reached(node: Node) -> str:
-    """Return a node's task, its name, and whether it is valid today."""
+    """Return a node's task, its name, and a note if it is not valid today."""
     parts = []
     if node.task and not node.id.endswith(node.task):
         parts.append(f"({node.task})")

@@ -61,7 +61,7 @@ def _embed_all(call: Invocation, settings: Embedding, limit: int | None) -> None
 
 
 def _embed_some(call: Invocation, settings: Embedding, summary: str) -> None:
-    """Embed the few records that a sync may embed, and print what the sync did."""
+    """Embed as many records as a sync may embed, and print what the sync did."""
     with bar("embedding") as progress:
         result = meaning.embed_some(call.root, settings, progress)
     click.echo(summary)
@@ -217,7 +217,7 @@ def _print_plan_json(plan: ForgetPlan, *, done: bool) -> None:
             "id": record.id,
             "what": record.what,
         }
-        if not done:  # what is forgotten is not printed again
+        if not done:  # forgotten text is not printed again
             shape["text"] = record.text
         records.append(shape)
     left = []
@@ -236,7 +236,7 @@ def _print_plan(plan: ForgetPlan, call: Invocation, *, done: bool) -> None:
     verb = "removed" if done else "would remove"
     for record in plan.vanishing:
         parts = [one_line(record.id), f"({one_line(record.what)})"]
-        if not done:  # what is forgotten is not printed again
+        if not done:  # forgotten text is not printed again
             parts.append(cut(one_line(record.text), _EXCERPT_WIDTH))
         description = " ".join(part for part in parts if part)
         click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {description}")

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from ralph.loop.loop import LoopRequest
     from ralph.loop.parts import LoopPrinter
 
-_POLL_SECONDS = 0.3  # between two looks at a running loop
-_START_POLL_SECONDS = 0.1  # between two looks whether a detached run has started
+_POLL_SECONDS = 0.3  # between two checks of a running loop
+_START_POLL_SECONDS = 0.1  # between two checks whether a detached run has started
 _MAX_START_SECONDS = 30.0  # that a detached run may take to start
 _LIST_LIMIT = 20  # runs or journal entries in a listing, unless the caller asks for more
 _RECENT_ITERATIONS = 5  # iterations in the short description of a run
-_NOTES_WIDTH = 120  # columns of an iteration's notes: about two lines with what precedes them
+_NOTES_WIDTH = 120  # columns for an iteration's notes, about two lines including what precedes them
 _MAX_SECONDS_SHOWN = 120  # longer durations are printed in minutes
 _MINUTE_LENGTH = len("2026-01-31T12:00")
 
 _STATUS_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
 
 _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
-"""Variables of an agent inside a loop, which a run that it starts must not inherit."""
+"""Variables set for an agent inside a loop. A run that the agent starts must not inherit them."""
 
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 _run_options = opt.combine(
@@ -154,12 +154,12 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
             call.root, call.config, request, printer, run_id=terminal.run, by=call.author.by
         )
         _share_with_team(call, printer)
-    say(*untrusted)  # again: the first lines have scrolled away
+    say(*untrusted)  # again, because the first lines have scrolled away
     return exit_code(run)
 
 
 def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:
-    """Return a line for each command of the project's criteria that is not trusted."""
+    """Return a line for each command in the project's criteria that is not trusted."""
     if request.criteria:
         return []
     lines = []
@@ -309,7 +309,7 @@ def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.
 
 
 def _mark_dead_runs(call: Invocation) -> None:
-    """Record the end of runs whose process is gone, and print which they are."""
+    """Mark runs whose process is gone as ended, and print which ones they are."""
     if all(runs.lives(call.root, run) for run in runs.running(call.root)):
         return  # the usual case, which needs no config
     from ralph.loop import loop
@@ -352,7 +352,7 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
 
 
 def _find_run(root: Path, run_id: str, form: str) -> Run | None:
-    """Return a run; print that there is none yet and return None."""
+    """Return a run, or None after printing that there is none yet."""
     try:
         return runs.current(root, run_id)
     except NothingYet:
@@ -446,7 +446,7 @@ def _run_json(root: Path, run: Run) -> dict[str, object]:
 
 
 def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
-    """Describe a run and its last iterations, or all of them."""
+    """Describe a run with its last iterations, or with all of them."""
     state = click.style(run.status.value, fg=_STATUS_COLOURS.get(run.status, "cyan"))
     if run.reason:
         state += f" ({run.reason})"
@@ -479,7 +479,7 @@ def _describe_step(root: Path, run: Run) -> str:
 
 
 def _working_seconds(run: Run) -> float:
-    """Return how long a run has worked; in its first iteration, the time since it started."""
+    """Return how long a run has worked, counted from its start in the first iteration."""
     if run.status is RunStatus.RUNNING and run.iterations == 0 and run.started_at:
         elapsed = datetime.now(UTC) - datetime.fromisoformat(run.started_at)
         return max(run.seconds, elapsed.total_seconds())
@@ -676,7 +676,7 @@ def _slash_stop(words: Sequence[str]) -> None:
 
 
 def _slash_config(call: Invocation, key: str, value: str) -> None:
-    """Print the loop's settings, or one of them, or change it; the key may lack its section."""
+    """Print the loop's settings or one of them, or change one. The key may omit its section."""
     from ralph.cli.project import config
 
     values = load(call.root, env=os.environ).json_values

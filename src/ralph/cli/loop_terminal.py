@@ -1,9 +1,9 @@
-"""The terminal of a loop: its lines and log, Ctrl-C, and feedback from a person.
+"""The terminal of a loop: its output and log, Ctrl-C, and feedback from a person.
 
-The first Ctrl-C asks the agent to stop and the person for feedback; the second exits immediately.
+The first Ctrl-C stops the agent and asks the person for feedback. The second exits immediately.
 SIGTERM and SIGHUP act like a Ctrl-C without the question. If the output is closed, the run
-continues and writes only its log. The log is redacted: text from the agent waits until its line
-is complete and no `<private>` part or key block is open.
+continues and writes only its log. The log is redacted. For this, text from the agent is held back
+until its line is complete and no `<private>` part or key block is open.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-_MAX_PENDING = 200_000  # characters that may wait for the end of a private block
-_MAX_OPENING = 100  # characters of a private block's first line
+_MAX_PENDING = 200_000  # characters held back until a private block ends
+_MAX_OPENING = 100  # characters in a private block's first line
 
 
 class _Block(NamedTuple):
@@ -70,12 +70,12 @@ class LoopTerminal:
         self.quiet = quiet
         self._patterns = patterns
         self._interrupts = 0
-        self._is_unattended = False  # interrupted by a signal after which nobody is asked
+        self._is_unattended = False  # interrupted by a signal, after which nobody is asked
         self._pending = ""  # text from the agent that is not in the log yet
         self._at_line_start = True
 
     def printer(self) -> LoopPrinter:
-        """Return the functions that the loop calls."""
+        """Return the functions through which the loop prints and asks."""
         from ralph.loop.parts import LoopPrinter
 
         return LoopPrinter(
@@ -85,7 +85,7 @@ class LoopTerminal:
     # --- printing ---------------------------------------------------------------------------------
 
     def print_line(self, line: str) -> None:
-        """Print a message of the loop itself, which may have several lines."""
+        """Print a message from the loop itself, which may have several lines."""
         lines = [f"ralph: {part}" for part in line.split("\n")]
         if not self.quiet:
             text = "" if self._at_line_start else "\n"
@@ -108,10 +108,10 @@ class LoopTerminal:
         is_complete = text.endswith("\n") and not opening
         if is_complete or len(self._pending) > _MAX_PENDING:
             self._write_log(self._pending)
-            self._pending = opening  # the text that follows is still part of that block
+            self._pending = opening  # what follows is still part of this block
 
     def _open_block(self) -> str:
-        """Return the opening of a private block that is not closed yet, or ""."""
+        """Return the opening of a private block that is still open, or ""."""
         text = self._pending.lower()
         for block in _PRIVATE_BLOCKS:
             start = text.rfind(block.begin)
@@ -137,7 +137,7 @@ class LoopTerminal:
 
         line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
         log = paths.run_output(self.root, self.run)
-        with suppress(WriteFailed):  # the run is recorded in its journal, which does report it
+        with suppress(WriteFailed):  # the journal also records the run, and reports such errors
             files.append(log, line, root=paths.state_boundary(self.root))
 
     # --- interrupts -------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class LoopTerminal:
         self._is_unattended = False
 
     def feedback(self) -> str:
-        """Ask a person what the agent should know; return "" if there is no answer."""
+        """Ask a person what the agent should know. Returns "" if there is no answer."""
         if self.quiet or self._is_unattended or not can_ask():
             return ""
         question = (

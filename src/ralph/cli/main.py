@@ -1,8 +1,8 @@
 """The table of commands, and how errors are printed.
 
-A command's module is imported only when the command is called, so that `ralph memory list` does
-not pay for the web server. A RalphError says what is wrong and what to do about it; an OSError
-keeps the system's words; anything else is a bug.
+A command's module is imported only when the command is called, so that `ralph memory list` does not
+pay for the web server. A RalphError says what is wrong and what to do about it. An OSError keeps
+the system's wording. Anything else is a bug.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INTERRUPTED = 130
 
 
 class CommandEntry(NamedTuple):
-    """A command in the table: `module:attribute` in this package, and its summary."""
+    """A command in the table, given as `module:attribute` in this package, and its summary."""
 
     target: str
     summary: str
@@ -92,12 +92,12 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         ),
     },
 }
-"""Every command, by the group it is listed in."""
+"""All commands, by the group under which they are listed."""
 
 _MORE = "More"
 
 _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
-"""Errors that an output raises which cannot be written to, such as a full disk."""
+"""Errors raised by an output that cannot be written to, for example because the disk is full."""
 
 _DEBUG_HINT = "run again with RALPH_DEBUG=1 to see where"
 
@@ -118,7 +118,7 @@ COMMANDS = _command_targets()
 
 
 class LazyGroup(Group):
-    """A group that imports a command when it is called; the summaries come from the table."""
+    """A group that imports commands when they are called. Summaries come from the table."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "add": "ralph memory add TEXT",
@@ -130,11 +130,11 @@ class LazyGroup(Group):
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List every command, in the order of the groups."""
+        """List every command, ordered by group."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command and return it."""
         if cmd_name not in COMMANDS:
             return HIDDEN.get(cmd_name)
         module, _, attribute = COMMANDS[cmd_name].partition(":")
@@ -142,7 +142,7 @@ class LazyGroup(Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a line for each command of each group; of More, only the names."""
+        """Write a line for each command in each group. The group More has only names."""
         for group in GROUPS:
             if group != _MORE:
                 _write_group(formatter, group)
@@ -201,12 +201,13 @@ def cli(ctx: click.Context) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+    """Run one command and return its exit code.
 
-    Some commands document further codes in their help.
+    The code is 0 for success, 1 for failure, 2 for wrong usage and 130 if interrupted. Some
+    commands document further codes in their help.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # it is None if the caller closed it
+        if isinstance(stream, io.TextIOWrapper):  # a stream is None if the caller closed it
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     output = sys.stdout
     try:
@@ -218,11 +219,11 @@ def run(arguments: Sequence[str]) -> int:
         drop_output()
         return 0
     except SystemExit as end:
-        if sys.stdout is not output:  # click met a broken pipe: it wraps the stream and exits
+        if sys.stdout is not output:  # on a broken pipe, click wraps the stream and exits
             drop_output()
             return 0
         return _exit_code(end.code, default=1)
-    except Exception as error:  # noqa: BLE001  (unknown errors end in the adapter)
+    except Exception as error:  # noqa: BLE001  (the adapter handles unknown errors)
         return _print_error(error)
     return _exit_code(code, default=0)
 
@@ -234,7 +235,7 @@ def _exit_code(code: object, *, default: int) -> int:
 
 
 def program_name() -> str:
-    """Return the name by which the caller started this program.
+    """Return the name under which the caller started this program.
 
     It is `ralph`, or `ralph-memory` on machines where `ralph` is another tool.
     """
@@ -244,12 +245,12 @@ def program_name() -> str:
 
 
 def drop_output() -> None:
-    """Discard the rest of standard output, so that the process can end without an error."""
+    """Discard the rest of standard output, so that the process can exit without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def color() -> bool | None:
-    """Return False if colours are unwanted or unsupported; None lets the stream decide."""
+    """Return False if colours are unwanted or unsupported, or None to let the stream decide."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return None
@@ -259,7 +260,7 @@ def color() -> bool | None:
 
 
 class _ErrorReport(NamedTuple):
-    """What an error prints, and the exit code."""
+    """The text to print for an error, and the exit code."""
 
     message: str
     hint: str = ""
@@ -286,12 +287,12 @@ def _print_error(error: Exception) -> int:
 
 
 def _is_help_request(error: Exception) -> TypeGuard[click.ClickException]:
-    """Return whether a group was called without a command; click 8.1 has no such error."""
+    """Return whether a group was called without a command. Click 8.1 lacks this error."""
     return isinstance(error, click.ClickException) and type(error).__name__ == "NoArgsIsHelpError"
 
 
 def _is_output_error(error: Exception) -> bool:
-    """Return whether standard output failed, and not a file."""
+    """Return whether the error comes from standard output rather than from a file."""
     return (
         isinstance(error, OSError)
         and error.filename is None
@@ -335,7 +336,7 @@ def _describe_os_error(error: OSError) -> _ErrorReport:
 
 
 def _missing_extra(error: ModuleNotFoundError) -> UsageError | None:
-    """Return the error that names the extra which brings a missing module, if one does."""
+    """Return an error that names the extra which provides a missing module, or None."""
     from ralph.core.extras import EXTRAS, missing_extra
 
     module = (error.name or "").partition(".")[0]

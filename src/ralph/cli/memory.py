@@ -1,4 +1,4 @@
-"""`ralph memory`: add, find, correct and print what was learned, in every curated file."""
+"""`ralph memory`: add, find, correct and print what was learned, in any of the curated files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from ralph.storage.library import NAMES, Library, Stored
 if TYPE_CHECKING:
     from ralph.install.project import SignMigration
 
-LIMIT = 5  # results of a search, unless the caller asks for all
+LIMIT = 5  # results in a search, unless the caller asks for all
 _TAGS_WIDTH = 24  # terminal columns for the tags in a table
 _COMMIT_LENGTH = 10  # characters of a commit's hash
 _DAY_LENGTH = len("2026-01-31")
 _MINUTE_LENGTH = len("2026-01-31T12:00")
 _KNOWLEDGE_PREFIX = "know-"
 _FILES_WITH_FORCE = ("memories", "guardrails", "personal")
-"""Files to which `--force` adds a text that an entry already has."""
+"""Files for which `--force` adds text even if an entry already contains it."""
 
 
 @click.group(
@@ -69,7 +69,7 @@ def _one_file(*names: str) -> Callable[[Fn], Fn]:
 
 
 def _filters(function: Fn) -> Fn:
-    """Add `--in` with one or several files, `--type` and `--tags`."""
+    """Add `--in` for one or several files, `--type` and `--tags`."""
     in_ = click.option(
         "--in",
         "in_",
@@ -96,7 +96,7 @@ def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) ->
     if not value.strip():
         raise UsageError("--as-of needs a day", hint="--as-of 2026-11-01, or 7d")
     day = when(value)[:_DAY_LENGTH]
-    if day and len(day) < _DAY_LENGTH:  # a month
+    if day and len(day) < _DAY_LENGTH:  # only a month was given
         return f"{day}-01"
     return day
 
@@ -243,7 +243,7 @@ def search(
 
 
 def _count_certain(result: SearchResult) -> int:
-    """Return how many hits there are up to the last certain one."""
+    """Return the number of hits up to and including the last certain one."""
     count = 0
     for number, hit in enumerate(result.hits, 1):
         if not hit.weak:
@@ -293,7 +293,7 @@ def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> 
 
 
 def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
-    """Warn about entries that cannot be read: a listing without them would look complete."""
+    """Warn about unreadable entries, because a listing without them would look complete."""
     library = Library(call.root)
     if paths.is_merging(call.root):
         warn(
@@ -349,7 +349,7 @@ def _print_list(
 
 
 def _markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
-    """Render memories in sections by type, and knowledge entries after them."""
+    """Render memories in sections by type, followed by knowledge entries."""
     from ralph.memory import knowledge_match as knowledge
 
     memories = []
@@ -422,7 +422,7 @@ def _print_memory(stored: Stored, call: Invocation) -> None:
 
 
 def _links(record: Record, call: Invocation) -> dict[str, str]:
-    """Return the `[[links]]` of a knowledge entry, and the entries that link to it."""
+    """Return the `[[links]]` in a knowledge entry, and the entries that link to it."""
     if not record.id.startswith(_KNOWLEDGE_PREFIX):
         return {}
     from ralph.memory import knowledge
@@ -506,7 +506,7 @@ def edit(call: Invocation, name: str, text: str | None, allow_secret: bool, **ch
 
 
 def _rescued(text: str, error: Exception, call: Invocation) -> str:
-    """Return text from an editor that could not be stored, without the secrets it may contain."""
+    """Return text from an editor that could not be stored, with any secrets removed."""
     if isinstance(error, Refused):
         from ralph.privacy import privacy
 
@@ -517,7 +517,7 @@ def _rescued(text: str, error: Exception, call: Invocation) -> str:
 def open_editor(text: str) -> str:
     """Open text in the user's editor and return the result.
 
-    Raises `UsageError` if there is no editor, and `Unreadable` if it fails.
+    Raises `UsageError` if there is no editor, and `Unreadable` if the editor fails.
     """
     has_editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not has_editor and not can_ask():

@@ -1,4 +1,4 @@
-"""`ralph merge-driver`, which git runs for each of Ralph's files that both sides changed."""
+"""`ralph merge-driver`, which git runs for each of Ralph's files that both sides have changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ralph.cli.options import Command, Invocation
 from ralph.cli.output import warn
 from ralph.core.errors import RalphError, UsageError
 
-_DEFAULT_MARKER_SIZE = 7  # characters of a conflict marker, as in git
+_DEFAULT_MARKER_SIZE = 7  # characters in a conflict marker, as in git
 _MERGE_BY_LINES = UsageError.exit_code
-"""The exit code that makes the registered command merge by lines instead."""
+"""The exit code that makes the registered command merge line by line instead."""
 
 
 class _Versions(NamedTuple):

@@ -90,7 +90,7 @@ def import_(
 def _import_sources(
     call: Invocation, names: Sequence[str], place: Place, *, since: str, really: bool
 ) -> list[Found]:
-    """Import the histories of agents, and propose the memories of other tools."""
+    """Import agents' histories, and propose the memories found in other tools."""
     from ralph.sharing import imports
     from ralph.sharing.histories import FINDERS
 

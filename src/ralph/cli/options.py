@@ -1,4 +1,4 @@
-"""The base of every command: its project and settings, examples in its help, and shared options."""
+"""The foundation of every command: its project and settings, help examples, and shared options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 _KINDS = "|".join(kind.value for kind in MemoryKind)
 
 _DASHED_TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
-"""Text that begins with a dash: several words, or a number. An option is one word."""
+"""Text that begins with a dash, either several words or a number. An option is a single word."""
 
 _COMMANDS_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")
 """Commands that sync the index themselves, or that write in the middle of a merge."""
@@ -46,7 +46,7 @@ _SYNONYMS = {
     "show": ("get", "view", "cat"),
     "stop": ("cancel",),
 }
-"""Commands of groups, and other words that people try for them."""
+"""Commands in groups, with other words that people try for them."""
 
 
 # --- one call -------------------------------------------------------------------------------------
@@ -54,13 +54,13 @@ _SYNONYMS = {
 
 @dataclass(frozen=True)
 class Invocation:
-    """One call of `ralph`: its project and its settings."""
+    """One invocation of `ralph`, with its project and settings."""
 
     explicit_root: Path | None = None
 
     @cached_property
     def folder(self) -> Path:
-        """The project's folder, or the home folder, for commands that need no project."""
+        """The project's folder, or the home folder for commands that need no project."""
         return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
 
     @property
@@ -70,12 +70,12 @@ class Invocation:
 
     @property
     def is_home(self) -> bool:
-        """Whether this is the home folder or the file system's root, and nobody named it."""
+        """Whether this is the home folder or the root of the file system, and nobody named it."""
         return not self.is_named and discovery.is_home(self.folder.as_posix())
 
     @cached_property
     def root(self) -> Path:
-        """The project's folder; state of earlier versions is moved out of its work tree first.
+        """The project's folder. State from earlier versions is moved out of its work tree first.
 
         Raises `UsageError` for a home folder that nobody named.
         """
@@ -94,7 +94,7 @@ class Invocation:
 
     @cached_property
     def config(self) -> Config:
-        """The effective config; its warnings are printed once."""
+        """The effective config. Its warnings are printed once."""
         from ralph.core.config import load
         from ralph.storage.pattern_limit import PatternLimit
 
@@ -122,19 +122,19 @@ class Invocation:
         return WriteContext(self.author, allow_secret=allow_secret, patterns=self.patterns)
 
     def show_path(self, path: Path) -> str:
-        """Return a path for people: relative to the project if it is inside."""
+        """Return a path for display, relative to the project if it is inside."""
         return one_line(paths.shown(path, self.folder))
 
 
 def can_ask() -> bool:
-    """Return whether a person can answer a question: standard input is a terminal."""
+    """Return whether a person can answer questions, because standard input is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def pass_call(function: Callable[..., T]) -> Callable[..., T]:
     """Pass the invocation as the first argument, and `--task` and `--all-tasks` as `within`.
 
-    `within` is the id of the task whose records are visible, or "" for all of them. If the command
+    `within` is the id of the task whose records are visible, or "" for all records. If the command
     wrote a file, the index is updated afterwards.
     """
 
@@ -172,7 +172,7 @@ def _count_writes() -> int:
 
 
 def _update_index(call: Invocation) -> None:
-    """Update the index after a command that wrote something, unless another process does."""
+    """Update the index after a command that wrote something, unless another process is doing so."""
     from ralph.storage import files
 
     with contextlib.suppress(RalphError, OSError):
@@ -180,7 +180,7 @@ def _update_index(call: Invocation) -> None:
         if not lock.exists():
             return
         handle = files.lock_file(lock)
-        if handle is None:  # check before the import: it takes longer than most commands
+        if handle is None:  # check before the import, which takes longer than most commands
             return
         os.close(handle)
         from ralph.search import index
@@ -189,9 +189,9 @@ def _update_index(call: Invocation) -> None:
 
 
 def exclude(options: dict[str, object]) -> None:
-    """Refuse a call with more than one of these options.
+    """Refuse a call that uses more than one of these options.
 
-    Raises `UsageError` that names the options given.
+    Raises `UsageError`, which names the options that were given.
     """
     given = [name for name, value in options.items() if value]
     if len(given) > 1:
@@ -202,7 +202,7 @@ def exclude(options: dict[str, object]) -> None:
 
 
 def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Add the examples to the help, the options -h and --root, and a summary that is never cut."""
+    """Add help examples, the options -h and --root, and a summary that is never truncated."""
 
     def set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
         if value is not None:
@@ -221,7 +221,7 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
         text += "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
     return {
         "context_settings": {"help_option_names": ["-h", "--help"]},
-        "short_help": summary,  # click cuts a summary that it derives from the help
+        "short_help": summary,  # click truncates a summary that it derives from the help
         **settings,
         "help": text,
         "params": [*(settings.get("params") or ()), root],
@@ -229,16 +229,16 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
 
 
 class _SplitWords(NamedTuple):
-    """The words of a call, separated into text that begins with a dash and everything else."""
+    """The words of a call, split into text that begins with a dash and everything else."""
 
     texts: list[str]
     others: list[str]
 
 
 class Command(click.Command):
-    """A command that gets an Invocation and takes --root in any place.
+    """A command that receives an Invocation and accepts --root in any position.
 
-    Text that begins with a dash is an argument, not an unknown option.
+    Text that begins with a dash is treated as an argument, not as an unknown option.
     """
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
@@ -247,9 +247,9 @@ class Command(click.Command):
             self.callback = pass_call(self.callback)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, but `- item`, `--no-verify is banned` and `-5` are arguments.
+        """Parse as click does, but treat `- item`, `--no-verify is banned` and `-5` as arguments.
 
-        Raises `click.NoSuchOption` that explains `--` if the command takes arguments.
+        Raises `click.NoSuchOption`, which explains `--` if the command takes arguments.
         """
         words = self._split_words(args)
         if words.texts and "--" not in args:
@@ -285,7 +285,7 @@ class Command(click.Command):
 
 
 def _is_dashed_text(word: str, option_names: set[str]) -> bool:
-    """Return whether a word of the call is text that begins with a dash."""
+    """Return whether a word in the call is text that begins with a dash."""
     if not _DASHED_TEXT.match(word):
         return False
     first_part = word.split(maxsplit=1)[0]
@@ -293,11 +293,11 @@ def _is_dashed_text(word: str, option_names: set[str]) -> bool:
 
 
 class Group(click.Group):
-    """A group of such commands; it also takes --root."""
+    """A group of such commands, which also accepts --root."""
 
     command_class = Command
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Words that people try as a command here, and the command that does it."""
+    """Words that people try as a command here, mapped to the command that does it."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
@@ -305,9 +305,9 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command.
+        """Return the command that was called.
 
-        Raises `UsageError` with the closest match if it does not exist.
+        Raises `UsageError` with the closest match if the command does not exist.
         """
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
@@ -318,7 +318,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def _suggestion(self, ctx: click.Context, name: str) -> str:
-        """Return the hint for a command that does not exist."""
+        """Return a hint for a command that does not exist."""
         from difflib import get_close_matches
 
         if name in self.elsewhere:
@@ -336,7 +336,7 @@ class Group(click.Group):
 
 
 def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
-    """Return one decorator that applies several, the first one outermost."""
+    """Combine several decorators into one. The first is the outermost."""
 
     def decorate(function: Fn) -> Fn:
         for option in reversed(options):
@@ -375,7 +375,7 @@ visibility = combine(
     ),
     all_tasks,
 )
-"""Which records a command sees; the function gets both options as `within`."""
+"""Options for which records a command sees. The function gets both as `within`."""
 
 agent = combine(
     click.option(
@@ -388,7 +388,7 @@ agent = combine(
 
 
 def kinds(help_text: str) -> Callable[[Fn], Fn]:
-    """`--type a,b`, given once or several times."""
+    """Add `--type a,b`, which may be repeated."""
     return click.option(
         "-t",
         "--type",
@@ -401,7 +401,7 @@ def kinds(help_text: str) -> Callable[[Fn], Fn]:
 
 
 def kind(help_text: str, **settings: Any) -> Callable[[Fn], Fn]:
-    """`--type` with exactly one type."""
+    """Add `--type` with exactly one type."""
     return click.option(
         "-t", "--type", "kind", metavar=_KINDS, callback=_parse_kind, help=help_text, **settings
     )
@@ -424,7 +424,7 @@ def _parse_kind(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def tags(help_text: str) -> Callable[[Fn], Fn]:
-    """`--tags a,b`, given once or several times; None if it is not given."""
+    """Add `--tags a,b`, which may be repeated. The value is None if it is not given."""
     return click.option(
         "--tags", multiple=True, metavar="A,B", callback=_parse_tags, help=help_text
     )
@@ -439,7 +439,7 @@ def _parse_tags(
 
 
 def formats(*choices: str) -> Callable[[Fn], Fn]:
-    """`--format`; the first choice is the default."""
+    """Add `--format`. The first choice is the default."""
     return click.option(
         "--format",
         "form",
@@ -451,7 +451,7 @@ def formats(*choices: str) -> Callable[[Fn], Fn]:
 
 
 def limit(default: int | None, help_text: str = "Maximum number of results.") -> Callable[[Fn], Fn]:
-    """`--limit N`."""
+    """Add `--limit N`."""
     return click.option(
         "--limit",
         type=click.IntRange(min=1),
@@ -475,16 +475,17 @@ def split_commas(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_words(words: tuple[str, ...]) -> str:
-    """Join the words of a query; `-` alone reads them from standard input."""
+    """Join the words of a query. A single `-` reads them from standard input."""
     if words == ("-",):
         return read_text("-").strip()
     return " ".join(words)
 
 
 def read_text(text: str | None, file: Path | None = None) -> str:
-    """Return the text of an argument, of standard input for `-`, or of a file.
+    """Return text from an argument, from standard input if the argument is `-`, or from a file.
 
-    Raises `UsageError` without a text or with two, and `Unreadable` if it cannot be read as UTF-8.
+    Raises `UsageError` if there is no text or more than one, and `Unreadable` if it is not valid
+    UTF-8.
     """
     exclude({"a text": text is not None, "--file": file is not None})
     if file is not None:

@@ -1,8 +1,8 @@
-"""Print results: tables for people, JSON for programs, markdown for agents, ids for scripts.
+"""Print results: tables for people, JSON for programs, Markdown for agents, ids for scripts.
 
-Results go to stdout, warnings and notes to stderr, so that programs can read stdout as it is.
-Colour appears only on a terminal and never with NO_COLOR (click strips it from pipes). Control
-characters in texts are printed as escapes.
+Results go to stdout, and warnings and notes to stderr, so that programs can read stdout as it is.
+Colour is used only on a terminal, and never with NO_COLOR (click strips it from pipes). Control
+characters in text are printed as escapes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ralph.core import ids
 
 T = TypeVar("T")
 
-_MIN_LAST_COLUMN = 24  # terminal columns that the last column of a table always gets
-_COLUMN_GAP = 2  # blanks between two columns of a table
-_DEFAULT_TERMINAL_SIZE = (120, 24)  # columns and lines, if the terminal does not say
+_MIN_LAST_COLUMN = 24  # terminal columns that the last column of a table gets at least
+_COLUMN_GAP = 2  # spaces between two columns of a table
+_DEFAULT_TERMINAL_SIZE = (120, 24)  # columns and lines, if the terminal does not report its size
 _PROGRESS_INTERVAL = 20  # steps between two updates of a progress line
-_MAX_DAYS_AGO = 30  # older dates are printed as dates
+_MAX_DAYS_AGO = 30  # earlier dates are printed as dates
 _CLEAR_LINE = "\r\x1b[K"
 
 _DELETE_AND_C1 = range(127, 160)
@@ -47,7 +47,7 @@ def warn(*messages: str) -> None:
 
 
 def say(*messages: str) -> None:
-    """Print notes to stderr; empty ones are skipped."""
+    """Print notes to stderr, skipping empty ones."""
     for message in messages:
         if message:
             click.echo(message, err=True)
@@ -74,7 +74,7 @@ def print_json(value: object) -> None:
 
 
 def print_item(form: str, shape: Mapping[str, object], text: str) -> None:
-    """Print one item as JSON, as its id alone, or as `text` for people."""
+    """Print one item as JSON, as just its id, or as `text` for people."""
     if form == "json":
         print_json(shape)
     elif form == "quiet":
@@ -92,7 +92,7 @@ def print_rows(
     row: Callable[[T], Sequence[object]],
     empty: str,
 ) -> None:
-    """Print a listing as a table, as JSON or as ids alone; `empty` replaces an empty table."""
+    """Print a listing as a table, as JSON or as bare ids. `empty` replaces an empty table."""
     if form == "json":
         print_json([to_json(item) for item in items])
     elif form == "quiet":
@@ -120,7 +120,7 @@ def print_fields(fields: Mapping[str, str]) -> None:
 
 
 def print_raw(text: str) -> None:
-    """Print text unchanged for an agent or a file; a terminal gets escapes for controls."""
+    """Print text unchanged for an agent or a file. A terminal gets escaped control characters."""
     if is_terminal():
         text = visible(text)
     click.echo(text, nl=False, color=True)
@@ -130,17 +130,17 @@ def print_raw(text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """Return text that cannot move the cursor or change colours."""
+    """Escape characters that could move the cursor or change colours."""
     return text.translate(_TEXT_ESCAPES)
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, with control characters as escapes."""
+    """Return text on one line, with control characters escaped."""
     return " ".join(visible(text).split())
 
 
 def width(text: str) -> int:
-    """Count terminal columns: wide characters (Korean, Chinese, Japanese, emoji) take two."""
+    """Count terminal columns. Wide characters (Korean, Chinese, Japanese, emoji) take two."""
     if text.isascii():
         return len(text)
     return sum(map(_character_width, text))
@@ -155,7 +155,7 @@ def _character_width(character: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Cut text to a number of terminal columns; an ellipsis marks the cut."""
+    """Cut text to a number of terminal columns, marking the cut with an ellipsis."""
     if width(text) <= columns:
         return text
     used = 0
@@ -167,7 +167,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def cut_cell(text: str, columns: int) -> str:
-    """Cut a table cell on a terminal; in a pipe it stays whole."""
+    """Cut a table cell if printing to a terminal. In a pipe it is kept whole."""
     if is_terminal():
         return cut(text, columns)
     return text
@@ -179,7 +179,7 @@ def is_terminal() -> bool:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align columns. On a terminal the last one is cut to fit; in a pipe it stays whole."""
+    """Align columns. On a terminal, the last column is cut to fit. In a pipe it is kept whole."""
     widths = []
     for column in zip(headings, *rows, strict=True):
         widths.append(max(map(width, column)))
@@ -207,7 +207,7 @@ def _table_line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def ago(day: str) -> str:
-    """Describe a recent date in words (today, yesterday, 5 days ago); keep an older one."""
+    """Describe a recent date in words (today, yesterday, 5 days ago). Earlier dates are kept."""
     try:
         days = (ids.now().date() - date.fromisoformat(day[:10])).days
     except ValueError:

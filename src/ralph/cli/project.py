@@ -108,7 +108,7 @@ def _check_new_project(folder: Path) -> None:
 
 
 def _wants_merge_driver() -> bool:
-    """Ask whether git should merge Ralph's files by entry; False if nobody can answer."""
+    """Ask whether git should merge Ralph's files by entry. Returns False if nobody can answer."""
     return can_ask() and click.confirm(
         "Let git merge Ralph's files entry by entry, without conflicts? "
         "This adds lines to .gitattributes",
@@ -117,7 +117,7 @@ def _wants_merge_driver() -> bool:
 
 
 def _print_surroundings(root: Path, folder: Path | None) -> None:
-    """Print how the project relates to the project around it, or to the current folder."""
+    """Print how the project relates to an enclosing project, or to the current folder."""
     if folder is None:
         if root in Path.cwd().resolve().parents:
             click.echo(
@@ -131,7 +131,10 @@ def _print_surroundings(root: Path, folder: Path | None) -> None:
 
 
 def _enclosing_project(root: Path) -> Path | None:
-    """Return the nearest folder above that is set up for Ralph; a bare git repository is not."""
+    """Return the nearest enclosing folder that is set up for Ralph, or None.
+
+    A git repository that is not set up does not count.
+    """
     markers = [marker for marker in paths.MARKERS if marker != ".git"]
     for folder in root.parents:
         if any((folder / marker).exists() for marker in markers):
@@ -140,7 +143,7 @@ def _enclosing_project(root: Path) -> Path | None:
 
 
 def _mention_import(call: Invocation) -> None:
-    """Print in one line what `ralph import` would find, unless something was already imported."""
+    """Print one line about what `ralph import` would find, unless something was imported before."""
     if paths.import_ledger(call.folder).exists():
         return
     from ralph.sharing.histories import count_sessions
@@ -317,7 +320,7 @@ def _set_key(call: Invocation, key: str, value: str, layer: Layer) -> None:
     say(change.note)
     try:
         loaded = load(root, env=os.environ)
-    except ConfigError as error:  # in another file; this value is set
+    except ConfigError as error:  # the error is in another file, and this value has been set
         warn(error.message)
         return
     place = loaded.origins[key]
@@ -351,7 +354,7 @@ def _format_value(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _HostOptions:
-    """The agents that a call names, and the options that `install` and `uninstall` share."""
+    """The agents named in a call, and the options that `install` and `uninstall` share."""
 
     hosts: tuple[str, ...]
     every: bool
@@ -361,7 +364,7 @@ class _HostOptions:
 
 
 class _PlannedChange(NamedTuple):
-    """The name of what changes, and the function that plans it."""
+    """The name of what changes, and the function that plans the change."""
 
     name: str
     plan: Callable[[], InstallPlan]
@@ -471,7 +474,7 @@ def _check_format(form: str) -> None:
 
 
 def _plan_install(target: InstallTarget, *, lacks_mcp: bool) -> InstallPlan:
-    """Plan an installation; the user's one also registers the merge driver."""
+    """Plan an installation. In the user's scope, this also registers the merge driver."""
     plan = installation.plan_install(target, installation.hook_program(sys.executable))
     is_user_scope = target.scope is InstallScope.USER
     if is_user_scope and (plan.edits or installation.noted_program(target.env)):
@@ -518,7 +521,7 @@ def uninstall(call: Invocation, **options: Any) -> None:
 
 
 def _plan_uninstall(target: InstallTarget) -> InstallPlan:
-    """Plan a removal; removing the last launcher also removes the merge driver."""
+    """Plan a removal. Removing the last launcher also removes the merge driver."""
     plan = installation.plan_uninstall(target)
     launcher = launchers.launcher(target.env, launchers.COMMAND_LAUNCHER)
     removes_launcher = any(edit.path == launcher and edit.after is None for edit in plan.edits)
@@ -556,9 +559,10 @@ def _change_hosts(chosen: _HostOptions, verb: str, plan_host: Planner) -> None:
 
 
 def _make_changes(changes: Sequence[_PlannedChange], verb: str, *, dry_run: bool) -> None:
-    """Plan and apply one change after the other, unless it is a dry run, and print them.
+    """Plan, apply and print the changes one at a time. A dry run applies nothing.
 
-    A change is planned after the one before it was applied, because both may edit the same files.
+    A change is planned after the previous one has been applied, because both may edit the same
+    files.
     """
     for change in changes:
         plan = change.plan()
@@ -635,7 +639,7 @@ def _revoke_trust(call: Invocation) -> None:
 
 
 def _approve(call: Invocation, *, yes: bool) -> int:
-    """Show the values and logs that need trust, and record that a person approves them."""
+    """Show the values and logs that need trust, and record a person's approval."""
     from ralph.loop import mcp_servers as servers
 
     values = (
@@ -680,7 +684,7 @@ def _confirm_trust(call: Invocation) -> bool:
 
 
 def _escape(value: object) -> str:
-    """Return a value as JSON, with invisible characters as escapes."""
+    """Return a value as JSON, with invisible characters escaped."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(map(_escape_invisible, text))
 
@@ -692,7 +696,7 @@ def _escape_invisible(character: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """Return text with quotes and invisible characters as escapes."""
+    """Return text with quotes and invisible characters escaped."""
     return _escape(text).removeprefix('"').removesuffix('"')
 
 

@@ -1,4 +1,4 @@
-"""`ralph review`: decide what waits in the inbox, by a key or by commands, and promote records."""
+"""`ralph review`: decide on the items in the inbox, by key or by command, and promote records."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEYS = {
 _ALWAYS_ALLOWED = ("next", "undo", "quit")
 
 _BASE_VARIABLES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
-"""Variables that name the target branch of a pull request."""
+"""Environment variables that name the target branch of a pull request."""
 
 _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
@@ -108,7 +108,7 @@ def cli(
 
 
 def _review_changed_files(call: Invocation, base: str, form: str) -> NoReturn:
-    """Print what needs a person in files that differ from a branch, and exit."""
+    """Print what needs a person in the files that differ from a branch, and exit."""
     findings = inbox.changed_items(call.root, base)
     if form == "json":
         print_json([asdict(item) for item in findings])
@@ -153,14 +153,14 @@ def _print_items(call: Invocation, items: Sequence[ReviewItem], form: str, empty
 
 
 class _Decision(NamedTuple):
-    """A decision that can be undone: the name of its undo, and the position of its item."""
+    """A decision that can be undone, with the name of its undo and the position of its item."""
 
     undo: str
     position: int
 
 
 def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
-    """Show one item after the other and do what a key says; `u` undoes the last decision."""
+    """Show the items one by one and act on the key pressed. `u` undoes the last decision."""
     from ralph.web.changes import ChangeHistory
 
     history = ChangeHistory(call.root)

@@ -27,9 +27,9 @@ from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
 if TYPE_CHECKING:
     from ralph.memory.knowledge_match import Match
 
-LIMIT = 5  # results of a search, unless the caller asks for more
+LIMIT = 5  # results in a search, unless the caller asks for more
 AROUND = 20  # records shown by --around, unless the caller asks for more
-_MAX_OMITTED = 10  # omitted records that --explain lists
+_MAX_OMITTED = 10  # omitted records listed by --explain
 
 _TASKS = "tasks"
 _FAMILIES = {
@@ -38,10 +38,10 @@ _FAMILIES = {
     "journal": Family.JOURNAL,
 }
 ONLY = (*_FAMILIES, _TASKS)
-"""What `--only` can name; tasks are not records and are searched separately."""
+"""The values that `--only` accepts. Tasks are not records, so they are searched separately."""
 
 _LAYER_IN_TEXT = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
-"""`--layer N` at either end of standard input: a slash command passes its words in one piece."""
+"""`--layer N` at either end of standard input, where a slash command passes all its words."""
 
 
 # --- ralph search ---------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ _LAYER_IN_TEXT = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)
 
 @dataclass(frozen=True, slots=True)
 class _SearchOptions:
-    """The options of `ralph search`, as click passes them."""
+    """The options of `ralph search`, as passed by click."""
 
     only: tuple[str, ...]
     around: str
@@ -70,7 +70,7 @@ class _SearchOptions:
 
     @property
     def has_filters(self) -> bool:
-        """Whether anything but a time limits the search."""
+        """Whether the search is limited by anything other than time."""
         return bool(self.only or self.types or self.tags or self.team)
 
 
@@ -234,7 +234,7 @@ def _search_records(call: Invocation, query: Query, chosen: _SearchOptions) -> N
 
 
 def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> None:
-    """Print an answer; its notes go to stderr unless a person reads a table on a terminal."""
+    """Print an answer. Notes go to stderr unless a person reads a table on a terminal."""
     if form == "json":
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
@@ -251,7 +251,7 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
 
 
 def _print_hits(answer: SearchAnswer, *, explain: bool) -> None:
-    first_weak = 0  # after the last certain hit
+    first_weak = 0  # the position after the last certain hit
     for number, shown in enumerate(answer.shown, 1):
         if not shown.hit.weak:
             first_weak = number
@@ -270,7 +270,7 @@ def _print_hits(answer: SearchAnswer, *, explain: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ContextOptions:
-    """The options of `ralph context`, as click passes them."""
+    """The options of `ralph context`, as passed by click."""
 
     session: str
     best: bool
@@ -283,7 +283,7 @@ class _ContextOptions:
 
 
 class _GivenRecord(NamedTuple):
-    """A record that an agent receives, and why."""
+    """A record that an agent receives, and the reason."""
 
     id: str
     why: str
@@ -421,7 +421,7 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
 
 
 def _explain_preview(call: Invocation, preview: _Preview, chosen: _ContextOptions) -> None:
-    """Print why each record is included and, unless --best chose them, why others are not."""
+    """Print why each record is included and, without --best, why others are not."""
     from ralph.recall import context as injected_context
 
     included = [record.id for record in preview.records]

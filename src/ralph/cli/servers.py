@@ -1,6 +1,6 @@
 """`ralph web` and `ralph mcp`: serve the memory to a browser or to MCP clients.
 
-Clients wait for `mcp serve` to start, so it imports nothing that only `mcp status` needs.
+Clients wait for `mcp serve` to start, so it does not import what only `mcp status` needs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOKEN_BYTES = 32  # random bytes in the address of `ralph web`
 
 
 def bind_socket(port: int) -> socket.socket:
-    """Return a listening socket on the loopback interface; port 0 picks a free one.
+    """Return a socket listening on the loopback interface. Port 0 picks a free port.
 
     Raises `Conflict` if the port cannot be used.
     """
@@ -43,7 +43,7 @@ def bind_socket(port: int) -> socket.socket:
             f"port {port} cannot be used: {error.strerror}",
             hint="name another port, or leave out --port to use a free one",
         ) from error
-    # without this, the second packet of a response waits 40 ms
+    # otherwise, the second packet of a response waits 40 ms
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -90,7 +90,7 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
             )
         open_address(site.make_link(call.root))
         return
-    # Ctrl-C is how a person ends it, and the server may have handled it already
+    # Ctrl-C is how a person stops the server, which may have handled it already.
     with contextlib.suppress(KeyboardInterrupt), bind_socket(port) as listening:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         site.serve(call.root, listening, token=token, opened=open_address, by=by)
@@ -192,9 +192,9 @@ def _server_row(state: ServerState) -> Sequence[object]:
 
 
 def _address(server: McpServer) -> str:
-    """Return a server's program, or its address without a user name or query.
+    """Return a server's program, or its address without the user name and query.
 
-    Arguments and queries may contain a key.
+    Arguments and queries are left out because they may contain a key.
     """
     if server.way is Transport.STDIO:
         return server.command[0] if server.command else ""

@@ -1,4 +1,4 @@
-"""`ralph session`: recorded sessions, and conversations with an agent about a task."""
+"""`ralph session`: show recorded sessions, and hold conversations with an agent about a task."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ralph.loop.chats import ChatReply, ChatRequest
 
 _INTERRUPTED = 130
-_SHORT_ID = 12  # characters of an id in tables; commands take them in place of the id
+_SHORT_ID = 12  # characters of an id in tables, which commands accept in place of the whole id
 _LIST_LIMIT = 20  # sessions in a listing, unless the caller asks for more
 _MINUTE_LENGTH = len("2026-01-31T12:00")
 _MINUTE = 60  # seconds
@@ -230,7 +230,7 @@ def summary(
 
 
 def _improve_summary(call: Invocation, session_id: str) -> bool:
-    """Let summarize.command rewrite the stored summary; return whether it did."""
+    """Let summarize.command rewrite the stored summary, and return whether it did."""
     failure = verbs.improve_summary(
         call.root, session_id, call.config.summarize.command, patterns=call.patterns
     )
@@ -294,7 +294,7 @@ def resume(call: Invocation, session_id: str, message: str, form: str, **agent: 
 def _listening(call: Invocation, form: str, request: ChatRequest) -> Iterator[ChatRequest]:
     """Yield a request that prints the agent's text as it arrives.
 
-    Ctrl-C stops the turn; a second one exits immediately.
+    Ctrl-C stops the turn. A second Ctrl-C exits immediately.
     """
     from ralph.capture import recorder
 

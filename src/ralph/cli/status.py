@@ -1,4 +1,4 @@
-"""`ralph status`, `ralph statusline` and `ralph doctor`: what is remembered, and what is wrong."""
+"""`ralph status`, `ralph statusline` and `ralph doctor`: show what is stored, and what is wrong."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from ralph.search.filters import full_id
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.web.lists import Watcher
 
-_WATCH_SECONDS = 1.0  # between two looks for changes
-_CONTINUATION = "\n" + " " * 14  # a further line of a field, below its value
+_WATCH_SECONDS = 1.0  # between two checks for changes
+_CONTINUATION = "\n" + " " * 14  # starts another line of a field, aligned with its value
 _MIN_MEGABYTES = 100_000  # bytes; smaller sizes are printed in KB
 
 _TRUST_HINTS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
@@ -353,7 +353,7 @@ def _check_citations(call: Invocation, names: Sequence[str], *, ci: bool, form: 
 
 
 def _print_reports(reports: Sequence[CitationReport], *, everything: bool) -> None:
-    """Print the citations that need attention, or all of them, and a summary."""
+    """Print the citations that need attention, or all of them, followed by a summary."""
     for report in reports:
         source = one_line(f"{report.place}:{report.line}: {report.record.id}")
         for checked in report.looked:

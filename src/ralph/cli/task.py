@@ -1,4 +1,4 @@
-"""`ralph task` and `ralph feature`: plan what to do, in which order, and keep track of it."""
+"""`ralph task` and `ralph feature`: plan what to do and in which order, and keep track of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ralph.tasks.worktree import WorktreeProblem
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
-_MAX_BLOCKERS = 3  # tasks in the column WAITS FOR of a table
+_MAX_BLOCKERS = 3  # tasks listed in the WAITS FOR column of a table
 
 _task_id = click.argument("task_id", metavar="ID")
 _description = click.option(
@@ -159,7 +159,7 @@ def _task_row(listed: ListedTask) -> Sequence[object]:
 
 
 def _describe_status(listed: ListedTask) -> str:
-    """Return a task's status; "(left)" marks work whose run is gone."""
+    """Return a task's status. "(left)" marks work whose run is gone."""
     task = listed.task
     is_abandoned = task.claim is not None and not listed.is_held
     if is_abandoned and task.status == TaskStatus.IN_PROGRESS.value:

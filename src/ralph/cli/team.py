@@ -1,4 +1,4 @@
-"""`ralph team`: share memory with a team's other machines, through the team's PostgreSQL server."""
+"""`ralph team`: share memory between a team's machines, through the team's PostgreSQL server."""
 
 from __future__ import annotations
 

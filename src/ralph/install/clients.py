@@ -1,9 +1,10 @@
-"""The coding agents that Ralph installs into: the files of each, and the events that it sends.
+"""The coding agents (clients) that Ralph installs into, with their files and the events they send.
 
-What a client can do follows from its events. Each event has the name that our hook gets:
-`AfterTool` is recorded and answered, while `beforeSubmitPrompt` is only recorded, for clients that
-do not read an answer to a prompt. To add a client, add a row here and, if its payloads differ from
-Claude Code's, an adapter in `hooks/adapters.py`. Commands and docs are derived from the table.
+A client's events determine what it can do. Each event is mapped to the name that our hook receives.
+For example, `AfterTool` is recorded and answered, while `beforeSubmitPrompt` is only recorded, for
+clients that ignore the answer to a prompt. To add a client, add a row here. If its payloads differ
+from Claude Code's, also add an adapter in `hooks/adapters.py`. Commands and docs are derived from
+the table.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _TIMEOUTS = {
     "Stop": 20,
     "AfterAgent": 20,
 }
-"""Seconds that a host waits for a hook, by our name of the event."""
+"""How many seconds a host waits for a hook, keyed by our name for the event."""
 _DEFAULT_TIMEOUT = 10  # seconds, for all other events
-_CLINE_SERVER_TIMEOUT = 60  # seconds; with its default, Cline drops a server that starts slowly
+_CLINE_SERVER_TIMEOUT = 60  # seconds; by default, Cline drops a server that starts slowly
 _SCRIPT_MODE = 0o755
 _PLUGIN_FILE = Path(__file__).parents[1] / "hooks" / "opencode.js"
 
@@ -66,9 +67,9 @@ class InstallScope(StrEnum):
 
 
 class HookForm(StrEnum):
-    """How a client stores hooks.
+    """How a client stores its hooks.
 
-    They are groups or entries of a JSON file, scripts, or a plugin; some clients have none.
+    Hooks are groups or entries in a JSON file, scripts, or a plugin. Some clients have none.
     """
 
     GROUPS = "groups"
@@ -83,23 +84,23 @@ class HookForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One row of the table of clients."""
+    """A row in the table of clients."""
 
     title: str
-    folder: str  # in the user's home
-    project: str  # folder in a project; "" if we do not write there
-    hooks: str  # file of hooks in these folders; "" if the client has no hooks
-    servers: str  # file of MCP servers in these folders
-    events: Mapping[str, str] = field(default_factory=dict)  # the client's names to ours
-    keys: tuple[str, ...] = ("mcpServers",)  # lead to the MCP servers in their file
+    folder: str  # in the user's home folder
+    project: str  # folder in a project, or "" if we do not write there
+    hooks: str  # file with the hooks, in these folders, or "" if the client has none
+    servers: str  # file with the MCP servers, in these folders
+    events: Mapping[str, str] = field(default_factory=dict)  # from the client's names to ours
+    keys: tuple[str, ...] = ("mcpServers",)  # path to the MCP servers in their file
     form: HookForm = HookForm.GROUPS
-    variable: str = ""  # environment variable that replaces the home or the folder
-    below: str = ""  # the client's folder in the one that the variable names
-    proof: str = ""  # version that the end-to-end tests run
+    variable: str = ""  # environment variable that overrides the home or the folder
+    below: str = ""  # the client's folder inside the one that the variable names
+    proof: str = ""  # version used in the end-to-end tests
 
     @property
     def abilities(self) -> dict[str, bool]:
-        """What the client can do with Ralph."""
+        """What the client can do with Ralph, by name."""
         events = set(self.events.values())
         return {
             "record": bool(events),
@@ -111,7 +112,7 @@ class Client:
 
 
 def _same_names(*events: str) -> dict[str, str]:
-    """Return events whose names are the same in the client and in our hook."""
+    """Map events to themselves, for clients that use the same names as our hook."""
     return {event: event for event in events}
 
 
@@ -239,7 +240,7 @@ CLIENTS: Mapping[Host, Client] = {
         hooks="hooks/TaskComplete",
         servers="data/settings/cline_mcp_settings.json",
         events={
-            # Cline does not read an answer to TaskStart, so it only updates the index.
+            # Cline ignores the answer to TaskStart, so this event only updates the index.
             "TaskStart": "PreCompact",
             "UserPromptSubmit": "beforeSubmitPrompt",
             "PostToolUse": "AfterTool",
@@ -306,7 +307,7 @@ CLIENTS: Mapping[Host, Client] = {
 
 
 def client_rows(env: Env) -> list[dict[str, object]]:
-    """Return each client with its folder, what it can do, and the tested version.
+    """Return each client with its folder, its abilities, and the tested version.
 
     `tested` is None for a client that the tests do not run.
     """
@@ -328,7 +329,7 @@ def client_rows(env: Env) -> list[dict[str, object]]:
 
 
 def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
-    """Return the client's folder: the user's or the project's."""
+    """Return the client's folder for a scope, in the user's home or in the project."""
     client = CLIENTS[host]
     if scope is not InstallScope.USER:
         return root / client.project
@@ -338,9 +339,9 @@ def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
 
 
 def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
-    """Return the file of hooks, or of MCP servers if the client has no hooks.
+    """Return the file with the hooks, or with the MCP servers if the client has no hooks.
 
-    Raises UsageError for a scope that the client does not have.
+    Raises UsageError for a scope that the client does not support.
     """
     client = CLIENTS[host]
     if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
@@ -360,7 +361,7 @@ def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path
 
 
 class ServersFile(NamedTuple):
-    """A client's file of MCP servers and the keys that lead to them.
+    """A file with a client's MCP servers, and the keys that lead to them.
 
     Codex has no keys, because its file is TOML.
     """
@@ -370,7 +371,7 @@ class ServersFile(NamedTuple):
 
 
 def servers_file(host: Host, scope: InstallScope, root: Path, env: Env) -> ServersFile:
-    """Return the file of MCP servers and the keys that lead to them."""
+    """Return the file with the MCP servers, and the keys that lead to them."""
     client = CLIENTS[host]
     if host is Host.CLAUDE:
         return _claude_servers_file(scope, root, env)
@@ -402,14 +403,14 @@ def _claude_servers_file(scope: InstallScope, root: Path, env: Env) -> ServersFi
 
 
 class InstalledPlace(NamedTuple):
-    """A project and an environment, as arguments for `settings_file`."""
+    """A project and an environment to pass to `settings_file`."""
 
     root: Path
     env: dict[str, str]
 
 
 def installed_at(host: Host, scope: InstallScope, settings: Path, env: Env) -> InstalledPlace:
-    """Return the project and the environment with which `settings_file` returns this file."""
+    """Return the project and environment for which `settings_file` returns the given file."""
     client = CLIENTS[host]
     folder = _folder_above(settings, client.hooks or client.servers)
     if scope is not InstallScope.USER:
@@ -433,7 +434,7 @@ def _folder_above(path: Path, relative: str) -> Path:
 
 
 def is_there(host: Host, env: Env) -> bool:
-    """Return whether the user has this client: its settings folder or its program on the PATH."""
+    """Return whether the user has this client's settings folder, or its program on the PATH."""
     folder = host_folder(host, InstallScope.USER, Path(), env)
     program = "code" if host is Host.VSCODE else host.value
     return folder.is_dir() or shutil.which(program, path=env.get("PATH", "")) is not None
@@ -445,8 +446,8 @@ def is_there(host: Host, env: Env) -> bool:
 def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
     """Return the hooks for the client's settings, by event.
 
-    Each hook is one short command, so that a person can read it before they trust it. Raises
-    Refused if the client would misread the launcher's path.
+    Each hook is one short command, so that people can read it before they trust it. Raises Refused
+    if the client would misread the launcher's path.
     """
     client = CLIENTS[host]
     if host is Host.GEMINI and "$" in str(launcher):
@@ -468,7 +469,7 @@ def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
 
 def _hook_entry(host: Host, launcher: Path, event: str) -> dict[str, object]:
     seconds = _TIMEOUTS.get(event, _DEFAULT_TIMEOUT)
-    if host is Host.CLAUDE:  # starts a program with arguments; the others use a shell
+    if host is Host.CLAUDE:  # it starts a program with arguments, while the others use a shell
         return {
             "type": "command",
             "command": str(launcher),
@@ -485,7 +486,7 @@ def _hook_entry(host: Host, launcher: Path, event: str) -> dict[str, object]:
 
 
 def server_entry(host: Host, ralph: Path) -> dict[str, object]:
-    """Return the entry of our MCP server in the form that the client expects."""
+    """Return the entry for our MCP server, in the form that the client expects."""
     arguments = ["mcp", "serve"]
     if host is Host.OPENCODE:
         return {"type": "local", "command": [str(ralph), *arguments], "enabled": True}
@@ -500,7 +501,7 @@ def server_entry(host: Host, ralph: Path) -> dict[str, object]:
 
 
 class OwnFile(NamedTuple):
-    """A file that is entirely ours; `mode` is None for the usual permissions."""
+    """A file that belongs entirely to Ralph. A `mode` of None means the usual permissions."""
 
     text: str
     name: str
@@ -508,7 +509,7 @@ class OwnFile(NamedTuple):
 
 
 def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, OwnFile]:
-    """Return the files that are entirely ours in a client's folder, by path."""
+    """Return the files in a client's folder that belong entirely to Ralph, by path."""
     client = CLIENTS[host]
     if host is Host.CLAUDE:
         return _slash_command_files(folder, ralph)

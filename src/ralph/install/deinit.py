@@ -1,8 +1,9 @@
-"""Remove from a project what Ralph created in it: `ralph deinit`.
+"""Remove everything that Ralph created in a project, for `ralph deinit`.
 
-This includes Ralph's state and its entries in the project's agent settings. The plan names every
-file and folder before anything is removed. Files that Ralph did not create stay and are named, and
-so does a `ralph.yml` with settings of another program. Git's history keeps what was committed.
+This includes Ralph's state, and its entries in the project's agent settings. The plan lists every
+file and folder before anything is removed. Files that Ralph did not create are kept and listed, and
+so is a `ralph.yml` that contains another program's settings. Git's history keeps what was
+committed.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from ralph.storage import files, trust_records
 from ralph.tasks import worktree
 
 _OWNED_FOLDERS = ("tasks", "features", "local", "log", "cache")
-"""Folders in `.ralph` that belong to Ralph with everything in them."""
+"""Folders in `.ralph` that belong to Ralph, including everything in them."""
 
 
 class DeinitPlan(NamedTuple):
-    """What would be removed: files, whole folders (`trees`) and entries in other files.
+    """What would be removed: files, whole folders (`trees`), and entries in other files.
 
-    `stays` lists what is not removed, with the reasons.
+    `stays` lists what is kept, with the reasons.
     """
 
     root: Path
@@ -42,7 +43,7 @@ class DeinitPlan(NamedTuple):
 
     @property
     def changes(self) -> list[tuple[Path, str]]:
-        """Each path and what would happen to it."""
+        """Each affected path, and what would happen to it."""
         changes = [(path, "would be removed") for path in self.files]
         for tree in self.trees:
             count = sum(1 for path in tree.rglob("*") if path.is_file())
@@ -60,7 +61,7 @@ class DeinitPlan(NamedTuple):
 def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     """Plan what to remove from a project.
 
-    Raises UsageError in a worktree, Conflict while a loop runs or a task has a worktree, and
+    Raises UsageError in a worktree, Conflict while a loop is running or a task has a worktree, and
     NotFound if Ralph created nothing here.
     """
     _check_removable(root)
@@ -80,7 +81,7 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     trees = []
     for folder in _owned_folders(root):
         if folder.is_symlink():
-            removed_files.append(folder)  # only the link: what it leads to stays
+            removed_files.append(folder)  # only the link is removed, not its target
         else:
             trees.append(folder)
     if not removed_files and not trees:
@@ -94,7 +95,7 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
 
 
 def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
-    """Apply a plan, remove the folders that are then empty, and revoke all trust."""
+    """Apply a plan, remove the folders that are left empty, and revoke all trust."""
     apply_plan(plan.edits)
     for tree in plan.trees:
         files.remove_tree(tree)
@@ -118,7 +119,7 @@ def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
 
 
 def _check_removable(root: Path) -> None:
-    """Raise UsageError in a worktree, and Conflict while a loop runs or a task has a worktree."""
+    """Raise UsageError in a worktree, or Conflict if a loop is running or a task has a worktree."""
     main = paths.main_checkout(root)
     if main != root:
         raise UsageError(f"{root} is a worktree of {main}", hint=f"run `ralph deinit` in {main}")
@@ -137,7 +138,7 @@ def _check_removable(root: Path) -> None:
 
 
 def _reason_to_keep(config_file: Path) -> str:
-    """Return why a config file must stay; "" if all its settings are ours."""
+    """Return why a config file must be kept, or "" if all its settings are ours."""
     our_sections = {name.partition(".")[0] for name in config.BY_NAME}
     try:
         entries = parse_yaml(files.read(config_file) or "", config_file.name).entries
@@ -152,7 +153,7 @@ def _reason_to_keep(config_file: Path) -> str:
 def _created_files(root: Path) -> Iterator[Path]:
     """Yield the files that Ralph may have created outside the folders that it owns.
 
-    These are its files, their backups, and the leftovers of killed processes.
+    These are its own files, their backups, and what killed processes left behind.
     """
     ralph = paths.ralph_folder(root)
     written = [
@@ -173,7 +174,7 @@ def _created_files(root: Path) -> Iterator[Path]:
 
 
 def _owned_folders(root: Path) -> Iterator[Path]:
-    """Yield the existing folders that belong to Ralph with everything in them."""
+    """Yield the existing folders that belong to Ralph, including everything in them."""
     boundaries = (root, paths.state_boundary(root))
     candidates = [paths.ralph_folder(root) / name for name in _OWNED_FOLDERS]
     candidates.append(_project_state(root))
@@ -183,17 +184,17 @@ def _owned_folders(root: Path) -> Iterator[Path]:
 
 
 def _project_state(root: Path) -> Path:
-    """Return the folder with the project's state of every machine."""
+    """Return the folder that holds the project's state for every machine."""
     return Path(paths.location(root).home)
 
 
 def _is_inside(path: Path, top: Path) -> bool:
-    """Return whether a file or link is in a folder, after resolving the links that lead to it."""
+    """Return whether a file or link is inside a folder, after resolving the links in its path."""
     return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(top))
 
 
 def _remaining_files(root: Path, removed: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield what stays in Ralph's folders, and files of the project that Ralph wrote into."""
+    """Yield what is kept in Ralph's folders, and the project's files that Ralph wrote into."""
     ralph = paths.ralph_folder(root)
     folders = (root / ".agent", ralph, ralph / "agent", paths.knowledge_folder(root))
     for folder in folders:
@@ -210,7 +211,7 @@ def _remaining_files(root: Path, removed: Collection[Path]) -> Iterator[tuple[Pa
 
 
 def _plan_edits(root: Path, env: Mapping[str, str]) -> InstallPlan:
-    """Plan the changes of files that are not ours: agent settings and git's files."""
+    """Plan the changes to files that are not ours: agent settings and git's files."""
     targets = []
     for installed in find_installed(root, env):
         target = installed.target
@@ -224,7 +225,7 @@ def _plan_edits(root: Path, env: Mapping[str, str]) -> InstallPlan:
 
 
 def _exclude_edit(root: Path) -> Iterator[FileEdit]:
-    """Yield the change that removes our lines from git's list of files ignored in this clone."""
+    """Yield the edit that removes our lines from the clone's own ignore list (`info/exclude`)."""
     ignored = [paths.local_config_file(root), root / worktree.FOLDER]
     for path in _created_files(root):
         ignored.append(path.with_name(f"{path.name}.bak"))

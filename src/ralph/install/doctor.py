@@ -1,8 +1,8 @@
 """Find and repair problems in a project's files and hooks, and report the project's status.
 
-This is what `ralph doctor` and `ralph status` do. Every file that Ralph knows is read through its
-codec, which reports its problems. Checks that no codec can make come after that. `fix` backs up
-every file whose text it changes. `project_status` writes nothing.
+This implements `ralph doctor` and `ralph status`. Every file that Ralph knows is read by its codec,
+which reports the problems it finds. Checks that no codec can make follow. `fix` backs up every file
+whose text it changes. `project_status` writes nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ralph.storage.sources import Format, log_folders, parse_source, scan_logs, 
 from ralph.tasks import worktree
 
 Parser = Callable[[str], Any]
-"""Parses the text of a file; the result has `problems`."""
+"""Parses the text of a file. The result has a `problems` attribute."""
 
 _FIXABLE_CODES = (
     "duplicate-id",
@@ -73,12 +73,12 @@ _SKIPPED_FOLDERS = frozenset(
         ".tox",
     }
 )
-"""Folders that are not searched for a second store."""
+"""Folders that are not searched for second stores."""
 _MAX_SEARCHED_FOLDERS = 20_000
 _STORE_FILES = ("guardrails.md", "memories.md")
 _OTHERS_PERMISSIONS = stat.S_IRWXG | stat.S_IRWXO
 _PRIVATE_FOLDER_MODE = 0o700
-_MERGES_EXAMINED = "20"  # latest merge commits in which damaged knowledge files are looked for
+_MERGES_EXAMINED = "20"  # latest merge commits that are searched for damaged knowledge files
 _ATTRIBUTES_PATIENCE = 2.0  # seconds to wait for git's attributes
 _MAX_FIELD_LENGTH = 200  # characters of a session's id, time or host in the status
 _ENTRY_HEADING = re.compile(r"^### (\S+-\d+-\w+)$", re.MULTILINE)
@@ -86,28 +86,28 @@ _CONFLICT_START = re.compile("^<<<<<<< ", re.MULTILINE)
 _CONFLICT_MARKERS = re.compile(
     r"^(?:[<>]{7} .*|\|{7}.*\n(?:(?!={7}$).*\n)*={7}|={7})\n", re.MULTILINE
 )
-_REPLACEMENT_CHARACTER = "\ufffd"  # marks bytes that were not UTF-8
+_REPLACEMENT_CHARACTER = "\ufffd"  # stands for bytes that are not UTF-8
 
 
 class Finding(NamedTuple):
-    """A problem and the file it is in."""
+    """A problem, and the file it was found in."""
 
     path: Path
     problem: Problem
 
     @property
     def fixable(self) -> bool:
-        """Whether `fix` repairs it."""
+        """Whether `fix` can repair this."""
         return self.problem.code in _FIXABLE_CODES
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether a person should look at it; a note is only information."""
+        """Whether a person should look at this. A note is only information."""
         return self.problem.level != "note"
 
 
 class Repair(NamedTuple):
-    """One repair, and the backup of the file if its text changed."""
+    """A repair that was made, with the file's backup if its text changed."""
 
     path: Path
     what: str
@@ -130,7 +130,7 @@ def examine(
 ) -> list[Finding]:
     """Return all problems in a project, sorted by file and line.
 
-    With `secrets`, everything that is stored is also searched for secrets; `custom` are the
+    If `secrets` is set, everything that is stored is also searched for secrets. `custom` has the
     project's own patterns.
     """
     env = env or {}
@@ -155,16 +155,16 @@ def _sort_key(finding: Finding) -> tuple[str, int, int]:
 
 
 def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
-    """Return the problems with hooks and MCP entries in the user's coding agents."""
+    """Return problems with the hooks and MCP entries in the user's coding agents."""
     return [Finding(path, problem) for path, problem in hook_state.installation_problems(root, env)]
 
 
 def config_findings(
     root: Path, problems: Iterable[ConfigProblem], level: str = "warning"
 ) -> list[Finding]:
-    """Return the problems in the config as findings.
+    """Return problems in the config as findings.
 
-    A problem with an environment variable is reported at the project's config file.
+    A problem with an environment variable is reported for the project's config file.
     """
     hint = "see `ralph config --origin` and docs/config.md"
     findings = []
@@ -181,9 +181,9 @@ def config_findings(
 
 
 def files_to_scan(root: Path) -> list[Path]:
-    """Return every file that may contain a secret, once each.
+    """Return every file that may contain a secret, without duplicates.
 
-    Files that people write come first, backups last.
+    Files that people write come first, and backups come last.
     """
     library = Library(root)
     candidates: list[Path] = []
@@ -222,7 +222,7 @@ def _find_secrets(root: Path, custom: Sequence[str]) -> Iterator[Finding]:
 
 
 def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
-    """Repair what is safe to repair in the user's coding agents and, with `project`, in `root`."""
+    """Repair what can safely be repaired in the user's agents and, with `project`, in `root`."""
     repairs: list[Repair] = []
     if project:
         repairs += _fix_project(root, env)
@@ -232,7 +232,7 @@ def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Rep
 
 
 def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
-    # Merges come first: entries that a merge duplicated must not get ids of their own.
+    # Repair merges first, so that entries duplicated by a merge do not get ids of their own.
     yield from _fix_merges(root)
     yield from _fix_duplicate_ids(root)
     for finding in _leftovers(root):
@@ -271,7 +271,7 @@ def _fix_duplicate_ids(root: Path) -> Iterator[Repair]:
         for path, _ in library.documents(collection):
             document = parse_memories(files.read(path) or "", collection.layout)
             if document.has_conflict:
-                continue  # a person decides which side's entries stay
+                continue  # a person must decide which side's entries to keep
             if any(problem.code == "duplicate-id" for problem in document.problems):
                 copy = backup(path, collection.root)
                 files.update(path, edit, root=collection.root)
@@ -282,7 +282,7 @@ def _fix_duplicate_ids(root: Path) -> Iterator[Repair]:
 
 
 def _check_files(root: Path) -> Iterator[Finding]:
-    """Yield what the codecs report, unreadable files, and ids that occur in two files."""
+    """Yield the codecs' reports, unreadable files, and ids that occur in two files."""
     library = Library(root)
     for collection in _readable_collections(library):
         for path, document in library.documents(collection):
@@ -319,14 +319,14 @@ def _check_other_files(root: Path) -> Iterator[Finding]:
 
 
 class _CleanLog(NamedTuple):
-    """A log in which the index has found no problem, as far as it has read it."""
+    """A log in which the index has found no problem, up to the position it has read."""
 
     read: ReadLog
     is_unchanged: bool
 
 
 def _clean_logs(root: Path) -> dict[str, _CleanLog]:
-    """Return the logs of which only the lines after the index's position need to be checked."""
+    """Return the logs that only need to be checked after the position the index has read."""
     if index.outside(root) is not None:
         return {}
     logs = {}
@@ -337,7 +337,7 @@ def _clean_logs(root: Path) -> dict[str, _CleanLog]:
 
 
 def _new_log_problems(path: Path, read: ReadLog) -> list[Problem]:
-    """Return the problems in the lines that the index has not read yet."""
+    """Return problems in the lines that the index has not read yet."""
     with suppress(OSError), files.open_unpacked(path) as file:
         file.seek(read.offset)
         text = file.read().decode("utf-8", "surrogateescape")
@@ -362,7 +362,7 @@ def _curated_files(root: Path) -> list[Path]:
 
 
 def _readable_collections(library: Library) -> list[Collection]:
-    """Return the collections without their unreadable files, so that the rest is still checked."""
+    """Return the collections without their unreadable files, so that the rest can be checked."""
     collections = []
     for collection in (library.memories, library.guardrails, library.personal):
         readable = tuple(path for path in collection.places if not _unreadable(path))
@@ -371,7 +371,7 @@ def _readable_collections(library: Library) -> list[Collection]:
 
 
 def _unreadable(path: Path) -> list[Problem]:
-    """Return why a file cannot be read, as one problem; nothing if it can be read."""
+    """Return a problem that says why a file cannot be read, or nothing if it can."""
     try:
         files.read(path)
     except RalphError as error:
@@ -382,7 +382,7 @@ def _unreadable(path: Path) -> list[Problem]:
 
 
 def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, Parser]]:
-    """Yield every file except memories and guardrails, each with its parser."""
+    """Yield every file except memories and guardrails, with the parser for it."""
     tasks = paths.tasks_folder(root)
     groups: list[tuple[Iterable[Path], Parser]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
@@ -400,7 +400,7 @@ def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[
 
 
 def _logs(root: Path, without: Container[str]) -> list[Path]:
-    """Return the logs, including folders with the name of a log: those are reported."""
+    """Return the logs, including folders that are named like a log, which are then reported."""
     names = []
     for folder, subfolders, file_names in os.walk(paths.log_folder(root)):
         for name in (*subfolders, *file_names):
@@ -411,7 +411,7 @@ def _logs(root: Path, without: Container[str]) -> list[Path]:
 
 
 def _find_forgotten(root: Path) -> Iterator[Finding]:
-    """Find files in which a pull or a restore brought back forgotten records."""
+    """Find files into which a pull or a restore has brought back forgotten records."""
     hidden = forgotten.load()
     if not hidden.hashes:
         return
@@ -456,13 +456,13 @@ def _check_worktrees(root: Path) -> Iterator[Finding]:
 
 
 def _check_git_files(root: Path) -> Iterator[Finding]:
-    """Find files of this machine that git does not ignore, or that it tracks."""
+    """Find machine-specific files that git tracks or does not ignore."""
     missing = missing_lines(root)
     if missing:
         what = f"git does not ignore {', '.join(missing)}: this machine's data could be committed"
         hint = "add these lines to the file"
         yield _finding(paths.gitignore(root), what, hint, "warning", "not-ignored")
-    if paths.has_old_state(root):  # such logs are neither read nor moved
+    if paths.has_old_state(root):  # these logs are neither read nor moved
         what = "came with the repository; Ralph does not read it"
         hint = (
             "run `git rm -r --cached` on it, or delete it; "
@@ -472,7 +472,7 @@ def _check_git_files(root: Path) -> Iterator[Finding]:
 
 
 def _check_folder_links(root: Path) -> Iterator[Finding]:
-    """Find folders that are symbolic links to a place outside the project."""
+    """Find folders that are symbolic links to somewhere outside the project."""
     main = paths.main_checkout(root)
     boundary = paths.state_boundary(root)
     boundaries = {
@@ -505,7 +505,7 @@ def _check_file_links(root: Path) -> Iterator[Finding]:
 
 
 def _leftovers(root: Path) -> list[Finding]:
-    """Find the temporary files of processes that were killed while they wrote."""
+    """Find temporary files left behind by processes that were killed while writing."""
     what = "is a leftover of a process that was killed while writing"
     hint = "run `ralph doctor --fix` to remove it"
     findings = []
@@ -517,7 +517,7 @@ def _leftovers(root: Path) -> list[Finding]:
 
 
 def _permissions(root: Path) -> list[Finding]:
-    """Find files and folders of this machine's state that other users can access."""
+    """Find files and folders in this machine's state that other users can access."""
     state = paths.state_folder(root)
     names = [os.fspath(state)]
     for folder, subfolders, file_names in os.walk(state):
@@ -539,18 +539,18 @@ def _permissions(root: Path) -> list[Finding]:
 
 
 def _is_inside(path: Path, root: Path) -> bool:
-    """Whether a file is in the project; a link's target outside it is not ours to repair."""
+    """Return whether a file is in the project. We do not repair link targets outside it."""
     tops = (root, paths.main_checkout(root), paths.state_boundary(root))
     return any(_is_below(path, top) for top in tops)
 
 
 def _is_below(path: Path, top: Path) -> bool:
-    """Whether a path, with all links resolved, is in a folder."""
+    """Return whether a path is in a folder, after resolving all links."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(top))
 
 
 def _second_stores(root: Path) -> Iterator[Finding]:
-    """Find stores that a command created in a subfolder, which the project does not read."""
+    """Find stores that a command created in a subfolder, where the project does not read them."""
     project_folders = {path.parent for path in _curated_files(root)} | {root}
     skipped = {
         paths.claude_folder(root) / "worktrees",
@@ -563,7 +563,7 @@ def _second_stores(root: Path) -> Iterator[Finding]:
         folder = Path(folder_name)
         project_markers = {".git", paths.config_file(folder).name}
         if folder != root and not project_markers.isdisjoint((*subfolders, *file_names)):
-            subfolders.clear()  # a repository, a worktree or a package that is its own project
+            subfolders.clear()  # a repository, a worktree or a package is a project of its own
             continue
         subfolders[:] = sorted(
             name
@@ -611,12 +611,12 @@ def _find_unions(root: Path) -> list[str]:
         return []
     names = []
     for line in ATTRIBUTES:
-        # git answers for paths, not for patterns: `x` stands for `*`
+        # git takes paths rather than patterns, so `x` stands for `*`
         name = line.split()[0].lstrip("/").replace("*", "x")
         if can_merge(name):
             names.append(name)
     repository = Repository(root, _ATTRIBUTES_PATIENCE)
-    # for each path: the path, the attribute's name and its value
+    # for each path, git prints the path, the attribute's name and its value
     fields = repository.names("check-attr", "-z", "merge", "--", *names)
     unions = []
     for name, value in zip(fields[::3], fields[2::3], strict=True):
@@ -626,9 +626,9 @@ def _find_unions(root: Path) -> list[str]:
 
 
 class _MergeDamage(NamedTuple):
-    """A file that a merge by lines damaged, and its text when merged by entry.
+    """A file damaged by a line-by-line merge, and its text when merged entry by entry.
 
-    `is_settled` means that it belongs to an open merge and has no conflict left.
+    `is_settled` is true if the file belongs to an open merge and has no conflict left.
     """
 
     path: Path
@@ -638,9 +638,10 @@ class _MergeDamage(NamedTuple):
 
 
 def _find_damage(root: Path) -> Iterator[_MergeDamage]:
-    """Yield each file that a merge by entry would change.
+    """Yield each file that an entry-by-entry merge would change.
 
-    An open merge is read from the three stages of git's index, a committed one from its parents.
+    An open merge is read from the three stages in git's index, and a committed one from its
+    parents.
     """
     if not paths.location(root).common:
         return
@@ -708,7 +709,7 @@ def _merged_knowledge_files(root: Path, repository: Repository) -> list[Path]:
 
 
 class _CommittedMerge(NamedTuple):
-    """The versions of a file in a merge commit and its parents."""
+    """The versions of a file in a merge commit and in its parents."""
 
     base: str
     ours: str
@@ -719,7 +720,7 @@ class _CommittedMerge(NamedTuple):
 def _repaired(repository: Repository, name: str, current: str | None) -> str | None:
     """Return a file as its last merge should have left it, with later edits applied.
 
-    Returns None if nothing is wrong with it, or if it cannot be repaired.
+    Returns None if nothing is wrong with the file, or if it cannot be repaired.
     """
     if current is None:
         return None
@@ -744,7 +745,7 @@ def _repaired(repository: Repository, name: str, current: str | None) -> str | N
 
 
 def _last_merge(repository: Repository, name: str) -> _CommittedMerge | None:
-    """Return the last merge of two branches that changed a file."""
+    """Return the last merge of two branches that changed a file, or None."""
     words = ("rev-list", "--merges", "--parents", "-n", "1", "HEAD", "--", name)
     commits = repository.answer(*words).split()
     if len(commits) != 3:  # the merge and its two parents
@@ -763,13 +764,13 @@ def _last_merge(repository: Repository, name: str) -> _CommittedMerge | None:
 
 
 def _merge_keeping_both(base: str, ours: str, theirs: str) -> tuple[str, int]:
-    """Merge by lines; the body of a knowledge file keeps the lines of both sides."""
+    """Merge line by line. In the body of a knowledge file, lines from both sides are kept."""
     is_front_matter = base.startswith("---")
     return merge_lines(base, ours, theirs, union=not is_front_matter)
 
 
 def _is_damaged(last_merge: _CommittedMerge) -> bool:
-    """Whether a merge left conflict markers or duplicate entries, or was a union."""
+    """Return whether a merge left conflict markers or duplicate entries, or was a union."""
     result = last_merge.result
     if _CONFLICT_START.search(result):
         return True
@@ -781,7 +782,7 @@ def _is_damaged(last_merge: _CommittedMerge) -> bool:
 
 
 def _apply_later_edits(name: str, result: str, current: str, merged: str) -> str | None:
-    """Apply to `merged` what was edited after the merge's `result`; None if that conflicts."""
+    """Apply the edits made after the merge to `merged`. Returns None if they conflict."""
     if current == result:
         return merged
     text, conflicts = merge_lines(result, current, merged)
@@ -799,7 +800,7 @@ def _apply_later_edits(name: str, result: str, current: str, merged: str) -> str
 def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """Return what `ralph status --format json` prints.
 
-    `outside` is the folder outside the project to which a link leads the logs, or None.
+    `outside` is the folder outside the project that the logs are linked to, or None.
     """
     library = Library(root)
     outside = index.outside(root)
@@ -840,7 +841,7 @@ def _hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     installed = []
     for entry in hook_state.find_installed(root, env):
         if not CLIENTS[Host(entry.host)].events:
-            continue  # the client has no hooks, only MCP
+            continue  # the client has only MCP, without hooks
         installed.append(
             {
                 "host": entry.host,
@@ -857,7 +858,7 @@ def _hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def last_session(root: Path) -> dict[str, str] | None:
-    """Return the id, time and host of the session with the last event, or None.
+    """Return the id, time and host of the session with the latest event, or None.
 
     They are read from the end of its log, because the index may be stale.
     """
@@ -880,7 +881,7 @@ def last_session(root: Path) -> dict[str, str] | None:
 
 
 def _newest_log(root: Path) -> Path | None:
-    """Return the session log that was written last."""
+    """Return the session log that was written to last, or None."""
     folder = f"{log_folders(root)[0]}/"
     logs = []
     for log in scan_logs(root):

@@ -27,7 +27,7 @@ _FIX = "`ralph doctor --fix` repairs it"
 
 
 class Installed(NamedTuple):
-    """Our hooks in one host's settings; `target` is None for the plugin."""
+    """Our hooks in one host's settings. `target` is None for the plugin."""
 
     host: str
     scope: str
@@ -40,7 +40,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     installed: dict[str, Installed] = {}
     for host in Host:
         for scope in InstallScope:
-            # no such scope, no home, or a file that only its host may complain about
+            # no such scope, no home folder, or a broken file that is its host's concern
             with suppress(RalphError):
                 target = InstallTarget(host, scope, root, env)
                 if install.has_entries(target):
@@ -54,7 +54,7 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what is wrong with the hooks here, each with its file and what to do."""
+    """Yield each problem with the hooks here, with its file and what to do about it."""
     failures = read_failures(root)
     if failures is not None:
         hint = "fix what it names (space, permissions); `ralph doctor --fix` then resets the count"
@@ -99,13 +99,13 @@ def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Rewrite the launchers and the hosts' entries if they have problems; yield what changed."""
+    """Rewrite launchers and host entries that have problems, and yield what changed."""
     if not any(installation_problems(root, env)):
         return
     program = install.noted_program(env) or install.hook_program(sys.executable)
     targets = [entry.target for entry in find_installed(root, env) if entry.target is not None]
     yield from _apply(install.plan_launchers(env, program))
-    for target in targets:  # planned one by one: a plan reads what the one before it wrote
+    for target in targets:  # one at a time, since each plan reads what the last one wrote
         yield from _apply(install.plan_install(install.with_server(target), program))
 
 

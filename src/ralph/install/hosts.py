@@ -1,11 +1,12 @@
-"""Add Ralph to a host's own files, and remove it: hooks, slash commands and the MCP server.
+"""Add Ralph to a host's own files, or remove it: hooks, slash commands and the MCP server.
 
-`ralph install` and `ralph uninstall` make a plan first, so that a broken file stops everything
-before the first write. Uninstalling restores the old bytes.
+A host is a coding agent that starts our hooks. `ralph install` and `ralph uninstall` make a plan
+first, so that a broken file stops everything before the first write. Uninstalling restores the
+original bytes.
 
-Hosts start launchers in the user's state folder, and those find the interpreter. An upgrade
-therefore does not change any host's files, and a hook exits with 0 when Ralph is gone. (Python
-exits with 2 for a missing script, which would block the prompt or the tool.)
+Hosts start launchers, which are scripts in the user's state folder that find the interpreter. An
+upgrade therefore does not change any host's files, and a hook exits with 0 when Ralph is gone.
+(Python exits with 2 for a missing script, which would block the prompt or the tool.)
 """
 
 from __future__ import annotations
@@ -73,19 +74,19 @@ LAUNCHERS = {
 }
 """The scripts in the state folder.
 
-They search for run.py, because an upgrade of Python in the same environment changes its path.
+They search for run.py, because upgrading Python in the same environment changes its path.
 """
 _LAUNCHER_MODE = 0o755
 _WRITE_PERMISSIONS = 0o222
-_FOLDER_PREFIX = "folder "  # opens a line of the list of installations that names a folder
-_NO_MCP_PREFIX = "no-mcp "  # opens a line for an installation without the MCP server
+_FOLDER_PREFIX = "folder "  # starts a line that names a folder in the list of installations
+_NO_MCP_PREFIX = "no-mcp "  # starts a line for an installation without the MCP server
 _PLUGIN_ENTRY = "plugin"
 _EMPTY_TEXTS = {".json": "{}\n", ".toml": ""}
 """The text of a file without entries, by suffix."""
 
 
 class HookProgram(NamedTuple):
-    """What a hook starts: an interpreter and the file that it runs."""
+    """The program that a hook starts: an interpreter and the file it runs."""
 
     interpreter: Path
     runner: Path
@@ -95,8 +96,8 @@ class HookProgram(NamedTuple):
 class InstallTarget:
     """A host and the scope of its settings.
 
-    With `plugin`, the host's plugin contains the hooks. `mcp` adds our server; None means that the
-    user does not want it.
+    If `plugin` is set, the host's plugin contains the hooks. `mcp` adds our server, and None means
+    that the user does not want it.
     """
 
     host: Host
@@ -119,12 +120,12 @@ class InstallTarget:
 
     @property
     def servers(self) -> ServersFile:
-        """The host's file of MCP servers, and the keys that lead to them."""
+        """The file with the host's MCP servers, and the keys that lead to them."""
         return clients.servers_file(self.host, self.scope, self.root, self.env)
 
     @property
     def own_files(self) -> dict[Path, OwnFile]:
-        """The files that are entirely ours: slash commands, scripts, a plugin."""
+        """The files that belong entirely to Ralph: slash commands, scripts and a plugin."""
         folder = clients.host_folder(self.host, self.scope, self.root, self.env)
         hook_launcher = launcher(self.env)
         command_launcher = launcher(self.env, COMMAND_LAUNCHER)
@@ -132,21 +133,21 @@ class InstallTarget:
 
     @property
     def inside(self) -> Path | None:
-        """The folder that no link may lead out of: the project, for its own files."""
+        """The folder that links must not lead out of, which is the project for its own files."""
         if self.scope is InstallScope.USER:
             return None
         return self.root
 
     @property
     def list_entry(self) -> str:
-        """The line for this installation in the list of installations."""
+        """The line for this target in the list of installations."""
         if self.plugin:
             return _PLUGIN_ENTRY
         return f"{self.host} {self.scope} {self.settings}"
 
 
 class FileEdit(NamedTuple):
-    """The change of one file; `before` is None for a new file, `after` for a deleted one."""
+    """A change to one file. `before` is None for a new file, and `after` for a deleted one."""
 
     path: Path
     before: str | None
@@ -158,7 +159,7 @@ class FileEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """Changes of files, folders that are empty afterwards, and notes for the user."""
+    """Changes to files, folders that will be empty afterwards, and notes for the user."""
 
     edits: tuple[FileEdit, ...]
     folders: tuple[Path, ...] = ()
@@ -166,7 +167,7 @@ class InstallPlan:
 
     @property
     def changes(self) -> list[tuple[str, str]]:
-        """Each changed path and what happens to it."""
+        """Each changed path, and what happens to it."""
         changes = [(str(edit.path), edit.what) for edit in self.edits]
         for folder in self.folders:
             changes.append((str(folder), "removed (empty)"))
@@ -177,7 +178,7 @@ class InstallPlan:
 
 
 def hook_program(executable: str) -> HookProgram:
-    """Return this Ralph: its interpreter, without following links, and its run.py.
+    """Return the running Ralph: its interpreter, with links left unresolved, and its run.py.
 
     Raises NotFound if the interpreter does not exist.
     """
@@ -190,7 +191,7 @@ def hook_program(executable: str) -> HookProgram:
 
 
 def interpreter_file(env: Mapping[str, str]) -> Path:
-    """Return the file that names what launchers start: the interpreter, then run.py."""
+    """Return the file that tells launchers what to start: the interpreter, then run.py."""
     return _state_folder(env) / "interpreter"
 
 
@@ -200,7 +201,7 @@ def installed_file(env: Mapping[str, str]) -> Path:
 
 
 def noted_program(env: Mapping[str, str]) -> HookProgram | None:
-    """Return the Ralph that the launchers start, or None if it is not noted or is gone."""
+    """Return the Ralph that the launchers start, or None if it is unknown or gone."""
     lines = _noted_paths(env)
     if len(lines) != 2:
         return None
@@ -217,7 +218,7 @@ def _noted_paths(env: Mapping[str, str]) -> list[str]:
 
 
 def launcher_problem(env: Mapping[str, str]) -> str:
-    """Return why the launchers cannot start the installed Ralph; "" if they can."""
+    """Return why the launchers cannot start the installed Ralph, or "" if they can."""
     for name in LAUNCHERS:
         path = launcher(env, name)
         if not os.access(path, os.X_OK):
@@ -230,13 +231,13 @@ def launcher_problem(env: Mapping[str, str]) -> str:
     return "does not name the Ralph to start"
 
 
-# --- changes of files ---------------------------------------------------------------------------
+# --- file edits ---------------------------------------------------------------------------------
 
 
 class _Edits:
-    """Changes of files, in order.
+    """Changes to files, in order.
 
-    A second change of a file starts with the text after the first one.
+    A second change to the same file starts from the result of the first.
     """
 
     def __init__(self) -> None:
@@ -256,10 +257,10 @@ class _Edits:
         inside: Path | None = None,
         mode: int | None = None,
     ) -> None:
-        """Add a change, unless the file already has this text and may be executed if needed."""
+        """Add a change, unless the file already has this text and is executable if it has to be."""
         current = self.text(path)
         if after is None and current is not None and path.is_symlink():
-            after = _EMPTY_TEXTS.get(path.suffix)  # the link is the user's, so it stays
+            after = _EMPTY_TEXTS.get(path.suffix)  # the link belongs to the user, so it is kept
         has_mode = mode is None or os.access(path, os.X_OK)
         if after == current and has_mode:
             return
@@ -275,22 +276,22 @@ class _Edits:
         self.by_path[path] = FileEdit(path, before, after, what, inside, mode)
 
     def add_launchers(self, env: Mapping[str, str], program: HookProgram) -> None:
-        """Write the launchers and the file that names what they start."""
+        """Write the launchers and the file that tells them what to start."""
         text = f"{program.interpreter}\n{program.runner}\n"
         self.put(interpreter_file(env), text, "names the Ralph to start")
         for name, script in LAUNCHERS.items():
             self.put(launcher(env, name), script, "starts Ralph", mode=_LAUNCHER_MODE)
 
     def remove_launchers(self, env: Mapping[str, str]) -> None:
-        """Remove the launchers and the file that names what they start."""
+        """Remove the launchers and the file that tells them what to start."""
         self.put(interpreter_file(env), None, "removed")
         for name in LAUNCHERS:
             self.put(launcher(env, name), None, "removed")
 
     def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
-        """Add the files that are entirely ours, or remove them.
+        """Add or remove the files that belong entirely to Ralph.
 
-        A file that is not ours stays, and a note says so.
+        A file that is not ours is kept, and a note says so.
         """
         for path, own_file in target.own_files.items():
             before = files.read(path)
@@ -325,7 +326,7 @@ class _Edits:
                 self.put(path, after, f"{len(settings)} hooks {verb}", target.inside)
 
     def add_status_line(self, target: InstallTarget) -> None:
-        """Add our status line; one that is not ours stays, and a note says so."""
+        """Add our status line. One that is not ours is kept, and a note says so."""
         path = target.settings
         text = self.text(path)
         with _name_file(path):
@@ -352,7 +353,7 @@ class _Edits:
                 self.put(path, after, "status line removed", target.inside)
 
     def change_server(self, target: InstallTarget, *, add: bool) -> None:
-        """Add our MCP server, or remove it; a server of that name that is not ours stays."""
+        """Add or remove our MCP server. A server of that name that is not ours is kept."""
         path = target.servers.path
         inside = target.inside if target.root in path.parents else None
         with _name_file(path):
@@ -378,7 +379,7 @@ class _Edits:
 
 @contextmanager
 def _name_file(path: Path) -> Iterator[None]:
-    """Put the path of the file in front of the message of an error."""
+    """Prefix the messages of errors with the path of the file."""
     try:
         yield
     except (Conflict, Unreadable) as error:
@@ -386,7 +387,7 @@ def _name_file(path: Path) -> Iterator[None]:
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:
-    """Return the entry with our name in the text of the host's list of MCP servers."""
+    """Return the entry under our name in the text of the host's MCP server list, or None."""
     if target.host is Host.CODEX:
         return host_files.toml_server(text)
     return host_files.json_entry(text, (*target.servers.keys, SERVER_NAME))
@@ -410,7 +411,7 @@ def _without_server(target: InstallTarget, text: str) -> str | None:
 def has_entries(target: InstallTarget) -> bool:
     """Return whether a host's settings contain our hooks.
 
-    For a host without hooks, our MCP server counts.
+    For a host without hooks, our MCP server counts instead.
     """
     text = files.read(target.settings)
     form = target.client.form
@@ -424,7 +425,7 @@ def has_entries(target: InstallTarget) -> bool:
 def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     """Return whether a host's sessions in this project have our MCP tools.
 
-    Files that cannot be read count as files without our server.
+    Files that cannot be read count as having no entry for our server.
     """
     if host not in list(Host):
         return False
@@ -432,7 +433,7 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
         with suppress(RalphError, OSError):
             target = InstallTarget(Host(host), scope, root, env)
             text = files.read(target.servers.path) or ""
-            # The file may list all of a user's projects: parse it only if it has the name.
+            # The file may list all of a user's projects, so parse it only if it contains the name.
             has_name = f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text
             if has_name and is_ralph_server(_find_server(target, text)):
                 return True
@@ -452,7 +453,7 @@ def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
 
 
 def with_server(target: InstallTarget) -> InstallTarget:
-    """Return the target with our MCP server if it has it or should have it.
+    """Return the target with our MCP server, if it has the server or should have it.
 
     It should have it if the extra is installed and --no-mcp was not used.
     """
@@ -463,7 +464,7 @@ def with_server(target: InstallTarget) -> InstallTarget:
 
 
 def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
-    """Return all installations: those listed, those in the user's files and those in `root`."""
+    """Return all installations: the listed ones, those in the user's files, and those in `root`."""
     targets: dict[str, InstallTarget] = {}
     for host in Host:
         target = InstallTarget(host, InstallScope.USER, root, env)
@@ -471,7 +472,7 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
             targets[target.list_entry] = target
     for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
         target = InstallTarget(host, scope, root, env)
-        # no such scope, or a file that only its host may complain about
+        # no such scope, or a broken file that is its host's concern
         with suppress(UsageError, Unreadable):
             if has_entries(target):
                 targets[target.list_entry] = target
@@ -483,13 +484,13 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
 
 
 def _mentions_ralph(target: InstallTarget) -> bool:
-    """Whether one of a host's files may be about us, without parsing what others wrote."""
+    """Return whether a host's files may mention us, without parsing what others wrote."""
     paths = (target.settings, target.servers.path, *target.own_files)
     return any("ralph" in (files.read(path) or "") for path in paths)
 
 
 def _listed_target(entry: str, root: Path, env: Mapping[str, str]) -> InstallTarget | None:
-    """Return the installation that a line of the list names."""
+    """Return the installation that a line in the list describes, or None."""
     if entry == _PLUGIN_ENTRY:
         return InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
     host_name, _, rest = entry.partition(" ")
@@ -529,16 +530,16 @@ def _render_installed(entries: Iterable[str], folders: Iterable[Path]) -> str:
 
 
 def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
-    """Plan the changes after which the launchers start this Ralph."""
+    """Plan the changes that make the launchers start this Ralph."""
     edits = _Edits()
     edits.add_launchers(env, ours)
     return InstallPlan(tuple(edits.by_path.values()))
 
 
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
-    """Plan the changes after which the host starts this Ralph.
+    """Plan the changes that make the host start this Ralph.
 
-    Raises UsageError for a scope or a plugin that the host does not have, and Unreadable or
+    Raises UsageError for a scope or a plugin that the host does not support, and Unreadable or
     Conflict for a file that cannot be edited safely.
     """
     _check_plugin(target)
@@ -557,7 +558,7 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
             edits.add_status_line(target)
     changes = list(edits.by_path.values())
     list_edit = _list_installation(target, edits.by_path)
-    if list_edit is not None:  # first, so that everything that is installed is listed
+    if list_edit is not None:  # first, so that nothing is installed without being listed
         changes.insert(0, list_edit)
     notes = edits.notes
     if changes:
@@ -566,7 +567,7 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
 
 
 def _list_installation(target: InstallTarget, changed: Iterable[Path]) -> FileEdit | None:
-    """Return the change that adds a target and the folders of the changed files to the list."""
+    """Return the edit that adds a target, and the folders of the changed files, to the list."""
     list_file = installed_file(target.env)
     installed = _read_installed(target.env)
     entries = installed.entries
@@ -604,7 +605,7 @@ def _advice(target: InstallTarget) -> Iterator[str]:
 
 
 def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
-    """Plan the changes that remove these installations; what others wrote stays.
+    """Plan the changes that remove these installations. What others wrote is kept.
 
     Raises the same errors as `plan_install`.
     """
@@ -644,7 +645,7 @@ def _remove_target(edits: _Edits, target: InstallTarget) -> None:
 
 
 def _empty_folders(folders: Collection[Path], deleted_files: Iterable[Path]) -> list[Path]:
-    """Return the folders that are empty once the files are deleted, the deepest first."""
+    """Return the folders that will be empty once the files are deleted, deepest first."""
     deleted = set(deleted_files)
     empty = []
     for folder in sorted(folders, key=lambda folder: -len(folder.parts)):
@@ -662,8 +663,8 @@ def _check_plugin(target: InstallTarget) -> None:
 def apply_plan(plan: InstallPlan) -> None:
     """Apply a plan.
 
-    Raises WriteFailed, before anything is written, if a file is read-only, and Conflict if a file
-    was changed after the plan was made.
+    Raises WriteFailed, before anything is written, if a file is read-only. Raises Conflict if a
+    file has changed since the plan was made.
     """
     for edit in plan.edits:
         _check_writable(edit)

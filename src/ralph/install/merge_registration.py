@@ -1,9 +1,9 @@
 """Register the merge driver in .gitattributes and in git's config.
 
-A team commits .gitattributes. The config is the user's or that of one clone. Git starts the
-registered command instead of its own merge. If Ralph is gone or fails, that command runs `git
-merge-file`, because a driver that cannot start would keep only one side. The files are edited as
-text, since the start of a session must not wait for git.
+.gitattributes is committed and shared with the team, while the config belongs to the user or to one
+clone. Git starts the registered command instead of its own merge. If Ralph is gone or fails, that
+command runs `git merge-file`, because a driver that cannot start would keep only one side. The
+files are edited as text, since starting a session must not wait for git.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _MERGED_FILES = (
     ".ralph/progress.md",
 )
 ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED_FILES)
-"""The lines of .gitattributes."""
+"""Our lines in .gitattributes."""
 _DRIVER = (
     '"$0" merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
     '[ $code = 1 ] && grep -q "^<<<<<<<" "$2" && exit 1; '
     'exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
 )
-"""The shell script that git runs; `$0` is the program, `$1` to `$5` are git's %O %A %B %P %L."""
+"""The shell script that git runs. `$0` is the program; `$1` to `$5` are git's %O %A %B %P %L."""
 _SECTION = re.compile(r'^[ \t]*\[merge "ralph"\].*\n?(?:(?![ \t]*\[).*\n?)*', re.MULTILINE)
 _DRIVER_PROGRAM = re.compile(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ")
 
@@ -62,7 +62,7 @@ class Registration(NamedTuple):
 def register(root: Path, env: Mapping[str, str]) -> Registration:
     """Register the driver in the repository's config, and add its lines to .gitattributes.
 
-    Raises Refused outside git.
+    Raises Refused outside a git repository.
     """
     config = _repository_config(root)
     if config is None:
@@ -80,11 +80,11 @@ def register(root: Path, env: Mapping[str, str]) -> Registration:
 
 
 def missing_attributes(root: Path) -> tuple[str, ...]:
-    """Return the lines that .gitattributes lacks; none outside git."""
+    """Return the lines that are missing from .gitattributes. Outside git, none are."""
     if _repository_config(root) is None:
         return ()
     text = files.read(paths.git_attributes(root)) or ""
-    # A later line takes precedence, so lines before the last `merge=union` have no effect.
+    # Later lines take precedence, so lines before the last `merge=union` have no effect.
     effective_lines = text[text.rfind("merge=union") + 1 :].splitlines()
     return tuple(line for line in ATTRIBUTES if line not in effective_lines)
 
@@ -106,7 +106,10 @@ def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
 
 
 def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
-    """Register the driver in the repository's config if it `is_missing`; return the config."""
+    """Register the driver in the repository's config if it cannot start.
+
+    Returns the config, or None if nothing is missing.
+    """
     config = is_missing(root, env)
     if config is not None:
         files.update(config, _add_driver(env))
@@ -114,7 +117,7 @@ def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
 
 
 def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
-    """Yield the change that adds the driver to the user's git config, or removes it."""
+    """Yield the edit that adds the driver to the user's git config, or removes it."""
     path = _user_config(env)
     if path is None:
         return
@@ -131,9 +134,9 @@ def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
 
 
 def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
-    """Yield the changes that remove the driver from a repository's config.
+    """Yield the edits that remove the driver from a repository's config.
 
-    With `attributes`, our lines are also removed from .gitattributes.
+    If `attributes` is set, our lines are also removed from .gitattributes.
     """
     config = _repository_config(root)
     if config is not None:
@@ -162,9 +165,9 @@ def _repository_config(root: Path) -> Path | None:
 
 
 def _user_config(env: Mapping[str, str]) -> Path | None:
-    """Return the user's git config, as git finds it.
+    """Return the user's git config, located as git does.
 
-    Returns None if there is no home, or if the file is not a regular one.
+    Returns None if there is no home folder, or if the path is not a regular file.
     """
     path = _user_config_path(env)
     if not path.is_absolute():
@@ -187,7 +190,7 @@ def _user_config_path(env: Mapping[str, str]) -> Path:
 
 
 def _first_section(configs: Sequence[Path | None]) -> str:
-    """Return the driver's section in the first of these configs that has one; "" for none."""
+    """Return the driver's section from the first of these configs that has one, or ""."""
     for config in configs:
         if config is None:
             continue
@@ -198,7 +201,7 @@ def _first_section(configs: Sequence[Path | None]) -> str:
 
 
 def _can_start(section: str) -> bool:
-    """Return whether a config's section starts Ralph's driver with a program that exists."""
+    """Return whether a config section starts Ralph's driver with a program that exists."""
     if "merge-driver" not in section:
         return False
     programs = [name.strip("'") for name in _DRIVER_PROGRAM.findall(section)]
@@ -210,7 +213,7 @@ def _add_driver(env: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
-    """Return a git config with the driver; unchanged if it already has exactly this one."""
+    """Return a git config with the driver added. One that already has it is returned unchanged."""
     words = (shlex.quote(_DRIVER), shlex.quote(program or _program(env)))
     command = f"sh -c {' '.join(words)} %O %A %B %P %L"
     quoted = command.replace("\\", "\\\\").replace('"', '\\"')
@@ -221,7 +224,7 @@ def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
 
 
 def _without_driver(text: str | None) -> str | None:
-    """Return a git config without the driver; None if nothing else was in it."""
+    """Return a git config without the driver, or None if it contained nothing else."""
     after = _SECTION.sub("", text or "")
     if after == text:
         return text
@@ -229,7 +232,7 @@ def _without_driver(text: str | None) -> str | None:
 
 
 def _ended(text: str) -> str:
-    """Return a text with a line break at its end; an empty text stays empty."""
+    """Return text with a line break at the end. Empty text stays empty."""
     if text and not text.endswith("\n"):
         return f"{text}\n"
     return text

@@ -1,8 +1,8 @@
 """Create a project's files, and manage trust, older file formats and the scratchpad.
 
-`init` creates what is missing. It changes nothing that exists, and nothing outside the project. A
-program or address that a project's config names is used only after the user approved exactly that
-value in exactly that folder.
+`init` creates what is missing. It changes nothing that exists, and nothing outside the project. If
+a project's config names a program or an address, it is used only after the user has approved
+exactly that value in exactly that folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ralph.storage.library import Collection, Library, check_folders
 
 
 def init(root: Path) -> list[str]:
-    """Create what is missing in a project; return one line for each change."""
+    """Create what is missing in a project, and return one line for each change."""
     main = paths.main_checkout(root)
     curated = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
     changes = []
@@ -71,7 +71,7 @@ def _create_gitignore(root: Path, main: Path) -> list[str]:
 
 
 def _create_file(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
-    """Create a file unless it exists; return what was done."""
+    """Create a file unless it exists, and return what was done."""
     check_folders(path, root)
     name = paths.shown(path, root)
     if path.is_symlink() and not path.exists():
@@ -86,7 +86,7 @@ def _create_file(root: Path, path: Path, text: str, *, within: Path | None = Non
 
 
 def _move_skills(root: Path) -> list[str]:
-    """Create the folder in which Claude Code finds skills, and move those of older loops there."""
+    """Create the folder where Claude Code finds skills, and move those of older loops there."""
     old_folder = paths.old_skills_folder(root)
     new_folder = paths.skills_folder(root)
     changes = []
@@ -108,14 +108,14 @@ def _move_skills(root: Path) -> list[str]:
     return changes
 
 
-# --- state of earlier versions ------------------------------------------------------------------
+# --- state from earlier versions ----------------------------------------------------------------
 
 
 def move_old_state(root: Path) -> list[str]:
-    """Move logs and caches of earlier versions out of the work tree; return a note.
+    """Move logs and caches from earlier versions out of the work tree, and return a note.
 
-    Nobody can tell whether they came with an archive. The logs therefore count as another
-    machine's until `ralph trust` accepts them.
+    It is impossible to tell whether they came with an archive. The logs are therefore treated as
+    another machine's until `ralph trust` accepts them.
     """
     log_folder, cache_folder, index = paths.old_state(root)
     if not paths.has_old_state(root) or _is_old_state_tracked(root):
@@ -139,13 +139,13 @@ def move_old_state(root: Path) -> list[str]:
 
 
 def _is_old_state_tracked(root: Path) -> bool:
-    """Return whether git tracks such files: they came with the repository and are never read."""
+    """Return whether git tracks old state, which came with the repository and is never read."""
     names = (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
     return bool(Repository(paths.main_checkout(root)).answer("ls-files", "--", *names))
 
 
 def _move_contents(folder: Path, target: Path, kept: Path) -> bool:
-    """Move all files except `kept`, and remove empty folders; return whether a file was moved."""
+    """Move all files except `kept`, remove empty folders, and return whether a file was moved."""
     is_moved = False
     for path in [*sorted(folder.rglob("*"), reverse=True), folder]:
         if path.is_dir() and not path.is_symlink():
@@ -158,7 +158,7 @@ def _move_contents(folder: Path, target: Path, kept: Path) -> bool:
 
 
 def _move_log(path: Path, target: Path) -> None:
-    """Move a file; if the target exists, put the lines of an old log before its lines."""
+    """Move a file. If the target exists, the lines of an old log are put before the target's."""
     if not target.exists():
         files.make_folder(target.parent, 0o700)
         files.move(path, target)
@@ -173,7 +173,7 @@ def _move_log(path: Path, target: Path) -> None:
 
 
 def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
-    """Return each possible guardrails file and its format.
+    """Return each possible guardrails file with its format.
 
     The format is none (no file), empty, structured, legacy or mixed.
     """
@@ -189,9 +189,9 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
 
 
 class SignMigration(NamedTuple):
-    """A file whose Signs became entries: how many, and the file's backup.
+    """A file whose Signs were converted to entries, with their number and the file's backup.
 
-    `kept` are the lines of Signs that stay, with the reasons.
+    `kept` has the lines of the Signs that were not converted, with the reasons.
     """
 
     path: Path
@@ -204,9 +204,9 @@ class SignMigration(NamedTuple):
 def migrate_signs(
     root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> list[SignMigration]:
-    """Convert legacy Signs to entries of the type fix, with a backup of each changed file.
+    """Convert legacy Signs to entries of type fix, keeping a backup of each changed file.
 
-    A Sign with a secret stays, unless `allow_secret` is set.
+    A Sign that contains a secret is not converted unless `allow_secret` is set.
     """
     library = Library(root)
     migrations = []
@@ -245,7 +245,7 @@ def _migrate_file(
         fixes.append(_as_fix(sign, clean_text))
     if not fixes:
         return SignMigration(path, 0, None, private_parts, kept)
-    for sign_id in reversed(sign_ids):  # ids of Signs with the same name are numbered from the top
+    for sign_id in reversed(sign_ids):  # Signs with the same name are numbered from the top
         document = document.remove(sign_id)
     for fix in fixes:
         existing = [entry.record for entry in document.entries]

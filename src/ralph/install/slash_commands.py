@@ -1,4 +1,4 @@
-"""The slash commands of Claude Code: files that `ralph install claude` writes and the plugin has.
+"""Claude Code's slash commands, as files that `ralph install claude` writes and the plugin ships.
 
 A digest in each file shows that we wrote it and that it is unchanged, so somebody else's file is
 never overwritten or removed.
@@ -37,7 +37,7 @@ without repeating their texts. This cannot be undone."""
 
 
 class _SlashCommand(NamedTuple):
-    """A slash command: the command that it runs, and the text before and after the output.
+    """A slash command: the command it runs, and the text before and after the output.
 
     Without `before`, the command is only allowed, not run.
     """
@@ -110,9 +110,10 @@ SLASH_COMMANDS = tuple(_SLASH_COMMANDS)
 
 
 def slash_command(name: str, ralph: str = "ralph") -> str:
-    """Return the file of a slash command.
+    """Return the contents of a slash command's file.
 
-    `ralph` is the program for the agent's shell; the plugin's `bin/` is on its PATH.
+    `ralph` is the program to run in the agent's shell. The plugin can use the default, because its
+    `bin/` is on the PATH.
     """
     slash = _SLASH_COMMANDS[name]
     lines = ["---", f"description: {slash.description}"]

@@ -1,1 +1,1 @@
-"""The MCP server: Ralph's verbs as tools for any client that speaks the protocol."""
+"""The MCP server, which offers Ralph's verbs as tools to any client that speaks the protocol."""

@@ -1,8 +1,8 @@
-"""How a function becomes a tool: the types of its arguments, its schema and the form of its answer.
+"""Turn functions into MCP tools: parse arguments, build schemas, and format answers.
 
-Models send numbers as text and lists with commas; both are accepted. Schemas are short, because a
-client may load them into every conversation. An answer says the same as an object and as text, and
-marks remembered text as data.
+Models often send numbers as text, and lists as comma-separated text. Both are accepted. Schemas are
+kept short, because a client may load them into every conversation. Every answer has two forms, an
+object and text, which say the same thing. Remembered text is marked as data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Schema = dict[str, Any]
 _MAX_TEXT_CHARACTERS = 100_000
 _MAX_WORD_CHARACTERS = 500
 _MAX_WORDS = 100
-_MAX_NUMBER = 1_000_000  # a higher limit means the same
+_MAX_NUMBER = 1_000_000  # a higher limit has the same effect
 _MAX_REMEMBERED_WARNINGS = 256
 _ABOUT = render.INTRO.removeprefix(NOTE)
 _OMITTED_FROM_SCHEMAS = ("title", "default", "additionalProperties")
@@ -68,7 +68,7 @@ def _to_words(value: object) -> object:
 
 
 def _split_words(text: str) -> object:
-    """Read a list that was sent as text: as JSON, or separated by commas."""
+    """Parse a list that was sent as text, either as JSON or separated by commas."""
     text = str(_to_text(text))
     if text.lstrip().startswith("["):
         with suppress(ValueError, RecursionError):
@@ -97,7 +97,7 @@ StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]
 
 
 class Tool(NamedTuple):
-    """A tool: the function, whether it writes, and whether a person is asked first."""
+    """A function offered as a tool, which may write or need a person's consent."""
 
     name: str
     run: Callable[..., Any]
@@ -107,7 +107,7 @@ class Tool(NamedTuple):
 
     @property
     def input(self) -> Schema:
-        """The schema of the arguments, in as few words as possible."""
+        """The JSON schema of the arguments, kept as short as possible."""
         schema: Schema = _shorten(self.sdk.parameters)
         return schema
 
@@ -118,7 +118,7 @@ TOOLS: dict[str, Tool] = {}
 def tool(
     *, writes: bool = False, asks: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as a tool; clients see its name and docstring."""
+    """Register a function as a tool. Clients see its name and docstring."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
@@ -133,7 +133,7 @@ def tool(
 
 
 def _shorten(schema: Any) -> Any:
-    """Return a JSON schema without what a model does not need."""
+    """Return a JSON schema without the parts that a model does not need."""
     if isinstance(schema, list):
         return [_shorten(item) for item in schema]
     if not isinstance(schema, dict):
@@ -142,9 +142,9 @@ def _shorten(schema: Any) -> Any:
     for key, value in _without_null(schema).items():
         if key in _OMITTED_FROM_SCHEMAS:
             continue
-        if key == "properties":  # its keys are arguments, and one may be named `title`
+        if key == "properties":  # the keys are argument names, and one of them may be `title`
             short[key] = {name: _shorten(argument) for name, argument in value.items()}
-        elif key == "enum":  # an empty value is the default, which need not be sent
+        elif key == "enum":  # an empty value is the default, so it need not be sent
             short[key] = [option for option in value if option != ""]
         else:
             short[key] = _shorten(value)
@@ -152,7 +152,7 @@ def _shorten(schema: Any) -> Any:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """Return the schema of a value that may be absent, as that of the value."""
+    """Return the schema without the option that the value is null."""
     options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
     if len(options) != 1:
         return schema
@@ -165,7 +165,11 @@ def _without_null(schema: Schema) -> Schema:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """Where a tool is called, by which client, and the text that a person agreed to delete."""
+    """The context of a tool call.
+
+    `root` is the project, `client` is the name of the calling client, and `agreed` is the text that
+    a person agreed to delete.
+    """
 
     root: Path
     env: Mapping[str, str]
@@ -174,7 +178,7 @@ class ToolCall:
 
     @cached_property
     def config(self) -> Config:
-        """The effective settings; each warning is printed once, on stderr."""
+        """The effective settings. Each warning is printed to stderr once."""
         loaded = load(self.root, env=self.env, limit=PatternLimit)
         for warning in loaded.warnings:
             _warn_once(warning)
@@ -182,7 +186,7 @@ class ToolCall:
 
     @property
     def task(self) -> str:
-        """The task that the agent works on, which limits what it sees."""
+        """The task that the agent is working on, which limits what it can see."""
         return filters.current_task(self.root, self.env)
 
     @property
@@ -193,13 +197,13 @@ class ToolCall:
         return WriteContext(replace(AGENT, via=via), patterns=self.config.privacy.patterns)
 
     def source(self, stored: Stored) -> str:
-        """Return `file:line`, relative to the project."""
+        """Return the location of a stored record as `file:line`, relative to the project."""
         return f"{paths.shown(stored.path, self.root)}:{stored.line}"
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED_WARNINGS)
 def _warn_once(warning: str) -> None:
-    """Print a warning; the cache remembers which ones were printed."""
+    """Print a warning, unless the cache shows that it was printed before."""
     sys.stderr.write(f"warning: {warning}\n")
 
 
@@ -207,14 +211,14 @@ def _warn_once(warning: str) -> None:
 
 
 class ToolAnswer(NamedTuple):
-    """An answer: an object for programs, and a text for readers."""
+    """A tool's answer, as an object for programs and as text for readers."""
 
     members: Mapping[str, object]
     text: str
 
 
 def report(sentence: str, members: Mapping[str, object], notes: Sequence[str] = ()) -> ToolAnswer:
-    """Return what a tool did, in a sentence; empty notes are left out."""
+    """Return an answer that says in one sentence what a tool did. Empty notes are left out."""
     remarks = [note for note in notes if note]
     text = "\n".join([sentence, *remarks])
     return ToolAnswer(with_notes(members, remarks), text)
@@ -223,9 +227,9 @@ def report(sentence: str, members: Mapping[str, object], notes: Sequence[str] = 
 def frame(
     content: str, members: Mapping[str, object], notes: Sequence[str] = (), nothing: str = ""
 ) -> ToolAnswer:
-    """Return remembered text, marked as data.
+    """Return an answer that contains remembered text, marked as data.
 
-    Empty notes are left out. `nothing` is the first note if there is no content.
+    Empty notes are left out. If there is no content, `nothing` becomes the first note.
     """
     remarks = [render.one_line(note) for note in notes if note]
     if not content:
@@ -237,14 +241,14 @@ def frame(
 
 
 def with_notes(members: Mapping[str, object], notes: Sequence[str]) -> dict[str, object]:
-    """Return members with `notes`, unless there are none."""
+    """Return a copy of the members, with `notes` added if there are any."""
     if notes:
         return {**members, "notes": notes}
     return dict(members)
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Return a cleaned text on one line, cut to a number of characters (0: not cut)."""
+    """Return cleaned text on one line, cut to `limit` characters. A limit of 0 means no limit."""
     line = render.one_line(text)
     if not limit or len(line) <= limit:
         return line
@@ -252,7 +256,7 @@ def one_line(text: str, limit: int = 0) -> str:
 
 
 def memory_members(record: Record, source: str) -> dict[str, object]:
-    """Return a memory in full, without empty members and with nothing that a host would obey."""
+    """Return a memory in full, without empty members or anything that a host might obey."""
     members = record_json(record, source)
     members["text"] = render.clean(record.text)
     members["title"] = one_line(record.title)

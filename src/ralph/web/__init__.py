@@ -1,1 +1,1 @@
-"""The Memory Explorer: what is remembered, in a browser, over HTTP on this machine alone."""
+"""The Memory Explorer, a local web application that shows what is remembered in a browser."""

@@ -1,8 +1,8 @@
-"""The routes of the API: each handler calls one function of the application and returns JSON.
+"""The API routes: each handler calls one function of the application and returns JSON.
 
-Markdown becomes HTML here. It cannot run anything, because tools and web pages may have written it:
-raw HTML and images become text, and links lead only to http, https, mailto or relative addresses.
-Headings start below those of the page.
+This module also renders Markdown as HTML. Tools and web pages may have written the Markdown, so it
+must not be able to run anything: raw HTML and images become text, and links lead only to http,
+https, mailto or relative addresses. Headings start below those of the page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ralph.web.requests import MAX_PAGE_SIZE, MAX_SHOWN_CHARACTERS, RELOAD, ApiR
 Json = Mapping[str, object]
 
 SCHEMES = frozenset({"http", "https", "mailto"})
-MAX_LENGTH = 200_000  # characters; a longer text is shown unformatted
+MAX_LENGTH = 200_000  # characters; longer text is shown unformatted
 _MAX_TAGS = 40
 _MAX_HOPS = 3
 _MAX_ITERATION_DIGITS = 6
@@ -103,7 +103,7 @@ def _get_insights(request: ApiRequest) -> Json:
 
 
 def _insights(request: ApiRequest, task: str, status_name: str = "") -> list[Json]:
-    """Return insights as JSON, the last changed first."""
+    """Return insights as JSON, most recently changed first."""
     status = None
     if status_name:
         status = insights.status_named(status_name)
@@ -250,7 +250,7 @@ def _get_session(request: ApiRequest) -> Json:
 
 
 def _tool_json(tool: ToolUse) -> Json:
-    """Return a tool call by its name and input; its result is in the timeline."""
+    """Return the name and input of a tool call. Its result is in the timeline."""
     name, colon, argument = tool.title.partition(": ")
     if not colon or " " in name:
         name, _, argument = tool.title.partition(" ")
@@ -355,17 +355,17 @@ ROUTES: list[Route] = [
 
 # --- Markdown -----------------------------------------------------------------------------------
 
-_HEADING_OFFSET = 2  # the heading levels of the page itself
+_HEADING_OFFSET = 2  # heading levels used by the page itself
 _MAX_HEADING_LEVEL = 6
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _IGNORED_IN_ADDRESSES = re.compile(
     r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+"
 )
-"""Characters that a browser may ignore in an address before it reads the scheme, and more."""
+"""Characters that a browser may skip in an address before it reads the scheme, and similar ones."""
 
 
 def render_html(text: str, *, lines: bool = False) -> str:
-    """Return the HTML of a Markdown text; `lines` keeps every line break."""
+    """Render Markdown as HTML. With `lines`, every line break is kept."""
     if len(text) > MAX_LENGTH:
         return f"<pre><code>{escape(text)}</code></pre>\n"
     parser = _parser(lines)
@@ -382,7 +382,7 @@ def render_html(text: str, *, lines: bool = False) -> str:
 
 
 def _shift_headings(tokens: list[Token]) -> None:
-    """Number headings from the level below the page's own, without gaps."""
+    """Renumber headings so that they start below the page's own and skip no level."""
     levels: list[int] = []
     for token in tokens:
         if token.type == "heading_open":
@@ -394,7 +394,7 @@ def _shift_headings(tokens: list[Token]) -> None:
 
 
 def _align_cell(cell: Token) -> None:
-    """Replace the inline style of a table cell, which the content security policy forbids."""
+    """Replace a cell's inline style, which the content security policy forbids, with a class."""
     side = str(cell.attrs.pop("style", "")).removeprefix("text-align:")
     if side in ("left", "center", "right"):
         cell.attrSet("class", f"align-{side}")
@@ -408,7 +408,10 @@ def _links(token: Token) -> Iterator[Token]:
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802  (the name in markdown-it)
-        """Return whether a link is allowed: no browser may read another scheme in its address."""
+        """Return whether a link is allowed.
+
+        It is rejected if a browser might read a scheme in its address that is not allowed.
+        """
         address = _IGNORED_IN_ADDRESSES.sub("", url)
         scheme = _SCHEME.match(address)
         if scheme is not None:

@@ -1,8 +1,8 @@
 """Plan, apply and undo the changes that people make in the pages.
 
-Each action calls the function of the command with the same name: in a dry run for the plan, then
-for real. The old texts stay in memory until the server stops, so that a change can be undone
-unless its files have changed since.
+Each action calls the function behind the command of the same name: first as a dry run for the plan,
+then for real. The old contents of the files stay in memory until the server stops, so a change can
+be undone unless its files have changed since.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from ralph.storage.sources import Format, source_names
 from ralph.web.detail import ACTIONS, possible_actions
 
 MAX_UNDO = 50  # changes that can be undone
-_MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message
+_MAX_SHOWN_CHARACTERS = 40  # of an invalid value quoted in a message
 _COLLECTIONS = {
     "memory": "memories",
     "guardrail": "guardrails",
     "knowledge": "knowledge",
     "pattern": "patterns",
 }
-"""The nouns that can be added, and the names of their collections."""
+"""The nouns that can be added, mapped to the names of their collections."""
 
 
 class ChangeRequest(NamedTuple):
-    """An action and its values; None leaves a value as it is."""
+    """An action and its values. A value of None is left as it is."""
 
     action: str
     id: str = ""
@@ -66,11 +66,11 @@ class ChangeRequest(NamedTuple):
 
 
 ChangeResult = dict[str, Any]
-"""The `id` of the changed record, a `summary` of what was done in a sentence, and `warnings`."""
+"""The `id` of the changed record, a one-sentence `summary` of what was done, and `warnings`."""
 
 
 class AppliedChange(NamedTuple):
-    """A change, with the old and new texts of its files."""
+    """A change, with the contents of its files before and after."""
 
     undo: str
     result: ChangeResult
@@ -86,9 +86,10 @@ def apply_action(
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> ChangeResult:
-    """Carry out an action with one call of its function.
+    """Carry out an action by calling its function once.
 
-    Raises UsageError for an unknown action or type, and Refused if the record does not allow it.
+    Raises UsageError for an unknown action or type, and Refused if the record does not allow the
+    action.
     """
     kind = None
     if request.type:
@@ -127,8 +128,8 @@ class _ActionCall(NamedTuple):
 
 
 def _needs_stored_record(root: Path, request: ChangeRequest) -> bool:
-    """Return whether the record must be in the index; one that waits for review may not be."""
-    if request.action in ("supersede", "merge"):  # they look for both records themselves
+    """Return whether the record must be in the index. One that is waiting for review may not be."""
+    if request.action in ("supersede", "merge"):  # these look up both records themselves
         return False
     is_decision = request.action in ("accept", "reject")
     return not (is_decision and review.is_waiting(root, request.id))
@@ -239,14 +240,14 @@ def _reject(call: _ActionCall) -> ChangeResult:
 
 
 def _supersede(call: _ActionCall) -> ChangeResult:
-    """Let a memory supersede another one, `to`."""
+    """Make a memory supersede another one, given as `to`."""
     request = call.request
     successor = outdated.supersede(call.root, request.to, request.id, context=call.context)
     return _saved_result(call.root, f"{request.to} is superseded:", successor)
 
 
 def _merge(call: _ActionCall) -> ChangeResult:
-    """Merge a memory into another one, `to`, which gets its tags and perhaps a new text."""
+    """Merge a memory into another one, given as `to`, which gets its tags and perhaps new text."""
     request = call.request
     merged = memory.show(call.root, request.id).record
     kept = memory.show(call.root, request.to).record
@@ -301,8 +302,8 @@ def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
 def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:
     """Return what an action would do, without writing anything.
 
-    `files` has a diff and a digest for each file, next to a `summary` and `warnings`. Raises what
-    `apply_action` raises.
+    The result has a `summary`, `warnings`, and `files` with a diff and a digest for each file.
+    Raises the same errors as `apply_action`.
     """
     dry_run = DryRun()
     result = apply_action(root, request, patterns, dry_run)
@@ -338,9 +339,9 @@ class ChangeHistory:
     def apply(
         self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()
     ) -> AppliedChange:
-        """Apply a change whose plan had these digests of its files, by name.
+        """Apply a planned change. `stamps` has the digests of its files from the plan, by name.
 
-        Raises Conflict if a file has changed since the plan. Then nothing is changed.
+        Raises Conflict, without changing anything, if a file has changed since the plan was made.
         """
         with self._lock:
             observer = GuardedWrite(stamps, source_names(self.root))
@@ -360,8 +361,8 @@ class ChangeHistory:
     def undo(self, name: str) -> dict[str, Any]:
         """Undo a change, and return a summary and a diff of each file.
 
-        Raises NotFound for an unknown change, and Conflict if a file has changed since. Then
-        nothing is changed.
+        Raises NotFound for an unknown change. Raises Conflict, without changing anything, if a file
+        has changed since.
         """
         with self._lock:
             change = self._changes.get(name)
@@ -385,9 +386,9 @@ def apply_planned(
 
 
 def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
-    """Restore the old texts of all files, or of none.
+    """Restore the old contents of all files, or of none.
 
-    A line in a log stays if another process has appended to the log since.
+    A line in a log is kept if another process has appended to the log since.
     """
     reverts = _plan_reverts(root, changes)
     restored: list[FileChange] = []
@@ -417,7 +418,7 @@ def _plan_reverts(root: Path, changes: Sequence[FileChange]) -> list[FileChange]
 
 
 def _replace(root: Path, change: FileChange) -> None:
-    """Write the new text of a file, or delete it. Raises Conflict if it has another text now."""
+    """Write the new contents of a file, or delete it. Raises Conflict if the file has changed."""
     path = change.path
     if change.after is not None:
         files.write(

@@ -1,8 +1,9 @@
-"""Limits for HTTP connections, for the pages and for MCP over HTTP.
+"""Limits for HTTP connections, used for the pages and for MCP over HTTP.
 
-uvicorn only limits the time between two requests on a connection. A client that sends nothing, a
-head byte by byte, or half a body would keep its connection open indefinitely, until no file
-descriptor is left. An event stream stays open as long as its client reads.
+uvicorn limits only the time between two requests on a connection. A client that sends nothing,
+sends the request head byte by byte, or sends half a body would keep its connection open
+indefinitely, until no file descriptors are left. An event stream stays open as long as its client
+reads it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG = 128  # connections that the kernel queues; as many are accepted together
-IDLE_SECONDS = 5  # for a connection that waits for its next request
-_SHUTDOWN_SECONDS = 3  # for open requests when the server stops
+BACKLOG = 128  # connections that the kernel queues, and that are accepted at a time
+IDLE_SECONDS = 5  # that a connection may wait for its next request
+_SHUTDOWN_SECONDS = 3  # that open requests may take when the server stops
 _TIMEOUT_RESPONSE = (
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 )
@@ -29,7 +30,7 @@ _BUSY_RESPONSE = (
 class LimitedProtocol(H11Protocol):
     """A connection that is closed if its client is too slow, or if too many are open."""
 
-    request_seconds = 10.0  # for a request, from the first byte of its head to the last of its body
+    request_seconds = 10.0  # from the first byte of a request's head to the last byte of its body
     unread_seconds = 30.0  # for a client that does not read its response
     most_connections = 512  # and at most half of the file descriptors that this process may open
     _request_timer: asyncio.TimerHandle | None = None
@@ -51,7 +52,7 @@ class LimitedProtocol(H11Protocol):
         return min(self.most_connections, open_files // 2)
 
     def data_received(self, data: bytes) -> None:
-        """Read, and stop the timer once the request is complete."""
+        """Process incoming data, and stop the timer once the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             _cancel(self._request_timer)
@@ -68,12 +69,12 @@ class LimitedProtocol(H11Protocol):
         self.transport.close()
 
     def pause_writing(self) -> None:
-        """Wait for the client to read."""
+        """Start the timer for a client that has stopped reading."""
         super().pause_writing()
         self._unread_timer = self.loop.call_later(self.unread_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Continue, because the client reads again."""
+        """Stop that timer, because the client is reading again."""
         super().resume_writing()
         _cancel(self._unread_timer)
 
@@ -90,7 +91,7 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 
 def connection_options(protocol: type[LimitedProtocol] = LimitedProtocol) -> dict[str, Any]:
-    """Return the options of a quiet uvicorn server with these limits."""
+    """Return the options for a quiet uvicorn server with these limits."""
     return {
         "http": protocol,
         "ws": "none",

@@ -1,6 +1,6 @@
-"""The dashboard: this week's use, running work, tokens, and problems with hooks.
+"""The dashboard: this week's usage, running work, tokens, and problems with hooks.
 
-The review inbox, possible secrets and the times of hooks are separate requests, because they take
+The review inbox, the possible secrets and the hook timings are separate requests, because they take
 longer.
 """
 
@@ -26,22 +26,22 @@ from ralph.search import index
 from ralph.storage import files, sessions
 from ralph.web import lists
 
-DAYS = 30  # the days that are shown, starting with the first one that has data
-MAX_TASKS = 40  # of each state
+DAYS = 30  # days shown at most, starting with the first one that has data
+MAX_TASKS = 40  # in each state
 MAX_RUNS = 10
 MAX_SESSIONS = 10
 
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # recorded before they are answered
-_MAX_ANSWERS = 2_000  # the newest answers whose time is measured
-_MAX_ANSWER_SECONDS = 60.0  # an answer that came later belongs to another event
-_DATE_CHARACTERS = 10  # of a time that begins with YYYY-MM-DD
+_MAX_ANSWERS = 2_000  # the newest answers, whose times are measured
+_MAX_ANSWER_SECONDS = 60.0  # a later answer belongs to another event
+_DATE_CHARACTERS = 10  # the date in a timestamp that begins with YYYY-MM-DD
 _RATE_DIGITS = 4
 
 Items = list[dict[str, Any]]
 
 
 def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything that is quick to compute; the lists of an empty project are empty."""
+    """Return everything that is quick to compute. In an empty project, all lists are empty."""
     tasks = lists.list_tasks(root, sort="state")
     problems = []
     for path, problem in hook_state.find_problems(root, env):
@@ -58,7 +58,7 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _first_of_each_state(tasks: Items) -> Items:
-    """Return the tasks without those of a state that has too many."""
+    """Return at most `MAX_TASKS` tasks in each state."""
     counts: Counter[str] = Counter()
     first = []
     for row in tasks:
@@ -69,9 +69,10 @@ def _first_of_each_state(tasks: Items) -> Items:
 
 
 def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str, int]]:
-    """Return what waits for a person's decision, and how many items there are of every kind.
+    """Return what is waiting for a person's decision, and the number of items of each kind.
 
-    Held memories come first. With `kinds`, only items of these kinds are returned.
+    Held memories come first. If `kinds` is given, only items of those kinds are returned, but all
+    kinds are counted.
     """
     items = inbox.items(root)
     wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
@@ -79,7 +80,7 @@ def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str
 
 
 def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
-    """Return how many possible secrets are in the files that people and agents write.
+    """Count the possible secrets in the files that people and agents write.
 
     Logs are not searched, because they are redacted when they are written.
     """
@@ -88,16 +89,16 @@ def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
     for path in doctor.files_to_scan(root):
         if path.is_relative_to(logs):
             continue
-        with suppress(OSError, RalphError):  # deleted meanwhile; doctor reports unreadable files
+        with suppress(OSError, RalphError):  # the file is gone, or `ralph doctor` reports it
             count += len(privacy.find_secrets(files.read(path) or "", patterns))
     return {"secrets": count}
 
 
-# --- the times of hooks -------------------------------------------------------------------------
+# --- hook timings -------------------------------------------------------------------------------
 
 
 class _Answer(NamedTuple):
-    """An answer of a hook, in the order of its time."""
+    """When a hook answered an event, in which session. Answers sort by time."""
 
     at: str
     session: str
@@ -125,7 +126,10 @@ def hook_times(root: Path) -> dict[str, Any]:
 
 
 def _recent_answers(root: Path) -> list[_Answer]:
-    """Return the answers of the shown days, oldest first; one may have injected many records."""
+    """Return the answers from the last `DAYS` days, oldest first.
+
+    An answer that injected several records is returned once.
+    """
     since = ids.first_day(DAYS)
     answers = set()
     for injection in lists.read_ledger(root).injections:
@@ -138,7 +142,7 @@ def _recent_answers(root: Path) -> list[_Answer]:
 def _measure_answers(
     connection: sqlite3.Connection, answers: Iterable[_Answer]
 ) -> dict[str, list[float]]:
-    """Return the milliseconds that each answer took, by event."""
+    """Return how many milliseconds each answer took, grouped by event."""
     by_event: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         recorded_at = sessions.last_observation_at(connection, answer.session, answer.at)
@@ -156,7 +160,7 @@ def _measure_answers(
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
-    """Return for each day the tokens injected, those used, and the share of records used.
+    """Return, for each day, the tokens injected, the tokens used, and the share of records used.
 
     A record counts once per session and day.
     """
@@ -182,7 +186,7 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
 
 
 def _date_range(days_with_data: Iterable[str], day_count: int) -> list[str]:
-    """Return the days from the first recent one with data up to today."""
+    """Return the days up to today, starting with the first recent one that has data."""
     today = ids.now().date()
     recent = []
     for text in days_with_data:

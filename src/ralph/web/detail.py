@@ -1,7 +1,7 @@
-"""One record, task or session in full: what its page shows, as JSON.
+"""A single record, task or session in full, as the JSON that its page shows.
 
-Citations are checked when the page is opened, as `ralph doctor --citations` does. A failure of git
-or of the graph leaves that part of the page empty; the page itself never fails.
+Citations are checked when the page is opened, as in `ralph doctor --citations`. If git or the graph
+fails, that part of the page is empty. The page itself never fails.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from ralph.web.lists import one_line
 Json = dict[str, Any]
 
 PAGE_SIZE = 200  # observations on one page of a session's timeline
-_EARLIEST = datetime.min.replace(tzinfo=UTC)  # for a time that cannot be read
-_MAX_SURROUNDING_RECORDS = 4  # in the second layer of a record's text
-_MAX_INJECTIONS = 200  # the newest injections of one record
+_EARLIEST = datetime.min.replace(tzinfo=UTC)  # stands for a time that cannot be parsed
+_MAX_SURROUNDING_RECORDS = 4  # shown in the second layer of a record's text
+_MAX_INJECTIONS = 200  # the newest ones, for each record
 _MAX_NEIGHBOURS = 200
-_MAX_RUNS = 100  # of one task
+_MAX_RUNS = 100  # for each task
 _MAX_TITLE_CHARACTERS = 100
-_MAX_LINE_CHARACTERS = 120  # of the title of an injected record
+_MAX_LINE_CHARACTERS = 120  # in the title of an injected record
 _MAX_HEADING_CHARACTERS = 200
 _PROGRESS_MARKER = "[//]: # (ralph: "
 _PROGRESS_FIELDS = ("Thread: ", "Outcome: ")
 _MARKDOWN_LINE_BREAK = "  "
-_SPEAKER_TITLES = ("prompt", "answer")  # titles of observations that only name the speaker
+_SPEAKER_TITLES = ("prompt", "answer")  # observation titles that only name the speaker
 _BLOCK_MARKERS = (
     "```",
     "~~~",
@@ -64,7 +64,7 @@ _BLOCK_MARKERS = (
     "<",
     "    ",
 )
-"""Beginnings of lines that are a block of Markdown, and not a sentence."""
+"""Prefixes of lines that start a Markdown block rather than a sentence."""
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
 ACTIONS = (
     "edit",
@@ -84,7 +84,7 @@ ACTIONS = (
 
 
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
-    """Return what can be done with a record that is stored in a file of this format."""
+    """Return the actions that are possible for a record stored in a file of this format."""
     if form is Format.INSIGHTS:
         return _insight_actions(record.status)
     if form not in _CURATED:
@@ -110,7 +110,7 @@ def record_title(record: Record) -> str:
 
 
 def split_heading(title: str, text: str) -> tuple[str, str]:
-    """Return the heading of a record and the text below it, which does not repeat the heading."""
+    """Return a record's heading, and its text without a repetition of that heading."""
     text = text.strip()
     if title and title not in _SPEAKER_TITLES:
         if text == title:
@@ -123,7 +123,7 @@ def split_heading(title: str, text: str) -> tuple[str, str]:
 
 
 class _RecordView(NamedTuple):
-    """A record with the format of its file, its row, and the titles of linked records by id."""
+    """A record with its file format, its row, and the titles of the records linked to it, by id."""
 
     record: Record
     form: Format
@@ -193,7 +193,7 @@ def _view_record(root: Path, connection: sqlite3.Connection, record_id: str) -> 
 
 
 def _text_layers(root: Path, record: Record) -> Json:
-    """Return a record's text as a search shows it in each layer, with its tokens."""
+    """Return a record's text as a search shows it in each layer, with token counts."""
     short_id = filters.short_ids(root, [record.id]).get(record.id, "")
     around = searching.timeline(root, record.id, limit=_MAX_SURROUNDING_RECORDS).shown
     texts = {
@@ -208,7 +208,7 @@ def _text_layers(root: Path, record: Record) -> Json:
 
 
 def _session_titles(root: Path, session_id: str, injections: Iterable[Injection]) -> dict[str, str]:
-    """Return the titles of a record's session and of those that it was injected into."""
+    """Return the titles of a record's own session and of the sessions it was injected into."""
     names = {injection.session for injection in injections}
     if session_id:
         names.add(session_id)
@@ -222,7 +222,7 @@ def _record_injections(
     injections: Sequence[Injection],
     session_titles: Mapping[str, str],
 ) -> list[Json]:
-    """Return the injections of a record as JSON, newest first."""
+    """Return a record's injections as JSON, newest first."""
     using_sessions = {session for session, used_id in ledger.uses if used_id == record_id}
     rows = []
     for injection in reversed(injections):
@@ -303,7 +303,7 @@ def _stories(view: TaskView) -> list[Json]:
 
 
 def _log_entry(event: Mapping[str, str]) -> Json:
-    """Return an event of a task; `from` and `to` are the states that it changed between."""
+    """Return a task event as JSON. `from` and `to` are the old and new state."""
     before, arrow, after = event["what"].partition(" -> ")
     if not arrow:
         before = ""
@@ -318,7 +318,7 @@ def _log_entry(event: Mapping[str, str]) -> Json:
 
 
 def readable_progress(progress: str) -> str:
-    """Return a progress.txt without its markers, and with each field on its own Markdown line."""
+    """Return the text of a progress.txt without markers, each field on its own Markdown line."""
     lines = []
     for line in progress.split("\n"):
         if line.startswith(_PROGRESS_MARKER):
@@ -370,11 +370,11 @@ def _timeline(
     offset: int,
     limit: int,
 ) -> Json:
-    """Return a page of a session's observations, each with what was injected after it.
+    """Return one page of a session's observations, each with what was injected after it.
 
-    `before` is what was injected before the first observation.
+    `before` holds what was injected before the first observation.
     """
-    # one more than the page, which takes the injections that belong to later pages
+    # Read one more than the page holds; it takes the injections that belong to later pages.
     keys = queries.observation_keys(connection, session.id, limit + 1, offset)
     records = queries.records(connection, keys)
     locations = queries.locations(connection, keys)
@@ -401,7 +401,10 @@ def _time_or_earliest(text: str) -> datetime:
 
 
 def _session_injections(root: Path, session_id: str) -> list[Json]:
-    """Return what was injected into a session, in order; the title of a session is its summary."""
+    """Return what was injected into a session, in order, with titles.
+
+    The title of an injected session is its summary.
+    """
     ledger = lists.read_ledger(root)
     injections = [entry for entry in ledger.injections if entry.session == session_id]
     if not injections:
@@ -419,7 +422,7 @@ def _session_injections(root: Path, session_id: str) -> list[Json]:
 
 
 def _injected_titles(connection: sqlite3.Connection, names: set[str]) -> dict[str, str]:
-    """Return a title for each injected record, and for each injected session its summary."""
+    """Return titles for injected records and sessions. A session's title is its summary."""
     texts = {}
     for name, record in graph.records(connection, list(names)).items():
         texts[name] = record.title or record.text

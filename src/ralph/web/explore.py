@@ -1,8 +1,8 @@
-"""List records page by page for the Memory Explorer, with a count for every value of each facet.
+"""List records page by page for the Memory Explorer, and count the values of each facet.
 
-A search ranks the best hits as `ralph search` does; the other matches follow in the order of their
-full-text score. Each facet is counted under the choices of the other facets, from totals that the
-index keeps.
+A facet is a property to filter by, such as type or status. A search ranks the best hits as `ralph
+search` does. The other matches follow, ordered by full-text score. The values of a facet are
+counted with the filters on all other facets applied, using totals kept in the index.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}  # in days
 SORTS = ("relevance", "newest")
-MAX_FACET_VALUES = 40  # the most frequent values of a facet; chosen values are always listed
-MAX_RANKED = 60  # fully ranked hits; the rest of the list is in full-text order, without scores
+MAX_FACET_VALUES = 40  # only the most frequent values are listed, and all chosen ones
+MAX_RANKED = 60  # fully ranked hits; the rest are in full-text order and have no scores
 PREVIEW_LENGTH = 280  # characters of a record's text in a list
-_MAX_PREVIEW_SOURCE = 4 * PREVIEW_LENGTH  # characters that are read, because whitespace is folded
+_MAX_PREVIEW_SOURCE = 4 * PREVIEW_LENGTH  # characters that are read, before whitespace is collapsed
 _SCORE_DIGITS = 4
-_SUPERSEDED = "superseded by "  # how `outdated.describe_outdated` begins a note
+_SUPERSEDED = "superseded by "  # the prefix of a note from `outdated.describe_outdated`
 _EXPIRED = "expired "
 
 FacetFilter = Mapping[str, Collection[str]]
-"""The chosen values of each facet; a facet without any lets everything through."""
+"""The chosen values of each facet. A facet without any lets everything through."""
 FacetCounts = dict[str, list[tuple[str, int]]]
 Page = dict[str, Any]
-"""One page of a list: `items`, `total`, `facets`, and `notes` for the reader."""
+"""One page of a list, with `items`, `total`, `facets`, and `notes` for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A search text, the chosen values of each facet, a task, the order, and the page."""
+    """The search text, the chosen facet values, the task, the sort order, and the page."""
 
     text: str = ""
     chosen: FacetFilter = field(default_factory=dict)
@@ -60,10 +60,10 @@ class ListRequest:
 
 @dataclass(frozen=True, slots=True)
 class RowMarks:
-    """What a list says about a record besides the record itself.
+    """Additional facts about a record that a list shows next to it.
 
-    `count` is the number of records that say the same. `stale` is a note about its citations,
-    `past` a note about why the record no longer holds.
+    `count` is the number of records that say the same. `stale` is a note about outdated citations,
+    and `past` is a note about why the record no longer holds.
     """
 
     score: float | None = None
@@ -85,10 +85,10 @@ def record_row(
     *,
     full: bool = False,
 ) -> dict[str, Any]:
-    """Return a record as JSON for a list, or with its `full` text.
+    """Return a record as JSON for a list, with its whole text if `full` is set.
 
-    `location` is the name of its file and its line, or 0 for no line. `task` is the task that its
-    session or folder belongs to.
+    `location` is the name of its file and the line, or 0 if there is no line. `task` is the task
+    that its session or folder belongs to.
     """
     source, line = location
     if line:
@@ -115,7 +115,7 @@ def record_row(
 
 
 def _rest_after(beginning: str, note: str) -> str:
-    """Return what follows the beginning of a note, or "" if it begins differently."""
+    """Return the part of a note after its beginning, or "" if it begins differently."""
     if note.startswith(beginning):
         return note.removeprefix(beginning)
     return ""
@@ -125,9 +125,9 @@ def _rest_after(beginning: str, note: str) -> str:
 
 
 def count_facets(rows: Iterable[FacetRow], chosen: FacetFilter) -> tuple[int, FacetCounts]:
-    """Return how many records pass, and how many have each value of each facet.
+    """Count the records that pass the filter, and the records with each value of each facet.
 
-    The values of a facet are counted under the choices of the other facets.
+    The values of a facet are counted with the filters on the other facets applied.
     """
     since = first_day(chosen)
     counts: dict[str, Counter[str]] = {facet: Counter() for facet in FacetValues._fields}
@@ -152,7 +152,7 @@ def count_facets(rows: Iterable[FacetRow], chosen: FacetFilter) -> tuple[int, Fa
 def _count_values(
     counts: Mapping[str, Counter[str]], values: FacetValues, failing: set[str], number: int
 ) -> None:
-    """Add records to the counts of every facet whose other facets they pass."""
+    """Add records to the counts of each facet for which they pass all the other filters."""
     for facet, counter in counts.items():
         if failing <= {facet}:
             for value in _facet_values(values, facet):
@@ -176,7 +176,7 @@ def first_day(chosen: FacetFilter) -> str:
 
 
 def _failing_facets(values: FacetValues, chosen: FacetFilter) -> set[str]:
-    """Return the facets whose choice a record does not pass.
+    """Return the facets whose filter a record does not pass.
 
     Archived records pass only if that status is chosen.
     """
@@ -199,7 +199,7 @@ def _facet_values(values: FacetValues, facet: str) -> Sequence[str]:
 
 
 def _top_values(counts: Mapping[str, int], chosen: Collection[str]) -> list[tuple[str, int]]:
-    """Return the most frequent values with their counts, and all chosen values."""
+    """Return the most frequent values and all chosen values, with their counts."""
     by_count = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     top = by_count[:MAX_FACET_VALUES]
     for value, count in by_count[MAX_FACET_VALUES:]:
@@ -215,7 +215,7 @@ def _top_values(counts: Mapping[str, int], chosen: Collection[str]) -> list[tupl
 
 
 def list_records(root: Path, request: ListRequest, *, embedding: Embedding | None = None) -> Page:
-    """Return one page of the records that pass. Raises UsageError for an unknown order or age."""
+    """Return one page of the matching records. Raises UsageError for an unknown order or age."""
     if request.sort and request.sort not in SORTS:
         raise UsageError(f"{request.sort!r} is not an order", hint=f"one of {', '.join(SORTS)}")
     for age in request.chosen.get("age", ()):
@@ -236,9 +236,9 @@ def list_records(root: Path, request: ListRequest, *, embedding: Embedding | Non
 
 
 def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
-    """Return the tags that contain some letters, with their counts.
+    """Return the tags that contain the string `begin`, with their counts.
 
-    Those that begin with the letters come first, then the most frequent.
+    Tags that start with it come first, then the most frequent ones.
     """
     letters = begin.strip().lstrip("#").lower()
     rows = index.ask(root, lambda connection: list(totals.facet_rows(connection)))
@@ -256,7 +256,7 @@ def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
 
 
 def count_everything(root: Path) -> tuple[int, int]:
-    """Return how many records are listed without a filter, and how many tasks there are."""
+    """Return the number of records that are listed without a filter, and the number of tasks."""
 
     def count(connection: sqlite3.Connection) -> tuple[int, int]:
         records = sum(totals.count_records(connection).values())
@@ -267,18 +267,18 @@ def count_everything(root: Path) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _BestHit:
-    """A ranked hit, and how many records say the same, itself included."""
+    """A ranked hit, and how many records say the same, including itself."""
 
     hit: Hit
     count: int = 1
 
 
 class _Matches(NamedTuple):
-    """What a text finds.
+    """The results of a text search.
 
-    `records` are the ranked records by key, and `best` are their hits by key, the best first and
-    with repeats merged. `match` is the full-text expression for everything else, or "". `notes`
-    are for the reader.
+    `records` are the ranked records by key. `best` are their hits by key, best first, with repeats
+    merged. `match` is the full-text expression that finds everything else, or "". `notes` are for
+    the reader.
     """
 
     ranking: Ranking
@@ -289,7 +289,7 @@ class _Matches(NamedTuple):
 
 
 class _Listing:
-    """One list of records, over one connection to the index."""
+    """A list of records that is read over one connection to the index."""
 
     def __init__(self, root: Path, connection: sqlite3.Connection, request: ListRequest) -> None:
         self.root = root
@@ -301,13 +301,13 @@ class _Listing:
         if "status" in stored:
             stored["status"] = _stored_statuses(stored["status"])
         self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
-        # the task alone, because each facet is counted under the choices of the others
+        # only the task, because each facet is counted with the filters on the others applied
         self.visible = queries.facet_filter(
             {"status": [status.value for status in Status]}, task=request.task
         )
 
     def everything(self) -> Page:
-        """Return a page of all records that pass, newest first."""
+        """Return a page of all records that pass the filter, newest first."""
         request = self.request
         if request.task:
             total, facets = self._count(None)
@@ -317,14 +317,14 @@ class _Listing:
         return self._page(keys, total, facets)
 
     def search(self, embedding: Embedding | None) -> Page:
-        """Return a page of what the text finds: an id, ranked words, or a part of a word."""
+        """Return a page of search results, for an id, ranked words, or part of a word."""
         text = self.request.text.strip()
         if queries.key_of(self.connection, text) is not None or ids.date_of(text):
             return self._find_id(text)
         return self._find_words(text, embedding)
 
     def _find_id(self, record_id: str) -> Page:
-        """Return a page of the records with an id, including archived ones."""
+        """Return a page of the records with this id, including archived ones."""
         keys = queries.keys_of(self.connection, record_id)
         order = queries.page(self.connection, self.visible, None, keys=keys)
         if self.request.sort in ("", "relevance"):
@@ -355,7 +355,7 @@ class _Listing:
             if total:
                 order = queries.page(self.connection, self.keep, None, keys=found)
         else:
-            # a record that repeats a better hit is merged into it, and is not counted
+            # a record that repeats a better hit is merged into it and not counted
             total = max(total - len(matches.records), 0) + len(matches.best)
             order = self._order_by_relevance(matches, total, keep)
         replaced: Sequence[str] = ()
@@ -372,7 +372,7 @@ class _Listing:
         )
 
     def _rank(self, text: str, keep: lookup.Filter, embedding: Embedding | None) -> _Matches:
-        """Rank what a text finds by words and meaning."""
+        """Rank the matches for a text by words and meaning."""
         connection = self.connection
         notes: list[str] = []
         nearness = None
@@ -420,7 +420,7 @@ class _Listing:
     def _order_by_relevance(
         self, matches: _Matches, total: int, keep: lookup.Filter
     ) -> Sequence[int]:
-        """Return the best hits, then as many full-text matches as the page needs."""
+        """Return the best hits, followed by as many full-text matches as the page needs."""
         order = list(matches.best)
         end = self.request.offset + self.request.limit
         if len(order) < min(end, total) and matches.match:
@@ -430,7 +430,7 @@ class _Listing:
         return order
 
     def _find_part(self, text: str) -> Page | None:
-        """Return a page of the texts that contain the search text literally, or None."""
+        """Return a page of the records whose text contains the search text literally, or None."""
         text = queries.safe(text)
         containing = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
         keys = queries.page(self.connection, self.keep, None, keys=containing)
@@ -458,7 +458,7 @@ class _Listing:
         best: Mapping[int, _BestHit] | None = None,
         ranking: Ranking | None = None,
     ) -> Page:
-        """Return the page with the records of some keys; `best` are the ranked hits by key."""
+        """Return a page of the records with these keys. `best` has the ranked hits by key."""
         connection = self.connection
         if best is None:
             best = {}
@@ -486,7 +486,7 @@ class _Listing:
         return {"items": items, "total": total, "facets": facets, "notes": notes}
 
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:
-        """Return why each record matches, ranked or not."""
+        """Return why each record matches, whether it is ranked or not."""
         rows = {row.row.key: row for row in ranking.best}
         unranked = [key for key in keys if key not in rows]
         for key, row in lookup.fetch_rows(self.connection, unranked).items():
@@ -500,7 +500,7 @@ class _Listing:
 
 
 def _stored_statuses(words: Collection[str]) -> list[str]:
-    """Return the statuses, as records store them, that users see under these words."""
+    """Return the stored statuses that users see under these words."""
     return [status.value for status in Status if STATUS_WORDS.get(status, status.value) in words]
 
 
@@ -509,16 +509,16 @@ def _is_match(row: RankedRow) -> bool:
 
 
 def _row_marks(best: _BestHit | None, reasons: Sequence[str], marks: RowMarks) -> RowMarks:
-    """Add the score and the reasons of a hit to a row's marks."""
+    """Add a hit's score and reasons to the marks of its row."""
     if best is None:
         return replace(marks, why=list(reasons))
-    problems = (marks.stale, marks.past)  # the row shows them already
+    problems = (marks.stale, marks.past)  # the row already shows these
     why = [*reasons, *(reason for reason in best.hit.why if reason not in problems)]
     return replace(marks, score=best.hit.score, why=why, count=best.count, weak=best.hit.weak)
 
 
 def team_page(root: Path, request: ListRequest, team: Team) -> Page:
-    """Return a page of this project's and the team's records: the best hits, or the newest."""
+    """Return a page of this project's and the team's records, best hits or newest first."""
     from ralph.sharing import team_search
 
     known_families = set(Family)

@@ -1,9 +1,9 @@
-"""A part of the graph for a picture.
+"""Choose the part of the graph that a picture shows.
 
-It is what lies around one node, belongs to a task or a tag, or lies between two nodes; otherwise it
-is the nodes with the most edges. A node's degree is that of the complete graph, so that it does not
-change with the part. The graph is cached until its sources change, because the time slider asks for
-it many times.
+The part is what surrounds a node, belongs to a task or a tag, or lies between two nodes. By default
+it is the nodes with the most edges. A node's degree is counted in the complete graph, so it does
+not depend on the part. The graph is cached until its sources change, because the time slider asks
+for it many times.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ralph.storage import graph as stored
 
 LIMIT = 400
 MAX_LIMIT = 2_000
-_SYNC_SECONDS = 5.0  # for reading what is new; a large graph is built over several requests
-NEWEST = "newest"  # instead of a node's id: the newest memory that is linked to something
+_SYNC_SECONDS = 5.0  # for reading new sources; a large graph is built over several requests
+NEWEST = "newest"  # used in place of a node id, for the newest memory that is linked to something
 _AROUND_HOPS = 2
 _TASK_HOPS = 1
-_DATE_CHARACTERS = 10  # of a time that begins with YYYY-MM-DD
+_DATE_CHARACTERS = 10  # the date in a timestamp that begins with YYYY-MM-DD
 
 
 class GraphSnapshot(NamedTuple):
     """The graph in memory.
 
-    `nodes` are by id, and `degrees` counts the edges of each. `since` is the first day of the
-    graph, and `missing` is the number of sources that it has not read yet.
+    `nodes` are stored by id, and `degrees` has the number of edges of each. `since` is the first
+    day of the graph, and `missing` is the number of sources that have not been read yet.
     """
 
     nodes: Mapping[str, Node]
@@ -46,7 +46,7 @@ class GraphSnapshot(NamedTuple):
     missing: int = 0
 
     def edges_at(self, at: str) -> Sequence[Edge]:
-        """Return the edges that are valid at a time; an empty time means now."""
+        """Return the edges that are valid at a time. An empty time means now."""
         if not at:
             return self.edges
         valid = {name for name, node in self.nodes.items() if node.holds(at)}
@@ -62,7 +62,7 @@ class GraphSnapshot(NamedTuple):
         )
 
     def near(self, names: AbstractSet[str], edges: Sequence[Edge], hops: int) -> set[str]:
-        """Return some nodes and everything within some hops of them."""
+        """Return the given nodes and everything within `hops` of them."""
         reached = set(names & self.nodes.keys())
         for _ in range(hops):
             sources = {edge.source for edge in edges if edge.target in reached}
@@ -73,9 +73,10 @@ class GraphSnapshot(NamedTuple):
     def part(
         self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = ""
     ) -> dict[str, object]:
-        """Return as JSON the nodes with the most edges, and the edges between them.
+        """Return the nodes with the most edges, and the edges between them, as JSON.
 
-        The node `first` comes first. The totals count all the names and all edges between them.
+        The node `first` is always listed first. The totals count all names and all edges between
+        them.
         """
         between = _edges_within(names, edges)
         busiest = heapq.nsmallest(
@@ -87,7 +88,7 @@ class GraphSnapshot(NamedTuple):
     def to_json(
         self, names: Iterable[str], edges: Iterable[Edge], total_nodes: int, total_edges: int
     ) -> dict[str, object]:
-        """Return nodes and edges with the totals and the time that the graph covers."""
+        """Return nodes and edges as JSON, with the totals and the time span of the graph."""
         until = ""
         if self.nodes:
             until = ids.today()
@@ -114,7 +115,7 @@ def _is_record(name: str) -> bool:
 
 
 def _edges_within(names: Collection[str], edges: Iterable[Edge]) -> list[Edge]:
-    """Return the edges whose ends are both among some nodes."""
+    """Return the edges that have both ends among the given nodes."""
     return [edge for edge in edges if edge.source in names and edge.target in names]
 
 
@@ -139,9 +140,10 @@ def graph_part(
     tag: str = "",
     limit: int = LIMIT,
 ) -> dict[str, object]:
-    """Return the nodes near the node `around`, a task and a tag that contain every word of `text`.
+    """Return the part of the graph that matches all given filters, as JSON.
 
-    Raises NotFound for an unknown node, and UsageError for a time that cannot be read.
+    The nodes are near `around`, belong to the task and the tag, and contain every word of `text`.
+    Raises NotFound for an unknown node, and UsageError for a time that cannot be parsed.
     """
     at = when(at)
     snapshot, edges = _snapshot(root, at)
@@ -171,14 +173,14 @@ def _names_at(
 ) -> set[str]:
     """Return the nodes that are valid at a time.
 
-    A file or a tag has no time of its own: it is valid while one of its edges is.
+    A file or a tag has no time of its own. It is valid while one of its edges is.
     """
     ends = _ends(edges)
     return {name for name in names if nodes[name].holds(at) and (name in ends or _is_record(name))}
 
 
 def _names_with_words(nodes: Mapping[str, Node], names: set[str], text: str) -> set[str]:
-    """Return the nodes whose id and name together contain every word of a text."""
+    """Return the nodes whose id and name together contain every word of the text."""
     for word in text.casefold().split():
         names = {name for name in names if word in f"{name}\n{nodes[name].name}".casefold()}
     return names
@@ -187,16 +189,16 @@ def _names_with_words(nodes: Mapping[str, Node], names: set[str], text: str) -> 
 def neighbors(
     root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT
 ) -> dict[str, object]:
-    """Return a node and everything within some hops of it. Raises NotFound for an unknown node."""
+    """Return a node and everything within `hops` of it. Raises NotFound for an unknown node."""
     node = graph.show(root, name).node.id
     snapshot, edges = _snapshot(root, when(at))
     return snapshot.part(snapshot.near({node}, edges, hops), edges, limit, first=node)
 
 
 def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:
-    """Return the nodes and edges of a shortest path between two nodes, in order.
+    """Return the nodes and edges on a shortest path between two nodes, in order.
 
-    `found` says whether there is a path. Raises NotFound for an unknown node.
+    `found` tells whether there is a path. Raises NotFound for an unknown node.
     """
     (first, _), found_edges = graph.path(root, start, end, at=when(at))
     edges = found_edges or []
@@ -215,11 +217,11 @@ def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]
 
 _CacheKey = tuple[Path, tuple[tuple[str, str], ...]]
 _CACHE: dict[_CacheKey, GraphSnapshot] = {}
-"""The last snapshot, by its project and the stamps of its sources."""
+"""The last snapshot, keyed by its project and the stamps of its sources."""
 
 
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
-    """Return the current graph, and its edges at a time."""
+    """Return the current graph, and the edges that are valid at a time."""
 
     def question(
         connection: sqlite3.Connection, records: sqlite3.Connection, *_: object
@@ -241,7 +243,7 @@ def _read_snapshot(connection: sqlite3.Connection, records: sqlite3.Connection) 
     edges = [stored.edge_of(row, nodes) for row in stored.edges(connection)]
     degrees: Counter[str] = Counter()
     for edge in edges:
-        degrees.update({edge.source, edge.target})  # an edge to itself counts once
+        degrees.update({edge.source, edge.target})  # an edge from a node to itself counts once
     return GraphSnapshot(
         {node.id: node for node in nodes.values()},
         edges,

@@ -1,7 +1,7 @@
 """Rows of tasks, runs and sessions for lists, and a watcher that reports changes in a project.
 
-A row contains nothing that would have to be read for that row alone. Open pages check for changes
-about once a second. A check is a `stat` of the files that hold something, so it sees the changes of
+A row contains nothing that would require reading a file for that row alone. Open pages check for
+changes about once a second. A check only calls `stat` on the files, so it notices changes made by
 editors, git, hooks and loops alike.
 """
 
@@ -38,10 +38,10 @@ SORTS = ("priority", "newest", "title", "state")
 _STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
 _MAX_TITLE_CHARACTERS = 160
 _NEWEST_RUNS = 20
-"""How many runs are checked for a task besides those in the journal, and compared by a watcher."""
-_FULL_SCAN_SECONDS = 60.0  # after which all logs are checked again
-_SETTLE_SECONDS = 2.0  # after which the modification time of a folder can be trusted
-_RECENT_SECONDS = 86_400.0  # a log that changed within this time is checked every time
+"""How many of the newest runs are compared by a watcher, and searched for a task's runs."""
+_FULL_SCAN_SECONDS = 60.0  # between two checks of all logs
+_SETTLE_SECONDS = 2.0  # until a folder's modification time can be trusted
+_RECENT_SECONDS = 86_400.0  # a log that changed within this time is included in every check
 _TASK_MEMBERS = (
     "id",
     "title",
@@ -75,7 +75,7 @@ _TASK_FILES = ("task.json", "prd.json", "progress.txt")
 
 
 def one_line(text: str, length: int) -> str:
-    """Return a text on one line, truncated with an ellipsis."""
+    """Return text on one line, truncated with an ellipsis."""
     line = " ".join(text.split())
     if len(line) <= length:
         return line
@@ -88,9 +88,10 @@ def one_line(text: str, length: int) -> str:
 def list_tasks(
     root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority"
 ) -> Row:
-    """Return the tasks in these states that contain the words, as `items`.
+    """Return the tasks in the given states that contain the words, as `items`.
 
-    `by_state` counts the matching tasks of every state. Raises UsageError for an unknown order.
+    `by_state` counts the matching tasks in every state. Raises UsageError for an unknown sort
+    order.
     """
     if sort not in SORTS:
         raise UsageError(f"{sort!r} is not an order of tasks", hint=f"one of {', '.join(SORTS)}")
@@ -112,7 +113,7 @@ def list_tasks(
 
 
 def _sort_tasks(rows: list[Row], sort: str) -> None:
-    """Sort rows in place; they come in the order of their priorities."""
+    """Sort rows in place. They arrive ordered by priority."""
     if sort == "newest":
         rows.sort(key=lambda row: (row["created_at"], row["id"]), reverse=True)
     elif sort == "title":
@@ -128,9 +129,9 @@ def _state_rank(status: str) -> int:
 
 
 def task_row(entry: ListedTask) -> Row:
-    """Return a task as a row; `run` is the run that works on it now.
+    """Return a task as a row, in which `run` is the run that is working on it.
 
-    A state that Ralph does not know stays as it is written.
+    A state that Ralph does not know is kept as written.
     """
     work = entry.task
     members = task_json(entry)
@@ -151,7 +152,10 @@ def task_row(entry: ListedTask) -> Row:
 def run_rows(
     root: Path, *, limit: int = 100, offset: int = 0, task_id: str = ""
 ) -> tuple[list[Row], int]:
-    """Return the newest runs (of a task), live ones first, and how many there are."""
+    """Return the newest runs, live ones first, and their total.
+
+    If `task_id` is given, only that task's runs are returned and counted.
+    """
     if task_id:
         all_runs = _runs_of_task(root, task_id)
         page: Sequence[Run] = all_runs[offset : offset + limit]
@@ -164,9 +168,10 @@ def run_rows(
 
 
 def _runs_of_task(root: Path, task_id: str) -> list[Run]:
-    """Return the runs of a task, newest first.
+    """Return a task's runs, newest first.
 
-    The journal names those with an iteration; others are found among the newest runs.
+    The journal names the runs that completed an iteration. Others are looked for among the newest
+    runs.
     """
     by_id = {}
     for run in runs.newest(root, _NEWEST_RUNS)[0]:
@@ -183,7 +188,8 @@ def _runs_of_task(root: Path, task_id: str) -> list[Run]:
 def run_row(root: Path, run: Run) -> Row:
     """Return a run as a row.
 
-    `tokens` counts those of its prompts; `why` is how it ended, or its current step.
+    `tokens` is the number of tokens in its prompts. `why` says how it ended, or is its current
+    step.
     """
     is_alive = runs.lives(root, run)
     members = run_json(run, alive=is_alive, heartbeat="")
@@ -199,7 +205,7 @@ def run_row(root: Path, run: Run) -> Row:
 
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
-    """Return the tokens of each prompt of a run, by iteration."""
+    """Return the number of tokens in each of a run's prompts, by iteration."""
     return {
         number: _token_count(path, path.stat().st_size)
         for number, path in runs.snapshots(root, run_id).items()
@@ -217,13 +223,13 @@ def _token_count(path: Path, size: int) -> int:
 def session_rows(
     root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
 ) -> tuple[list[Row], int]:
-    """Return the newest sessions (of a task, with some words), and how many there are."""
+    """Return the newest sessions and their total, optionally for a task or some words."""
     page, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
     return describe_sessions(root, page), total
 
 
 def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
-    """Return sessions as rows; `agent` and `mode` are those of a chat."""
+    """Return sessions as rows. `agent` and `mode` are filled in for chats."""
     if not page:
         return []
     names = [session.id for session in page]
@@ -244,20 +250,20 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
 
 
 def session_title(session: Session) -> str:
-    """Return the first prompt, otherwise the beginning of the summary; never an id."""
+    """Return the first prompt, or else the beginning of the summary, but never an id."""
     title = one_line(session.prompt or session.summary, _MAX_TITLE_CHARACTERS)
     return title or f"Session without a prompt ({session.host})"
 
 
 class _Usage(NamedTuple):
-    """The ledger of injections, and the tokens that each session got."""
+    """The ledger of injections, and the number of tokens injected into each session."""
 
     ledger: usage.Ledger
     tokens_by_session: Counter[str]
 
 
 def read_ledger(root: Path) -> usage.Ledger:
-    """Return the complete ledger, which is read again when it has changed."""
+    """Return the complete ledger, reading it again if it has changed."""
     return _read_usage(root).ledger
 
 
@@ -282,9 +288,9 @@ def _read_usage_version(root: Path, changed: int, size: int) -> _Usage:
 
 
 class Watcher:
-    """Reports what changed since the last look.
+    """A watcher that reports what has changed since the last look.
 
-    Runs are read as long as one is alive, because a killed run leaves no trace in its files.
+    Runs are read again as long as one is alive, because a killed run leaves no trace in its files.
     """
 
     def __init__(self, root: Path) -> None:
@@ -295,9 +301,9 @@ class Watcher:
         self._runs: dict[str, Row] = {}
 
     def look(self) -> tuple[list[str], list[Row]]:
-        """Return the parts of the project, and the runs, that changed since the last look.
+        """Return the parts of the project and the runs that have changed since the last look.
 
-        The first look returns no parts, and the runs that are alive.
+        The first look returns no parts, and all runs that are alive.
         """
         before = self._marks
         self._marks = self._part_marks()
@@ -318,7 +324,7 @@ class Watcher:
         self._runs = {row["id"]: row for row in rows}
 
     def _part_marks(self) -> dict[str, int]:
-        """Return a number for each part of the project, which differs when the part changes."""
+        """Return a number for each part of the project, which changes whenever the part does."""
         root = self._root
         record_files = [
             *paths.memories_files(root),
@@ -344,16 +350,16 @@ class Watcher:
 
 
 class _Stamp(NamedTuple):
-    """The modification time and size of a file."""
+    """A file's modification time and size."""
 
     changed: float
     size: int
 
 
 class _LogFolder:
-    """Counts the changes of logs.
+    """A counter of changes to the logs in a folder.
 
-    Logs older than a day are checked once a minute, and whenever one was added or removed.
+    Logs older than a day are checked once a minute, and whenever a log is added or removed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -385,7 +391,7 @@ class _LogFolder:
     def _is_scan_due(self, now: float, folder_changed: float) -> bool:
         if folder_changed != self._folder_changed:
             return True
-        if now - folder_changed <= _SETTLE_SECONDS:  # it may change again with the same time
+        if now - folder_changed <= _SETTLE_SECONDS:  # it may change again without a new time
             return True
         return not 0 <= now - self._scanned_at < _FULL_SCAN_SECONDS
 
@@ -395,7 +401,7 @@ def _mark(locations: Iterable[Path]) -> int:
 
 
 def _stamps(locations: Iterable[Path]) -> dict[Path, _Stamp]:
-    """Return the stamps of the files that exist."""
+    """Return the stamps of those files that exist."""
     stamps = {}
     for path in locations:
         with suppress(OSError):

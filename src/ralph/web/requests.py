@@ -1,7 +1,7 @@
-"""Turn a request into one call of a handler, and its result or error into JSON.
+"""Turn each request into one handler call, and its result or error into JSON.
 
-Only this module catches errors, knows status codes and puts hints into the words of a page. Every
-request waits for the index, so that the response includes every change made before it.
+Only this module catches errors, knows status codes, and rewords hints for a page. Every request
+waits for the index, so that the response includes all earlier changes.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500
-MAX_BODY = 1024 * 1024  # bytes of a request
+MAX_BODY = 1024 * 1024  # bytes in a request
 RELOAD = "reload the page and try again"
-MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message
-_MAX_DIGITS = 9  # of a number in an address
+MAX_SHOWN_CHARACTERS = 40  # of an invalid value quoted in a message
+_MAX_DIGITS = 9  # in a number in an address
 _OVERRIDES: Mapping[Advice, str] = {"allow-secret": "allow_secret", "force": "force"}
-"""Advice to override a refusal, and the members of a request that do it."""
+"""Advice to override a refusal, mapped to the request member that does so."""
 _PAGE_WORDS: Mapping[Advice, str] = {
     "allow-secret": "or tick the box to store it anyway",
     "force": "or tick the box to do it anyway, or change the text",
@@ -67,7 +67,7 @@ _PAGE_WORDS: Mapping[Advice, str] = {
     "find-insight": "search in Review",
     "find-edge": "search in the graph",
 }
-"""How a page words the advice of a hint."""
+"""How a page words each kind of advice."""
 _STATUS_CODES: tuple[tuple[type[RalphError], int], ...] = (
     (UsageError, 400),
     (NotFound, 404),
@@ -76,7 +76,7 @@ _STATUS_CODES: tuple[tuple[type[RalphError], int], ...] = (
     (Unreadable, 422),
     (Busy, 423),
 )
-"""The status of each error; that of any other error is 500."""
+"""The status code for each error class. Any other error gets 500."""
 
 
 # --- requests -----------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ _STATUS_CODES: tuple[tuple[type[RalphError], int], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request as a handler sees it; `state` lives as long as the server."""
+    """A request as a handler sees it. `state` lives as long as the server."""
 
     root: Path
     config: Config
@@ -94,15 +94,15 @@ class ApiRequest:
     state: State
 
     def word(self, name: str) -> str:
-        """Return a query parameter, without whitespace around it."""
+        """Return a query parameter, without surrounding whitespace."""
         return self.params.get(name, "").strip()
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return every value of a repeated query parameter, without empty ones and repeats."""
+        """Return all values of a repeated query parameter, without empty ones and duplicates."""
         return tuple(dict.fromkeys(value for value in self.params.getlist(name) if value))
 
     def number(self, name: str, default: int, *, most: int | None = None) -> int:
-        """Return a query parameter that is a number of at least zero, limited to `most`.
+        """Return a query parameter as a non-negative number, capped at `most`.
 
         Raises UsageError for anything else.
         """
@@ -120,7 +120,7 @@ class ApiRequest:
 
     @property
     def limit(self) -> int:
-        """The length of a page."""
+        """The number of items on a page."""
         return self.number("limit", PAGE_SIZE, most=MAX_PAGE_SIZE)
 
     @property
@@ -135,12 +135,12 @@ class ApiRequest:
     def rows(
         self, listing: Callable[..., tuple[Sequence[object], int]], **options: str
     ) -> Mapping[str, object]:
-        """Return the requested page of what a function lists."""
+        """Return the requested page of the rows that a function lists."""
         items, total = listing(self.root, limit=self.limit, offset=self.offset, **options)
         return {"items": items, "total": total}
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text of the body. Raises UsageError if it is something else."""
+        """Return a string from the body. Raises UsageError if the value is not a string."""
         value = self.body.get(name, default)
         if not isinstance(value, str):
             raise UsageError(f"{name} must be text", hint=RELOAD)
@@ -151,7 +151,7 @@ Handler = Callable[[ApiRequest], object]
 
 
 def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
-    """Return a route that runs a handler in a thread; a POST must be JSON."""
+    """Return a route that runs a handler in a thread. A POST must have a JSON body."""
 
     async def endpoint(request: Request) -> Response:
         body = b""
@@ -166,7 +166,7 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
                     if len(body) > MAX_BODY:
                         return message_response(413, "This is more than 1 MiB.", "Make it shorter.")
             return await run_in_threadpool(partial(_respond, request, handler, body))
-        except Exception as error:  # noqa: BLE001  (unknown errors end here)
+        except Exception as error:  # noqa: BLE001  (nothing catches unknown errors after this)
             return error_response(error)
 
     return Route(path, endpoint, methods=[method])
@@ -202,7 +202,7 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
 
 
 def json_response(value: object, status: int = 200) -> Response:
-    """Return a value as JSON; a value from a user's file that JSON cannot hold becomes text."""
+    """Return a value as JSON. Values from users' files that JSON cannot represent become text."""
     try:
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False
@@ -214,7 +214,7 @@ def json_response(value: object, status: int = 200) -> Response:
 
 
 def message_response(status: int, message: str, hint: str = "", override: str = "") -> Response:
-    """Return an error as JSON; `override` is the member of a request that ignores the refusal."""
+    """Return an error as JSON. `override` is the request member that overrides the refusal."""
     error = {"message": message, "hint": hint}
     if override:
         error["override"] = override
@@ -222,7 +222,7 @@ def message_response(status: int, message: str, hint: str = "", override: str = 
 
 
 def error_response(error: Exception) -> Response:
-    """Return an exception as JSON, with the status that belongs to it."""
+    """Return an exception as JSON, with the matching status code."""
     if isinstance(error, WriteFailed):
         problem = _describe_disk_error(error.__cause__)
         hint = f"Nothing was changed. {problem.advice}"
@@ -246,7 +246,7 @@ def _ralph_error_response(error: RalphError) -> Response:
     message = error.message
     hint = web_hint(error.clauses)
     if advice and message.startswith("--"):
-        message = hint  # a page has no options
+        message = hint  # a page has no command-line options
     override = ""
     for overriding, member in _OVERRIDES.items():
         if overriding in advice:
@@ -263,7 +263,7 @@ def _status_of(error: RalphError) -> int:
 
 
 def web_hint(clauses: Clauses) -> str:
-    """Return a hint in the words of a page."""
+    """Return a hint, worded for a page."""
     worded = dict.fromkeys(map(_word_clause, clauses))
     text = "; ".join(worded).removeprefix("or ")
     return re.sub(r"\brun (?:the command |it )?again\b", "try again", text)
@@ -276,14 +276,14 @@ def _word_clause(clause: str | Hint) -> str:
 
 
 class _DiskProblem(NamedTuple):
-    """The status for an error of the file system, and what to do about it."""
+    """The status code for a file system error, and what to do about it."""
 
     status: int
     advice: str
 
 
 def _describe_disk_error(cause: BaseException | None) -> _DiskProblem:
-    """Describe why a file could not be written; without a cause, it is locked."""
+    """Describe why a file could not be written. No cause means that it is locked."""
     if cause is None:
         return _DiskProblem(
             423, "Another program is writing to it; try again when it has finished."

@@ -1,4 +1,4 @@
-"""A run with its iterations, and each prompt with its difference from the previous one."""
+"""A run with its iterations, and each prompt with a diff from the previous one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ralph.loop.parts import CHECKS
 from ralph.web import lists
 from ralph.web.lists import Row, one_line
 
-MAX_DIFF_LINES = 4_000  # of each of two prompts
+MAX_DIFF_LINES = 4_000  # in each of the two prompts
 _MAX_SUMMARY_CHARACTERS = 200
 _SECOND_DIGITS = 3
 
@@ -63,7 +63,7 @@ def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> Iteration:
 
 
 def _checks(entry: JournalEntry) -> list[dict[str, object]]:
-    """Return the checks of an iteration, without those that are not well-formed."""
+    """Return an iteration's checks, skipping malformed ones."""
     checks = entry.extra.get(CHECKS)
     if not isinstance(checks, list):
         return []
@@ -81,7 +81,7 @@ def _checks(entry: JournalEntry) -> list[dict[str, object]]:
 
 
 def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
-    """Return the prompt of an iteration, and its diff from the previous prompt.
+    """Return an iteration's prompt, and its diff from the previous prompt.
 
     Raises NotFound for an unknown run or iteration.
     """

@@ -1,8 +1,8 @@
-"""The web application: access checks, events, static files, and the server on loopback.
+"""The web application: access checks, events, static files, and a server on the loopback address.
 
-Only a browser window that `ralph web` opened may send requests. The address has a token that works
-once and is exchanged for a cookie. Further tokens (`ralph web --link`) are signed with a key that
-only the user can read. Every page is the same shell, `static/index.html`.
+Only a browser window that `ralph web` opened may send requests. The address it opens has a token,
+which works once and is exchanged for a cookie. Further tokens (`ralph web --link`) are signed with
+a key that only the user can read. Every page is the same shell, `static/index.html`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from ralph.web.lists import Row, Watcher
 from ralph.web.requests import message_response
 
 _POLL_SECONDS = 1.0  # between two checks for changes
-_HEARTBEAT_SECONDS = 15.0  # after which a comment is sent on a quiet event stream
-_STOP_CHECK_SECONDS = 0.2  # within which an event stream notices that the server stops
-_RETRY_MILLISECONDS = 2_000  # after which a browser opens a broken event stream again
-_CONNECT_SECONDS = 5  # for checking whether a server runs
+_HEARTBEAT_SECONDS = 15.0  # of silence on an event stream, after which a comment is sent
+_STOP_CHECK_SECONDS = 0.2  # within which an event stream notices that the server is stopping
+_RETRY_MILLISECONDS = 2_000  # after which a browser reopens a broken event stream
+_CONNECT_SECONDS = 5  # for checking whether a server is running
 _MIN_COMPRESSED_BYTES = 800
 _COMPRESSION_LEVEL = 5
 _SECRET_BYTES = 32
@@ -66,7 +66,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_SERVER_FILE = "web.json"  # in the cache of a checkout: port and key of its running server
+_SERVER_FILE = "web.json"  # in a checkout's cache: the port and key of its running server
 _STATIC = Path(__file__).parent / "static"
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -83,7 +83,7 @@ _REOPEN = "Use the window that `ralph web` opened, or run `ralph web --link` for
 
 
 class _Rejected(Exception):
-    """A rejected request: the status, the reason and a hint."""
+    """A rejected request, with the status, the reason and a hint."""
 
     def __init__(self, status: int, reason: str, hint: str = _REOPEN) -> None:
         super().__init__(reason)
@@ -95,7 +95,7 @@ class _Rejected(Exception):
 class _Guard:
     """The access checks in front of the application.
 
-    The token works once, and so does every token that was signed with the key.
+    The initial token works once, and so does each token signed with the key.
     """
 
     def __init__(self, app: ASGIApp, *, port: int, token: str, key: str) -> None:
@@ -152,7 +152,7 @@ class _Guard:
         return True
 
     def _check_host(self, headers: Headers) -> str:
-        """Return the host of a request. Raises _Rejected for one that is not this server's."""
+        """Return the host named in a request. Raises _Rejected if it is not this server."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             raise _Rejected(403, "This address is not the one that was opened.")
@@ -167,7 +167,7 @@ class _Guard:
         return False
 
     def _redeem(self, token: str) -> None:
-        """Use up a token. Raises _Rejected if it was already used or is not valid."""
+        """Use up a token. Raises _Rejected if the token is invalid or was already used."""
         name, _, _ = token.partition(".")
         is_valid = _equal(token, self._token) or _equal(token, _sign(self._key, name))
         if token in self._used_tokens or not is_valid:
@@ -178,7 +178,7 @@ class _Guard:
 
 
 def _check_origin(headers: Headers, host: str, method: str) -> None:
-    """Raise _Rejected for a request that another site sent, or a POST without an origin."""
+    """Raise _Rejected for a request from another site, or for a POST without an origin."""
     origins = headers.getlist("origin")
     is_same_origin = all(origin == f"http://{host}" for origin in origins)
     sites = headers.getlist("sec-fetch-site")
@@ -204,12 +204,12 @@ def _sign(key: str, name: str) -> str:
 
 
 def _equal(one: str, other: str) -> bool:
-    """Compare in constant time, so that a secret cannot be guessed byte by byte."""
+    """Compare two strings in constant time, so that a secret cannot be guessed byte by byte."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
 
 
 def _add_headers(send: Send, extra: Mapping[str, str]) -> Send:
-    """Return a `send` that adds the security headers and some more to each response."""
+    """Wrap `send` so that each response gets the security headers and the extra ones."""
     added = [(name.encode(), value.encode()) for name, value in {**HEADERS, **extra}.items()]
     names = {name for name, _ in added}
 
@@ -236,7 +236,7 @@ async def _events(request: Request) -> Response:
 
 
 async def _stream(request: Request) -> AsyncIterator[str]:
-    """Yield an event for each change of the project, until the client or the server ends."""
+    """Yield an event for each change to the project, until the client or the server disconnects."""
     state = request.app.state
     watcher = Watcher(state.root)
     yield f"retry: {_RETRY_MILLISECONDS}\n\n"
@@ -244,7 +244,7 @@ async def _stream(request: Request) -> AsyncIterator[str]:
     while not state.ending() and not await request.is_disconnected():
         changed: Sequence[str] = ()
         runs: Sequence[Row] = ()
-        with suppress(RalphError, OSError):  # it may be readable the next time
+        with suppress(RalphError, OSError):  # it may be readable next time
             changed, runs = await run_in_threadpool(watcher.look)
         events = []
         if changed:
@@ -260,7 +260,7 @@ async def _stream(request: Request) -> AsyncIterator[str]:
 
 
 async def _sleep(state: State, seconds: float) -> None:
-    """Sleep, but not much longer than until the server stops."""
+    """Sleep, but wake up soon after the server stops."""
     while seconds > 0 and not state.ending():
         await anyio.sleep(min(_STOP_CHECK_SECONDS, seconds))
         seconds -= _STOP_CHECK_SECONDS
@@ -311,7 +311,7 @@ async def _not_found(request: Request) -> Response:
 
 
 async def _file_response(request: Request) -> Response:
-    """Return a static file; every other address gets the shell."""
+    """Return a static file, or the shell for any other address."""
     name = "index.html"
     if request.scope["path"].startswith("/static/"):
         name = request.path_params["path"]
@@ -329,7 +329,7 @@ async def _file_response(request: Request) -> Response:
 
 @cache
 def _static_files() -> dict[str, Path]:
-    """Return the files that are served, by name; no other path is ever opened."""
+    """Return the files that are served, by name. No other path is ever opened."""
     served = {}
     for path in _STATIC.rglob("*"):
         if path.is_file() and path.suffix[1:] in _MEDIA_TYPES:
@@ -343,7 +343,7 @@ def _static_files() -> dict[str, Path]:
 def serve(
     root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None], by: str
 ) -> None:
-    """Serve until interrupted; `opened` receives the address once requests are accepted."""
+    """Serve until interrupted. `opened` is called with the address once requests are accepted."""
     port = listening.getsockname()[1]
     key = secrets.token_urlsafe(_SECRET_BYTES)
     app = build_app(root, port=port, token=token, key=key, by=by)
@@ -354,7 +354,7 @@ def serve(
     app.state.ending = lambda: server.should_exit
     server_file = paths.checkout_cache(root) / _SERVER_FILE
     text = json.dumps({"port": port, "key": key})
-    # without a writable state folder, there are no further links
+    # further links need a writable state folder
     with suppress(RalphError, OSError):
         files.write(server_file, text, root=paths.state_boundary(root), mode=files.PRIVATE)
     try:
@@ -367,7 +367,7 @@ def serve(
 
 
 def make_link(root: Path) -> str:
-    """Return another one-time address of the server that is running for this project.
+    """Return another one-time address for the server that is running for this project.
 
     Raises NotFound if no server is running.
     """
