@@ -102,7 +102,8 @@ _BACKUP_ADVICE = "a backup; delete it when it is no longer needed"
 class ForgetRequest:
     """What to forget: exactly one of `ids`, `session`, `before` and `matching`.
 
-    `hidden` holds what was forgotten earlier, and `quotes` holds the texts of the ids.
+    `hidden` holds what was forgotten earlier. `quotes` holds the beginnings of the texts that
+    `ids` refer to.
     """
 
     ids: tuple[str, ...] = ()

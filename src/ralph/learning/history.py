@@ -40,7 +40,10 @@ _NOT_COMMITTED = "not committed yet"
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit that changed an entry; `old` and `new` are the entry's lines before and after."""
+    """A commit that changed an entry.
+
+    `old` and `new` are the entry's lines before and after.
+    """
 
     hash: str = ""
     parent: str = ""

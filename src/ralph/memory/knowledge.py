@@ -380,5 +380,5 @@ def keep_body(
 
 
 def replaced_bodies(root: Path) -> Path:
-    """Return the path of the log of replaced bodies, which is in the main checkout."""
+    """Return the path of the log that keeps replaced bodies, which is in the main checkout."""
     return paths.log_folder(root) / "knowledge.jsonl"

@@ -75,8 +75,8 @@ _MAX_ENTRIES = 400  # entries considered; no brief has room for more
 _CANDIDATE_FACTOR = 3  # read this many times as many characters as fit
 _MAX_LINES = 10  # limits both notices and lines about active work
 _MAX_LINE_CHARACTERS = 300
-_OUTSIDE_PARTS = 4  # each outside section gets one of this many parts of the room
-_LONG_SUMMARY_PARTS = 4  # a summary longer than one of this many parts is shortened
+_OUTSIDE_PARTS = 4  # each outside section gets one of this many parts of what guardrails leave
+_LONG_SUMMARY_PARTS = 4  # a summary longer than one of this many parts of the brief is shortened
 
 JOURNAL_BUDGET = 3_000  # tokens
 JOURNAL_HEADING = "## Run Journal"

@@ -493,7 +493,7 @@ def _file_terms(path: str) -> list[str]:
 
 
 def names_file(text: str, path: str) -> bool:
-    """Return whether a text names this file, and not another file of the same name."""
+    """Return whether `text` names this file, and not another file of the same name."""
     parts = _path_parts(path)
     if not parts or ("." not in parts[-1] and parts[-1] not in text):
         return False

@@ -724,7 +724,7 @@ def _choose(candidates: Iterable[Shown], options: RecallOptions) -> list[Shown]:
 
 
 def _letters(text: str) -> str:
-    """Return only the letters and digits of a text, to find duplicates.
+    """Return only the letters and digits in `text`, to find duplicates.
 
     A knowledge page, its insight and its pattern differ only in punctuation and a leading "gotcha".
     """

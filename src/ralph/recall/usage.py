@@ -132,7 +132,7 @@ class Ledger(NamedTuple):
 
 
 def seen_file(root: Path, session: str) -> Path:
-    """Return the path of the list of what a session has seen.
+    """Return the path of the file that lists what a session has seen.
 
     An unsafe session id is never used as a path.
     """
@@ -404,7 +404,7 @@ def _common_terms() -> frozenset[str]:
 
 
 def _weigh_terms(text: str) -> dict[str, int]:
-    """Return the terms that may identify a text, with their weights."""
+    """Return the terms that may identify `text`, with their weights."""
     weights: dict[str, int] = {}
     for word in terms.split_words(text):
         folded = terms.fold(word)
