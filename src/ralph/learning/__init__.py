@@ -1,6 +1,6 @@
-"""From what happened to what is known: insights, proposals, review and forgetting.
+"""Turn what happened into what is known: insights, proposals, review and forgetting.
 
-Other parts import only the modules that `__all__` lists.
+Other parts may import only the modules listed in `__all__`.
 """
 
 __all__ = [

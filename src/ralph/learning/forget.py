@@ -1,8 +1,10 @@
-"""`ralph forget`: remove records from every file, log, index and vector, down to the bytes.
+"""Remove records from every file, log, index and vector, down to the bytes (`ralph forget`).
 
 Forgetting has two steps. `plan_forget` finds everything that has to go and changes nothing.
 `forget` then edits each file under its lock and rebuilds the index, because a database keeps the
-bytes of deleted rows. Whatever Ralph must not change is reported as a leftover.
+bytes of deleted rows. Whatever Ralph must not change is reported as a leftover. A quote is the
+beginning of a forgotten text, used to find other texts that repeat it. A needle is a string to
+search for in lines that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from ralph.storage.vectors import VectorCache
 
 _WHITESPACE = "\ufeff \t\r\n"
 
-# Members that never hold user content, so that a search for words skips their values.
+# Members that never hold user content. A search for words skips their values.
 _PLAIN_LINE_MEMBERS = frozenset(
     (
         "v",
@@ -82,14 +84,14 @@ _NO_MEMBERS = frozenset[str]()
 _MEMBER_NAME = re.compile(r"[^\W\d]{1,24}")  # any other key may be user content
 
 _DERIVED_MEMBERS = ("summary", "tags", "messages")
-"""Members of a session's line that may quote what is forgotten."""
+"""Members of a session's line that may quote what is being forgotten."""
 _DESCRIBING_TYPES = ("session", "run")
-"""Types of lines that only describe others: a log with nothing else left is deleted."""
-_LOGS_WITH_IDS = ("injections.jsonl", "held.jsonl")  # logs with ids that are not in the index
+"""Types of lines that only describe others. A log with nothing else left is deleted."""
+_LOGS_WITH_IDS = ("injections.jsonl", "held.jsonl")  # logs whose ids are not in the index
 
 _MAX_PREVIEW_CHARACTERS = 2000
-_MIN_NEEDLE_CHARACTERS = 12  # a shorter text may occur in a log or a backup by chance
-_MAX_QUOTE_CHARACTERS = 200  # enough of a text to recognise it where it is quoted
+_MIN_NEEDLE_CHARACTERS = 12  # a shorter string may occur in a log or a backup by chance
+_MAX_QUOTE_CHARACTERS = 200  # enough to recognise a quoted text
 _BACKUP_SUFFIX = re.compile(r"\.bak\d*$")
 _DATABASE_NAMES = ("ralph.db", "graph.db", "team.db", "vectors.")
 _EDIT_ADVICE = "edit it by hand"
@@ -100,7 +102,8 @@ _BACKUP_ADVICE = "a backup; delete it when it is no longer needed"
 class ForgetRequest:
     """What to forget: exactly one of `ids`, `session`, `before` and `matching`.
 
-    `hidden` holds what was forgotten earlier, and `quotes` holds the texts of the ids.
+    `hidden` holds what was forgotten earlier. `quotes` holds the beginnings of the texts that
+    `ids` refer to.
     """
 
     ids: tuple[str, ...] = ()
@@ -111,7 +114,10 @@ class ForgetRequest:
     quotes: tuple[str, ...] = ()
 
     def is_quoted(self, texts: Iterable[str]) -> bool:
-        """Return whether a text contains the wanted words, or quotes a forgotten text as words."""
+        """Return whether any text contains the words to forget, or quotes a forgotten text.
+
+        Quotes are compared word by word, ignoring case and punctuation.
+        """
         needle = self.matching.casefold()
         if needle:
             return any(needle in text.casefold() for text in texts)
@@ -129,14 +135,17 @@ def _normalise_words(text: str) -> str:
 def _has_quote(words: str, quote: str) -> bool:
     if quote not in words:
         return False
-    if len(quote) == _MAX_QUOTE_CHARACTERS:  # it was cut, perhaps within a word
+    if len(quote) == _MAX_QUOTE_CHARACTERS:  # it was cut, perhaps in the middle of a word
         return True
     return re.search(rf"(?<![a-z\d]){quote}(?![a-z\d])", words) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ForgottenRecord:
-    """A record or line to remove. Salted hashes of `hashed` stay, so that it does not return."""
+    """A record or line to remove.
+
+    Salted hashes of the strings in `hashed` are kept, so that the record does not return.
+    """
 
     path: Path
     line: int
@@ -158,7 +167,7 @@ class Leftover(NamedTuple):
 class _FileChange(NamedTuple):
     path: Path
     edit: Callable[[str], tuple[str, object]] = lambda _: ("", None)
-    after: str = ""  # what the edit makes of the present text
+    after: str = ""  # the result of applying the edit to the present text
     deletes: bool = True  # whether to delete the file when the edit leaves it empty
 
 
@@ -185,7 +194,7 @@ class ForgetPlan(NamedTuple):
 def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
     """Plan what to forget without changing anything.
 
-    Raises UsageError unless the request chooses in exactly one way, and NotFound if nothing
+    Raises UsageError unless the request selects in exactly one way, and NotFound if nothing
     matches.
     """
     _check_request(request)
@@ -213,8 +222,8 @@ def _check_request(request: ForgetRequest) -> None:
 def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> None:
     """Carry out a plan.
 
-    Hashes are stored first, so that a kill cannot leave an index that contains the text. Raises
-    Busy if another process keeps writing to the index.
+    Hashes are stored first, so that a process killed midway cannot leave an index that contains the
+    text. Raises Busy if another process keeps writing to the index.
     """
     digests_before = set(index.ask(root, queries.digests).values())
     team_database = paths.team_database(root)
@@ -225,7 +234,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         for_hashing += record.hashed
     forgotten.remember(for_hashing)
     if any(record.path == team_database for record in plan.vanishing):
-        # The next pull makes the database again, without what was forgotten.
+        # The next pull recreates the database without what was forgotten.
         discard(team_database, PATIENCE)
         files.delete(paths.team_pulled(root))
     index.discard_all(root)
@@ -266,9 +275,10 @@ def _forget_vectors(root: Path, digests: set[str]) -> None:
 
 
 def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
-    """Return the text of a file or its backup without what was forgotten, and how much that was.
+    """Remove what was forgotten from the text of a file or its backup.
 
-    Raises Refused if a forgotten entry cannot be removed.
+    Returns the remaining text and the number of entries removed. Raises Refused if a forgotten
+    entry cannot be removed.
     """
     hidden = forgotten.load()
     if not hidden.hashes:
@@ -298,7 +308,7 @@ def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making."""
+    """A plan that is still being made."""
 
     vanishing: list[ForgottenRecord] = field(default_factory=list)
     left: list[Leftover] = field(default_factory=list)
@@ -325,14 +335,17 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
         draft.changes += _quoting_outputs(root, request, names)
         draft.vanishing += _pulled_records(root, request, names)
         texts_after = {change.path: change.after for change in draft.changes}
-        if names:  # these files are in the list of leftovers already
+        if names:  # these files are already listed as leftovers
             texts_after |= dict.fromkeys((leftover.path for leftover in draft.left), "")
         draft.left += list(_leftovers(root, request, draft.vanishing, texts_after))
     return ForgetPlan(tuple(draft.vanishing), tuple(draft.left), tuple(draft.changes))
 
 
 def _earlier_versions(connection: sqlite3.Connection, names: set[str]) -> set[str]:
-    """Return the ids of the versions that records superseded: they go with the records."""
+    """Return the ids of the versions that these records superseded.
+
+    They are forgotten along with the records.
+    """
     found = set[str]()
     retired = queries.records(connection, queries.retired_keys(connection))
     for record in retired.values():
@@ -361,7 +374,7 @@ def _check_ids(
 def _find_quotes(
     connection: sqlite3.Connection, keys: Sequence[int], held_texts: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return how the texts of records and held memories begin, to find where they are quoted."""
+    """Return the beginnings of records and held memories, to find where they are quoted."""
     texts = list(held_texts)
     for record in queries.records(connection, keys).values():
         if record.family is not Family.OBSERVATION:
@@ -401,7 +414,10 @@ def _plan_entries(root: Path, names: set[str], needle: str) -> _Draft:
 
 
 def _name_of(record: Record, names: set[str]) -> str:
-    """Return the id by which a record was requested; a journal block also has the journal's."""
+    """Return the id by which a record was requested.
+
+    A journal block may be requested by its own id or by that of its journal entry.
+    """
     if record.family is Family.JOURNAL:
         journal_id = str(record.extra.get(JOURNAL_KEY, ""))
         if journal_id in names:
@@ -424,7 +440,7 @@ def _has_needle(record: Record, needle: str) -> bool:
 def _plan_source(
     root: Path, source: Source, text: str, chosen: Mapping[Entry, str], draft: _Draft
 ) -> None:
-    """Add the removal of the chosen entries of one file to the draft."""
+    """Add the removal of the chosen entries in one file to the draft."""
     edit = partial(_remove_entries, source, {entry.record.id for entry in chosen})
     try:
         files.target(source.path, paths.write_boundary(source.path, root))
@@ -448,13 +464,16 @@ def _plan_source(
 
 
 def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[str, dict[str, str]]:
-    """Return a file's text without some entries, and the reasons for those that must stay."""
+    """Remove entries from a file's text.
+
+    Returns the remaining text, and the reason for each entry that must stay.
+    """
     document = parse_source(source, text)
     refused: dict[str, str] = {}
     for name in names:
         try:
             document = document.remove(name)
-        except NotFound:  # it went with another entry, or somebody else removed it
+        except NotFound:  # removed together with another entry, or by somebody else
             continue
         except RalphError as error:
             refused[name] = error.message
@@ -474,7 +493,11 @@ def _preview(record: Record) -> str:
 def _plan_logs(
     root: Path, request: ForgetRequest, names: set[str], indexed: set[str], draft: _Draft
 ) -> None:
-    """Add what goes from the logs; ids are searched only in logs that the index names for them."""
+    """Add what has to go from the logs to the draft.
+
+    Ids are searched for only in the logs that have them according to the index, and in
+    `_LOGS_WITH_IDS`.
+    """
     name_of = source_names(root)
     interpret = index.interpreter(root)
     for path in paths.log_files(paths.log_folder(root)):
@@ -489,7 +512,7 @@ def _plan_logs(
 
 
 class _LogObject(NamedTuple):
-    """A JSON object of a log and its position."""
+    """A JSON object in a log, and its position."""
 
     start: int
     end: int
@@ -498,7 +521,7 @@ class _LogObject(NamedTuple):
 
 
 class _Splice(NamedTuple):
-    """A part of a text and what replaces it."""
+    """A part of a string, and its replacement."""
 
     start: int
     end: int
@@ -506,12 +529,12 @@ class _Splice(NamedTuple):
 
 
 class _SessionLine(NamedTuple):
-    """The line of a session that stays, without the members that may quote something."""
+    """A session's line that stays, without the members that may quote something."""
 
     splice: _Splice
     line: int
     summary: str
-    matches: bool  # whether one of the members that go quotes what is forgotten
+    matches: bool  # whether a removed member quotes what is forgotten
 
 
 @dataclass(slots=True)
@@ -521,12 +544,15 @@ class _LogScan:
     removed: list[ForgottenRecord] = field(default_factory=list)
     splices: list[_Splice] = field(default_factory=list)
     session_lines: list[_SessionLine] = field(default_factory=list)
-    only_describing: bool = True  # whether each object that stays only describes others
+    only_describing: bool = True  # whether all remaining objects only describe others
 
 
 @dataclass(frozen=True, slots=True)
 class _LogFilter:
-    """Removes what a request names from one log; `names` are the ids that the log may contain."""
+    """Removes what a request selects from one log.
+
+    `names` are the ids that the log may contain.
+    """
 
     path: Path
     request: ForgetRequest
@@ -535,11 +561,11 @@ class _LogFilter:
 
     @property
     def _is_of_session(self) -> bool:
-        """Whether this is the log of the session that is forgotten."""
+        """Whether this is the log of the session to forget."""
         return bool(self.request.session) and self.path.stem == self.request.session
 
     def cut(self, text: str) -> tuple[str, list[ForgottenRecord]]:
-        """Return the log's text without what is forgotten, and what that was."""
+        """Return the log's text without what is forgotten, and a list of what was removed."""
         document = parse_log(text)
         scan = self._scan(document)
         removed = scan.removed
@@ -549,7 +575,7 @@ class _LogFilter:
             return "", removed
         torn = list(self._torn_lines(document, is_cut=bool(splices)))
         anything_goes = bool(splices or torn)
-        for session_line in scan.session_lines:  # its summary may quote what goes
+        for session_line in scan.session_lines:  # its summary may quote what is removed
             if anything_goes or session_line.matches:
                 what = "summary and tags of its session"
                 hashed = (session_line.summary,)
@@ -581,14 +607,14 @@ class _LogFilter:
                 summary = str(value.get("summary") or "")
                 scan.session_lines.append(_SessionLine(splice, found.line, summary, matches))
         if self._is_of_session and scan.removed:
-            # The session's own key keeps an import of its transcript from bringing it back.
+            # The session's own key prevents an import of its transcript from restoring it.
             first = scan.removed[0]
             key = forgotten.session_key(self.request.session)
             scan.removed[0] = replace(first, hashed=(*first.hashed, key))
         return scan
 
     def _goes_whole(self, value: Mapping[str, object], shorter: str) -> bool:
-        """Return whether a matching object goes, and not just the derived members of its line."""
+        """Return whether to remove a matching object entirely, not just its derived members."""
         return not shorter or self._is_of_session or self._matches(value, shorter)
 
     def _describe(self, found: _LogObject) -> Iterator[ForgottenRecord]:
@@ -599,7 +625,7 @@ class _LogFilter:
         )
 
     def _matches(self, value: Mapping[str, object], piece: str) -> bool:
-        """Return whether an object, which the log has as `piece`, is one to forget."""
+        """Return whether to forget an object, whose JSON text in the log is `piece`."""
         request = self.request
         if request.hidden is not None:
             return self._was_forgotten(json.loads(piece), request.hidden)
@@ -634,7 +660,10 @@ class _LogFilter:
         return False
 
     def _torn_lines(self, document: LogDocument, *, is_cut: bool) -> Iterator[_Splice]:
-        """Yield the torn lines that go: they cannot be parsed, so they are searched as text."""
+        """Yield the torn lines to remove.
+
+        They cannot be parsed, so they are searched as plain text.
+        """
         goes_anyway = self._is_of_session or (self.request.hidden is not None and is_cut)
         needles = _escaped_forms(self.request.matching)
         for name in self.names:
@@ -648,7 +677,7 @@ class _LogFilter:
 
 
 def _objects_of(document: LogDocument) -> list[_LogObject]:
-    """Return all objects of a log in their order, records and other lines alike."""
+    """Return all objects in a log in order, both records and other lines."""
     objects = []
     for line in document.lines:
         objects.append(_LogObject(line.start, line.end, line.line, line.value))
@@ -659,7 +688,10 @@ def _objects_of(document: LogDocument) -> list[_LogObject]:
 
 
 def _without_derived(value: Mapping[str, object]) -> str:
-    """Return a session's line without members that may quote something; "" if it has none."""
+    """Return a session's line without the members that may quote something.
+
+    Returns "" if the object has no such members or is not a session.
+    """
     if value.get("type") != "session" or value.keys().isdisjoint(_DERIVED_MEMBERS):
         return ""
     left_out = (*_DERIVED_MEMBERS, "v", "type")  # `encode_line` adds the last two
@@ -690,7 +722,10 @@ def _time_of(value: Mapping[str, object]) -> str:
 def _describe_object(
     path: Path, line: int, value: Mapping[str, object], interpret: Interpret, *, with_texts: bool
 ) -> Iterator[ForgottenRecord]:
-    """Yield the records of a raw event, or the object itself; `with_texts` also hashes texts."""
+    """Yield the records in a raw event, or the object itself if it has none.
+
+    With `with_texts`, their texts are hashed as well.
+    """
     records: Sequence[Record] = ()
     if value.get("type") == EVENT:
         records = interpret(value)[0]
@@ -725,7 +760,7 @@ def _describe_line(
 def _transcript_keys(session: str, text: str, payload: object) -> list[str]:
     """Return the keys that identify an event in its client's transcript.
 
-    There it has another time, and so another id.
+    Its time in the transcript differs, and so does its id.
     """
     keys: list[str] = []
     if not session:
@@ -743,8 +778,8 @@ def _transcript_keys(session: str, text: str, payload: object) -> list[str]:
 
 
 def _text_values(piece: str) -> Iterator[str]:
-    """Yield the strings of a JSON text that may hold user content, and keys that may do so."""
-    line: object = json.loads(piece, object_pairs_hook=tuple)  # an object becomes its pairs
+    """Yield the strings in a piece of JSON that may be user content, including keys."""
+    line: object = json.loads(piece, object_pairs_hook=tuple)  # objects become tuples of pairs
     pending: list[tuple[object, frozenset[str]]] = [(line, _PLAIN_LINE_MEMBERS)]
     while pending:
         value, skipped = pending.pop()
@@ -765,7 +800,7 @@ def _text_values(piece: str) -> Iterator[str]:
 
 
 def _splice_lines(text: str, splices: Iterable[_Splice]) -> str:
-    """Replace parts of a text's lines; a line that becomes blank is removed."""
+    """Replace parts of lines. A line that becomes blank is removed."""
     lines = re.split(r"(?<=\n)", text)
     starts = [0, *accumulate(map(len, lines))]
     for splice in sorted(splices, reverse=True):
@@ -781,7 +816,10 @@ def _splice_lines(text: str, splices: Iterable[_Splice]) -> str:
 
 
 def _escaped_forms(text: str) -> set[str]:
-    """Return a text as it is and in both JSON escapings, in lower case; nothing for no text."""
+    """Return a string as it is and with both kinds of JSON escaping, in lower case.
+
+    Returns an empty set for an empty string.
+    """
     if not text:
         return set()
     forms = (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
@@ -795,20 +833,20 @@ def _injected_files(root: Path, session: str) -> Iterator[_FileChange]:
     if not session:
         return
     for path in paths.injected_folder(root).glob("*"):
-        # The id is compared and not put into a path, because a client chose it.
+        # Compare the id instead of building a path from it, because a client chose it.
         if path.name == session and path.is_file():
             yield _FileChange(path)
 
 
 def _subagent_files(root: Path) -> Iterator[_FileChange]:
-    """Yield the tasks of subagents, all of them: they may quote anything."""
+    """Yield the task files of all subagents, because they may quote anything."""
     for path in paths.subagents_folder(root).glob("*"):
         if path.is_file():
             yield _FileChange(path)
 
 
 def _quoting_outputs(root: Path, request: ForgetRequest, names: set[str]) -> Iterator[_FileChange]:
-    """Yield the outputs of runs that quote what is forgotten, or name its id."""
+    """Yield the run outputs that quote what is forgotten, or name its id."""
     logs = set(paths.log_files(paths.log_folder(root)))
     wanted = replace(request, quotes=(*request.quotes, *map(_normalise_words, names)))
     for path in sorted(paths.runs_folder(root).rglob("*.*")):
@@ -821,7 +859,7 @@ def _quoting_outputs(root: Path, request: ForgetRequest, names: set[str]) -> Ite
 def _pulled_records(
     root: Path, request: ForgetRequest, names: set[str]
 ) -> Iterator[ForgottenRecord]:
-    """Yield what was pulled from the team and is wanted."""
+    """Yield the records pulled from the team that are to be forgotten."""
     database = paths.team_database(root)
     with suppress(NotFound), team_db.read_team(database) as shared:
         for name, title, text in team_db.texts(shared):
@@ -836,7 +874,10 @@ def _leftovers(
     vanishing: Sequence[ForgottenRecord],
     texts_after: Mapping[Path, str],
 ) -> Iterator[Leftover]:
-    """Yield lines of other files that have what is forgotten; of a backup, the first such line."""
+    """Yield the lines in other files that contain what is forgotten.
+
+    Only the first such line of a backup is reported.
+    """
     needles = _leftover_needles(request, vanishing)
     for path in _files_to_search(root):
         try:
@@ -873,7 +914,7 @@ def _leftover_needles(request: ForgetRequest, vanishing: Iterable[ForgottenRecor
 
 
 def _files_to_search(root: Path) -> Iterator[Path]:
-    """Yield the files of Ralph that are neither logs nor databases."""
+    """Yield Ralph's files that are neither logs nor databases."""
     folders = {
         paths.ralph_folder(root),
         paths.ralph_folder(paths.main_checkout(root)),

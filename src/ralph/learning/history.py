@@ -1,8 +1,9 @@
-"""The history of a record: the commits that changed its lines, uncommitted changes, and the logs.
+"""Show a record's history: commits that changed its lines, uncommitted changes, and the logs.
 
 Git follows the lines of an entry (`git log -L`) back to the commit that moved them from another
-section. From there the search continues in the parent of that commit. The logs contribute the
-earlier bodies of a knowledge entry and the injections.
+section. From there the search continues in that commit's parent. The logs contribute the earlier
+bodies of a knowledge entry and the number of injections. A block is an entry's lines in one version
+of its file.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ _NOT_COMMITTED = "not committed yet"
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """Who changed an entry, when and why; `old` and `new` are its lines before and after."""
+    """A commit that changed an entry.
+
+    `old` and `new` are the entry's lines before and after.
+    """
 
     hash: str = ""
     parent: str = ""
@@ -51,16 +55,16 @@ class _Commit:
 
 
 class _Block(NamedTuple):
-    """The lines of an entry in one version of its file, and the number of the first one."""
+    """An entry's lines in one version of its file, and the number of the first line."""
 
     text: str = ""
     line: int = 0
 
 
 def record_history(root: Path, record_id: str) -> dict[str, Any]:
-    """Return the changes of a record, its injections, and a note about git.
+    """Return the changes to a record, how often it was injected, and a note about git.
 
-    A deleted record is found by its full id. Raises NotFound if no version has the id.
+    A deleted record can be found by its full id. Raises NotFound if no version has the id.
     """
     repository = Repository(root)
     try:
@@ -98,7 +102,7 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
 def _describe_git_state(
     repository: Repository, source: Source, committed: str | None, *, is_committed: bool
 ) -> str:
-    """Return why git cannot tell the history of an entry, or "" if it can."""
+    """Return why git cannot show an entry's history, or "" if it can."""
     if source.format is Format.LOG:
         return "It is stored in a log, which stays on this machine."
     if repository.top is None:
@@ -116,7 +120,7 @@ def _describe_git_state(
 def _logged_bodies(
     root: Path, record: Record, items: list[dict[str, Any]]
 ) -> Iterator[dict[str, str]]:
-    """Yield the changes of a knowledge entry that only the log has, the oldest first."""
+    """Yield the changes to a knowledge entry that only the log has, oldest first."""
     log = replaced_bodies(root)
     logged = contents(Source(log, log.name, Format.LOG), files.read(log) or "").records
     bodies = []
@@ -135,9 +139,9 @@ def _logged_bodies(
 
 
 def record_at(root: Path, record: Record, day: str) -> Record:
-    """Return a record with the text that it had on a day, as far as git and the logs know.
+    """Return a record with the text it had on a given day, as far as git and the logs know.
 
-    Raises NotFound if the record is newer than that day.
+    Raises NotFound if the record was created after that day.
     """
     if record.created_at[:10] > day:
         raise NotFound(
@@ -157,7 +161,7 @@ def record_at(root: Path, record: Record, day: str) -> Record:
 
 
 def _deleted_history(repository: Repository, record_id: str) -> list[dict[str, Any]]:
-    """Return the changes of a record that no file has any longer, its deletion first."""
+    """Return the changes to a record that is no longer in any file, starting with its deletion."""
     root = repository.folder
     name_of = source_names(root)
     for path, form in memory_files(root):
@@ -183,7 +187,7 @@ def _deleted_history(repository: Repository, record_id: str) -> list[dict[str, A
 
 
 def _last_commit(repository: Repository, source: Source, text: str) -> _Commit:
-    """Return the last commit that added or removed a text in a file, or an empty one."""
+    """Return the last commit that added or removed `text` in a file, or an empty one."""
     log = repository.ask("log", "-n1", *_LOG_OPTIONS, "-s", f"-S{text}", "--", source.name)
     entries = log.out.split(_COMMIT_SEPARATOR)[1:]
     if not entries:
@@ -194,7 +198,7 @@ def _last_commit(repository: Repository, source: Source, text: str) -> _Commit:
 def _commits(
     repository: Repository, source: Source, record_id: str, start: str
 ) -> list[dict[str, Any]]:
-    """Return the commits that changed the lines of an entry, newest first."""
+    """Return the commits that changed an entry's lines, newest first."""
     items: list[dict[str, Any]] = []
     block = _block_at(repository, source, start, record_id)
     while block.text and len(items) < MAX_CHANGES:
@@ -210,11 +214,11 @@ def _commits(
             commit = _parse_commit(entry)
             old = commit.old
             if commit.new.startswith("### ") and not old.startswith(f"### {record_id}"):
-                old = ""  # the lines of another entry, whose place this one took
+                old = ""  # the lines belong to another entry, whose place this one took
             if old:
                 items.append(_describe_change(source.name, old, commit.new, commit))
                 continue
-            # The commit added these lines. Its parent may have the entry in another place.
+            # The commit added these lines. Its parent may have the entry elsewhere in the file.
             block = _block_at(repository, source, commit.parent, record_id)
             item = _describe_change(source.name, block.text, commit.new, commit)
             if block.text:
@@ -226,7 +230,7 @@ def _commits(
 
 
 def _parse_commit(entry: str) -> _Commit:
-    """Parse a commit in the format of `_LOG_OPTIONS`, with the diff that follows it."""
+    """Parse a commit in the format given by `_LOG_OPTIONS`, and the diff that follows it."""
     name, parents, at, author, subject, rest = entry.split(_FIELD_SEPARATOR, 5)
     old = []
     new = []
@@ -242,14 +246,14 @@ def _parse_commit(entry: str) -> _Commit:
 
 
 def _block_at(repository: Repository, source: Source, revision: str, record_id: str) -> _Block:
-    """Return an entry as a revision has it, or an empty block."""
+    """Return an entry's block in a revision, or an empty block."""
     if not revision:
         return _Block()
     return _find_block(source, repository.text(f"{revision}:./{source.name}"), record_id)
 
 
 def _find_block(source: Source, text: str | None, record_id: str) -> _Block:
-    """Return an entry as a version of its file has it, or an empty block."""
+    """Return an entry's block in one version of its file, or an empty block."""
     if not text:
         return _Block()
     try:
@@ -300,7 +304,7 @@ def _kind_of_change(before: str, after: str) -> str:
 
 
 def _text_of(block: str) -> str:
-    """Return the text of an entry: the quoted lines of a memory, or all of another entry."""
+    """Return an entry's text: the quoted lines of a memory, or the whole block otherwise."""
     if not block.startswith("### "):
         return block
     quoted = [line[1:].removeprefix(" ") for line in block.split("\n") if line.startswith(">")]

@@ -1,7 +1,7 @@
-"""The inbox of `ralph review`: everything a person should decide, for terminal, scripts and pages.
+"""Collect everything that a person should decide: the inbox of `ralph review`.
 
-Nothing is resolved here. When a person lets something stay as it is, a hash of the texts is
-remembered, so that it does not come up again.
+Terminal, scripts and pages all show the same items. Nothing is resolved here. When a person lets an
+item stay as it is, a hash of its texts is remembered, so that it does not come up again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONTRADICTION = "contradiction"
 DUPLICATE = "duplicate"
 UNUSED = "unused"
 UNUSED_DAYS = 60
-_MIN_SIMILAR_WORDS = 5  # in a shorter text, one word makes the difference
+_MIN_SIMILAR_WORDS = 5  # in shorter texts, a single word can make the difference
 _WORD = re.compile(r"\w{3,}")
 _MAX_TEXTS_WITH_RARE_WORD = 12
 _MAX_COMPARED_PAIRS = 20_000
@@ -59,13 +59,13 @@ _INSIGHT_VERBS = {
     "promoted": ("reject", "promote"),
     "rejected": ("accept",),
 }
-_REVIEW_VERBS = ("accept", "reject", "promote")  # commands of `ralph review`, not `ralph memory`
+_REVIEW_VERBS = ("accept", "reject", "promote")  # under `ralph review`, not `ralph memory`
 _DEFAULT_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Something for a person to decide: what it is, why, its evidence, and the commands for it."""
+    """Something for a person to decide, with the reason, its evidence, and the commands for it."""
 
     id: str
     kind: str
@@ -78,7 +78,7 @@ class ReviewItem:
     seen: str = ""
     task: str = ""
     source: str = ""
-    other: str = ""  # the memory that it conflicts with, contradicts or repeats
+    other: str = ""  # id of the memory that this one conflicts with, contradicts or repeats
     verbs: tuple[str, ...] = ()  # what can be done with it
 
     @property
@@ -90,9 +90,10 @@ class ReviewItem:
 def items(
     root: Path, *, task_id: str = "", status: str = "proposed", within: str = ""
 ) -> list[ReviewItem]:
-    """Return the insights with this status ("" for any), and whatever else waits for a person.
+    """Return the insights with this status, and everything else that is waiting for a person.
 
-    Only the statuses "proposed" and "" include the rest, and only without a task.
+    A status of "" means any. The other items are included only if the status is "proposed" or ""
+    and no task is given.
     """
     listed = []
     for found in insight.list_(root, task_id=task_id, within=within):
@@ -104,7 +105,10 @@ def items(
 
 
 def held_items(root: Path) -> list[ReviewItem]:
-    """Return what reads like an instruction to an agent: held additions and unsigned entries."""
+    """Return what reads like an instruction to an agent: held additions and unsigned entries.
+
+    Memories proposed by an import are held as well, and are included.
+    """
     reads_like = "it reads like an instruction to an agent"
     found = []
     for held in quarantine.held(root):
@@ -128,7 +132,7 @@ def held_items(root: Path) -> list[ReviewItem]:
 
 
 def insight_item(each: Insight, root: Path) -> ReviewItem:
-    """Return an insight as an item of the inbox."""
+    """Return an insight as an inbox item."""
     record = each.record
     state = insight.state(record)
     count = record.extra.get(COUNT, 1)
@@ -194,7 +198,7 @@ def _command(verb: str, name: str, other: str) -> str:
 
 
 def memory_items(root: Path) -> list[ReviewItem]:
-    """Return the memories that need a decision, without those that a person let stay."""
+    """Return the memories that need a decision, except those that a person has let stay."""
     entries = memory.list_(root, in_=("memories", "guardrails"))
     valid = {record.id for record in memory.current([stored.record for stored in entries])}
     current = []
@@ -229,7 +233,7 @@ def _conflicts(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
 
 
 def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
-    """Yield entries of committed files that are not in the commit and that no command wrote."""
+    """Yield entries in committed files that are neither committed nor written by a command."""
     by_path: dict[Path, list[Stored]] = {}
     for stored in entries:
         if not stored.record.extra.get(AT) and not quarantine.is_suspicious(stored.record):
@@ -258,7 +262,7 @@ def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewIte
 
 
 def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
-    """Yield entries that repeat an earlier one in their file."""
+    """Yield entries that repeat an earlier entry in the same file."""
     weights = cache(term_weights)
 
     def says_the_same(one: str, other: str) -> bool:
@@ -278,7 +282,7 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
 
 
 def _pairs_to_compare(entries: Sequence[Stored]) -> set[tuple[int, int]]:
-    """Return the indices of entries of a file that have the same text or share a rare word."""
+    """Return index pairs of entries in one file that have the same text or share a rare word."""
     pairs = set[tuple[int, int]]()
     first_with_text: dict[tuple[Path, str], int] = {}
     numbers_by_word: dict[tuple[Path, str], list[int]] = {}
@@ -297,7 +301,7 @@ def _pairs_to_compare(entries: Sequence[Stored]) -> set[tuple[int, int]]:
 def _pairs_with_rare_word(
     numbers_by_word: Mapping[tuple[Path, str], list[int]],
 ) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of entries that share a rare word, the rarest words first."""
+    """Yield the pairs of entries that share a rare word, rarest words first."""
     for numbers in sorted(numbers_by_word.values(), key=len):
         if len(numbers) <= _MAX_TEXTS_WITH_RARE_WORD:
             yield from combinations(numbers, 2)
@@ -329,7 +333,10 @@ def _stale_citations(root: Path) -> Iterator[ReviewItem]:
 
 
 def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
-    """Yield old memories that no session got, once the injections reach back far enough."""
+    """Yield old memories that no session received.
+
+    Yields nothing until the ledger of injections reaches back far enough.
+    """
     ledger = usage.read_ledger(root, usage.ALL_BYTES)
     since = ids.first_day(UNUSED_DAYS)
     injected = {injection.record for injection in ledger.injections}
@@ -345,9 +352,9 @@ def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
 
 
 def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
-    """Return what needs a person in files that differ from the merge base.
+    """Return what needs a person's decision in the files that differ from the merge base.
 
-    A commit does not count as a signature here. Raises Refused without a repository or a merge
+    Here, a commit does not count as a signature. Raises Refused without a repository or a merge
     base.
     """
     git = GitHistory(root)
@@ -372,7 +379,7 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
 
 
 def _merge_base(git: GitHistory, base: str) -> str:
-    """Return the commit where HEAD left the base branch. Raises Refused if it is not known."""
+    """Return the commit where HEAD left the base branch. Raises Refused if it cannot be found."""
     branches: Sequence[str] = _DEFAULT_BRANCHES
     if base:
         branches = (f"origin/{base}", base)

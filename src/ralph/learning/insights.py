@@ -1,8 +1,8 @@
-"""Insights: memories proposed from what a task recorded, for people to accept or reject.
+"""Propose insights: memories drawn from a task's records, for people to accept or reject.
 
-Entries of `memory/insights.json` are never removed or reworded: their evidence grows, and a
-decision stays even if the same insight is found again in other words. A file that cannot be read is
-never overwritten.
+Extraction never removes or rewords an entry in `memory/insights.json`. It only adds evidence, and a
+decision stands even if the same insight is found again in other words. A file that cannot be read
+is never overwritten.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ralph.storage.files import WriteObserver
 from ralph.storage.library import Stored
 
 KNOWLEDGE_MEMBER = "knowledge"
-"""The member of a journal entry that lists the knowledge its iteration gave: names and changes."""
-FIRST = "proposed_text"  # the member that keeps the first text of an insight that was reworded
+"""The journal entry member that lists the knowledge from its iteration: names and changes."""
+FIRST = "proposed_text"  # the member that keeps the original text of a reworded insight
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
-_MAX_OBSERVATIONS = 20_000  # the newest of a task
+_MAX_OBSERVATIONS = 20_000  # newest observations per task
 _SESSION_PREFIX = "ralph://session/"
 Result = TypeVar("Result")
 
@@ -55,7 +55,7 @@ class Insight(NamedTuple):
 
 
 class Extraction(NamedTuple):
-    """The insights of a task that are new, and those with more evidence."""
+    """The insights found for a task that are new, and those that gained evidence."""
 
     task: str
     added: tuple[Record, ...] = ()
@@ -63,7 +63,7 @@ class Extraction(NamedTuple):
 
 
 class _InsightsFile(NamedTuple):
-    """The insights of a task, or why its file cannot be read."""
+    """A task's insights, or the reason why their file cannot be read."""
 
     task: str
     path: Path
@@ -81,9 +81,10 @@ def extract(
     iteration: int | None = None,
     patterns: Sequence[str] = (),
 ) -> Extraction:
-    """Propose insights from a task's records; with a run (and iteration), only from its records.
+    """Propose insights from a task's records.
 
-    Raises Unreadable if the task's insights cannot be read.
+    With a run, and optionally an iteration, only its records are used. Raises Unreadable if the
+    task's insights cannot be read.
     """
     folder = board.find(root, task_id).path.parent
 
@@ -141,7 +142,7 @@ def _records_of_task(
 
 
 def _place_in_run(record: Record, entries: Sequence[JournalEntry]) -> Record:
-    """Return a record with the run and iteration whose session it comes from, if one is known."""
+    """Return a record with the run and iteration of its session, if they are known."""
     origin = record.origin
     if not origin.session or (origin.run and origin.iteration is not None):
         return record
@@ -157,7 +158,7 @@ def _place_in_run(record: Record, entries: Sequence[JournalEntry]) -> Record:
 
 
 def _progress_records(folder: Path) -> Iterator[Record]:
-    """Yield what progress.txt has, without the blocks that Ralph wrote from the journal."""
+    """Yield the records in progress.txt, except the blocks that Ralph wrote from the journal."""
     document = parse_progress(files.read(folder / "progress.txt") or "")
     blocks = {}
     for entry in document.entries:
@@ -175,7 +176,7 @@ def _progress_records(folder: Path) -> Iterator[Record]:
 
 
 def _session_of_block(record: Record, blocks: Mapping[str, Record]) -> str:
-    """Return the session that the block of a record names, or ""."""
+    """Return the session named in the progress block that a record belongs to, or ""."""
     block_id = record.id
     for link in record.links:
         if link.relation == "learned_in":
@@ -190,14 +191,14 @@ def _session_of_block(record: Record, blocks: Mapping[str, Record]) -> str:
 
 
 def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
-    """Return what the journal notes about the knowledge that an iteration gave."""
+    """Return what the journal notes about the knowledge that an iteration contributed."""
     return [{"name": name, "change": change.value} for name, change in learned if name]
 
 
 def _knowledge_records(
     root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]
 ) -> Iterator[Record]:
-    """Yield knowledge once for each chosen iteration that gave its present text."""
+    """Yield each knowledge entry once for every chosen iteration that gave it its present text."""
     if not entries:
         return
     for stored in knowledge.entries(root):
@@ -210,18 +211,18 @@ def _knowledge_records(
 
 
 def _givers(name: str, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
-    """Return the iterations that gave the present text of a knowledge entry."""
+    """Return the iterations that contributed the present text of a knowledge entry."""
     givers: list[JournalEntry] = []
     for entry in entries:
         for change in _changes_of(name, entry):
             if change != Change.UNCHANGED.value:
-                givers = []  # the text is another one from here on
+                givers = []  # the text changed here
             givers.append(entry)
     return givers
 
 
 def _changes_of(name: str, entry: JournalEntry) -> Iterator[object]:
-    """Yield the changes of a knowledge entry that a journal entry notes."""
+    """Yield the changes to a knowledge entry that a journal entry notes."""
     members = entry.extra.get(KNOWLEDGE_MEMBER)
     if not isinstance(members, list):
         return
@@ -236,7 +237,7 @@ def _update(
     edit: Callable[[str], tuple[str, Result]],
     observer: WriteObserver | None = None,
 ) -> Result:
-    """Edit a file of insights. Raises Unreadable, with its name, for one that cannot be read."""
+    """Edit a file of insights. Raises Unreadable, naming the file, if it cannot be read."""
     try:
         return files.update(path, edit, root=paths.main_checkout(root), observer=observer)[1]
     except Unreadable as error:
@@ -247,10 +248,10 @@ def _update(
 def merge_insights(
     existing: Sequence[Record], proposed: Sequence[Record]
 ) -> tuple[list[Record], list[Record]]:
-    """Return the new proposals, and the insights that have more evidence now."""
+    """Return the proposals that are new, and the existing insights that gained evidence."""
     known = {record.id: record for record in existing}
     matcher = TextMatcher()
-    ids_by_number: list[str] = []  # of the texts in the matcher
+    ids_by_number: list[str] = []  # record ids of the texts in the matcher
 
     def add_text(record_id: str, text: str) -> None:
         matcher.add(text)
@@ -285,12 +286,12 @@ def merge_insights(
 
 
 def _with_evidence(old: Record, new: Record) -> Record:
-    """Return an insight with the evidence of another proposal of it."""
+    """Return an insight with the evidence from another proposal of the same insight added."""
     places = list(dict.fromkeys([*proposing.places(old), *proposing.places(new)]))
     evidence = list(dict.fromkeys([*proposing.evidence(old), *proposing.evidence(new)]))
     count = max(1, len(places))
     old_count = old.extra.get(proposing.COUNT)
-    if isinstance(old_count, int):  # a person may have counted more
+    if isinstance(old_count, int):  # a person may have entered a higher count
         count = max(count, old_count)
     extra = {
         **old.extra,
@@ -312,7 +313,7 @@ def _with_evidence(old: Record, new: Record) -> Record:
 
 
 def _read_files(root: Path, task_id: str = "") -> Iterator[_InsightsFile]:
-    """Yield the insights of every task, or of one."""
+    """Yield the insights file of every task, or of one."""
     if task_id:
         folders = [board.find(root, task_id).path.parent]
     else:
@@ -332,7 +333,7 @@ def _read_files(root: Path, task_id: str = "") -> Iterator[_InsightsFile]:
 def list_(
     root: Path, *, task_id: str = "", status: Status | None = None, within: str = ""
 ) -> list[Insight]:
-    """List the insights of all tasks or of one, as far as they can be read."""
+    """List the insights of all tasks or of one, skipping files that cannot be read."""
     found = []
     for file in _read_files(root, task_id):
         if within not in ("", file.task) or isinstance(file.document, RalphError):
@@ -344,7 +345,7 @@ def list_(
 
 
 def find_problems(root: Path, task_id: str = "") -> list[str]:
-    """Describe what cannot be read in the files of insights."""
+    """Describe what cannot be read in the insights files."""
     lines = []
     for file in _read_files(root, task_id):
         name = paths.shown(file.path, root)
@@ -363,7 +364,7 @@ def find_problems(root: Path, task_id: str = "") -> list[str]:
 def find(root: Path, name: str, *, within: str = "") -> Insight:
     """Find an insight by its full or short id.
 
-    Raises NotFound if there is none, or if only another task than `within` may see it.
+    Raises NotFound if there is none, or if it belongs to a task other than `within`.
     """
     visible = list_(root, within=within)
     visible_ids = [insight.record.id for insight in visible]
@@ -390,9 +391,9 @@ def change(
     edit: Callable[[Record], Record],
     observer: WriteObserver | None = None,
 ) -> Insight:
-    """Replace an insight with `edit(insight)` while its file is locked.
+    """Replace an insight with the result of `edit` while its file is locked.
 
-    Raises NotFound if the file no longer has it.
+    Raises NotFound if the insight is no longer in the file.
     """
     name = insight.record.id
     path = insight.stored.path
@@ -420,7 +421,7 @@ def _entry_in(document: InsightsDocument, name: str) -> Entry:
 
 
 def add_promotion(record: Record, file: str) -> Record:
-    """Record where an insight was promoted to, and accept it."""
+    """Return an insight as accepted, with the file it was promoted to."""
     links = record.links
     link = Link(proposing.PROMOTED, file)
     if link not in links:
@@ -438,7 +439,10 @@ def promotions(record: Record) -> tuple[str, ...]:
 
 
 def is_due(record: Record) -> bool:
-    """Return whether to promote an insight when its task is done, if it is not a pattern yet."""
+    """Return whether to promote an insight when its task is done.
+
+    An insight that was already promoted to a file other than memories.md is not due.
+    """
     if record.status is REJECTED:
         return False
     if any(not file.endswith("memories.md") for file in promotions(record)):
@@ -464,7 +468,7 @@ def status_word(record: Record) -> str:
 
 
 def state(record: Record) -> str:
-    """Return `promoted` for an insight that was promoted and not rejected, else its status."""
+    """Return `promoted` for an insight that was promoted and not rejected, otherwise its status."""
     if promotions(record) and record.status is not REJECTED:
         return "promoted"
     return status_word(record)

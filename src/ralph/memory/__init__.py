@@ -1,6 +1,6 @@
-"""Curated memory: add, edit, archive and merge its entries.
+"""Curated memory: add, edit, archive and merge entries.
 
-Other parts import only the modules that `__all__` lists.
+Other parts may import only the modules listed in `__all__`.
 """
 
 __all__ = [

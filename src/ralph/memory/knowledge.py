@@ -1,8 +1,9 @@
-"""Knowledge: titled entries, each in its own file in `.ralph/knowledge/`, chosen by their tags.
+"""Store knowledge: titled entries, each in its own file in `.ralph/knowledge/`.
 
-A new entry about a known subject replaces the body of the existing entry. The old body is logged
-first, so that a crash cannot lose both. A secret in a person's text is refused; in an agent's text
-it is redacted, because a loop cannot ask.
+Entries are chosen for a piece of work by their tags. A new entry about a known subject replaces the
+body of the existing entry. The old body is logged first, so that a crash cannot lose both. A secret
+is refused in text from a person. In text from an agent it is redacted, because a loop cannot ask.
+Agents report knowledge in their output with a sigil, a `<knowledge>` tag that the loop reads.
 """
 
 from __future__ import annotations
@@ -39,13 +40,16 @@ from ralph.storage import features, files
 from ralph.storage.files import WriteObserver, hide_state
 from ralph.storage.library import Library, Stored, check_folders
 
-_MAX_WRITE_ATTEMPTS = 20  # each fails only if another process wrote in between
+_MAX_WRITE_ATTEMPTS = 20  # an attempt fails only if another process wrote in between
 _SIGNATURE_MEMBERS = ("run", "by", VIA, WHO, SESSION)
 """Members of `extra` that an update takes from the new entry."""
 
 
 class LearnedEntry(NamedTuple):
-    """The result of one `<knowledge>` sigil; `why` explains a refusal or an alteration."""
+    """The result of storing one `<knowledge>` sigil.
+
+    `why` explains a refusal or an alteration.
+    """
 
     title: str
     slug: str
@@ -72,7 +76,7 @@ def entries(root: Path) -> list[Stored]:
 
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
-    """Return the entries relevant to a piece of work and those they link to, best first."""
+    """Return the entries relevant to a piece of work and the entries they link to, best first."""
     records = [
         stored.record for stored in entries(root) if stored.record.status is not Status.RETIRED
     ]
@@ -83,7 +87,7 @@ def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (
 def section(
     root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET
 ) -> str:
-    """Return the entries for a piece of work as a section of a prompt, or "" without any."""
+    """Return the entries for a piece of work as a prompt section, or "" if there are none."""
     may_inject = quarantine.injectable(root)
     records = []
     for matched in match(root, words, feature=feature, files=files):
@@ -93,9 +97,10 @@ def section(
 
 
 def links(root: Path, name: str = "") -> list[KnowledgeLink]:
-    """Return every `[[link]]` between entries; with a name, those from and to that entry.
+    """Return every `[[link]]` between entries.
 
-    Raises NotFound if no entry has the name.
+    With a name, return only the links from and to that entry. Raises NotFound if no entry has the
+    name.
     """
     records = [stored.record for stored in entries(root)]
     titles = Titles(records)
@@ -131,8 +136,8 @@ def add(
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject.
 
-    Raises Refused for a secret, a missing title or tag, a forgotten text that an agent adds, and a
-    text that is held for review.
+    `accepted` has the same meaning as in `memory.add`. Raises Refused for a secret, a missing title
+    or tag, forgotten text added by an agent, and text that is held for review.
     """
     feature = features.resolve_name(root, feature)
     clean = partial(clean_memory, allow_secret=context.allow_secret, patterns=context.patterns)
@@ -160,7 +165,10 @@ def learn(
     run: str = "",
     patterns: Sequence[str] = (),
 ) -> list[LearnedEntry]:
-    """Store what an agent has learned, with secrets redacted; a refused entry costs no other."""
+    """Store what an agent has learned, with secrets redacted.
+
+    If one entry is refused, the others are still stored.
+    """
     feature = features.title_of(root, feature)
     learned = []
     for sigil in sigils:
@@ -175,7 +183,7 @@ def learn(
 
 
 class _CleanSigil(NamedTuple):
-    """A sigil without secrets, private parts and invisible characters."""
+    """A sigil without secrets, private parts or invisible characters."""
 
     title: str
     text: str
@@ -236,7 +244,7 @@ def _new_entry(
 def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> SavedMemory:
     """Write an entry to its file.
 
-    Which file that is depends on all other entries, so it is checked again under the lock.
+    The choice of file depends on all other entries, so it is checked again under the lock.
     """
     short = replace(entry, text=knowledge.shorten(entry.text))
     is_shortened = short.text != entry.text
@@ -269,9 +277,10 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
 
 
 def _file_for(root: Path, entry: Record) -> Path:
-    """Return the file of the entry about the same subject, or a new file.
+    """Return the file of the existing entry about the same subject, or a new file.
 
-    The same title means the same subject, otherwise the most tags in common.
+    An entry with the same title has the same subject. Failing that, the similar entry with the most
+    tags in common is chosen.
     """
     library = Library(root)
     similar = []
@@ -293,7 +302,10 @@ def _file_for(root: Path, entry: Record) -> Path:
 
 
 class _Update(NamedTuple):
-    """A document with an entry added or updated; `replaced` is the id of its body in the log."""
+    """A document with an entry added or updated.
+
+    `replaced` is the log id of the body that was replaced.
+    """
 
     document: Document
     change: Change
@@ -338,7 +350,8 @@ def keep_body(
 ) -> str:
     """Log a body that is about to be replaced, and return its id.
 
-    The id is derived from the text, so that a second attempt adds nothing.
+    The id is derived from the text, so that a second attempt adds nothing. Returns "" for an empty
+    body.
     """
     if not old.text.strip():
         return ""
@@ -364,5 +377,5 @@ def keep_body(
 
 
 def replaced_bodies(root: Path) -> Path:
-    """Return the log of replaced bodies, which is in the main checkout."""
+    """Return the path of the log that keeps replaced bodies, which is in the main checkout."""
     return paths.log_folder(root) / "knowledge.jsonl"

@@ -1,9 +1,9 @@
-"""Choose the knowledge that belongs to a piece of work, and render its section in a prompt.
+"""Choose the knowledge that is relevant to a piece of work, and render it as a prompt section.
 
-An entry is matched by its tags: +2 for a tag in the words of the task, +2 for the name of the
-feature, +1 for a tag in the path of a changed file. Words are compared as search compares them; a
-tag of several words must occur as a phrase. Linked entries follow, with half of the score for each
-hop. Entries are complete, as many as fit.
+An entry is matched by its tags. A tag scores +2 if it occurs in the task's words, +2 if it is the
+name of the feature, and +1 if it occurs in the path of a changed file. Words are compared as in
+search, and a tag of several words must occur as a phrase. Linked entries follow, at half the score
+for each hop. The section contains as many whole entries as fit.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ralph.core.tokens import estimate
 from ralph.formats.knowledge import fold_title
 
 HEADING = "## Project Knowledge"
-BUDGET = 2000  # tokens for the section
-HOPS = 2  # links that are followed from a match
+BUDGET = 2000  # tokens in the section
+HOPS = 2  # how many links to follow from a match
 
 _TASK_POINTS = 2.0
 _FEATURE_POINTS = 2.0
 _FILE_POINTS = 1.0
 _DECAY_PER_HOP = 0.5
-_MIN_PATH_TAG_CHARACTERS = 3  # of a one-word tag that is looked for in paths
-_MIN_JOINED_CHARACTERS = 4  # of a tag that is also looked for written as one word
-_HEADING_SHIFT = 3  # levels by which an entry's headings are lowered, below its title
+_MIN_PATH_TAG_CHARACTERS = 3  # shorter one-word tags are not looked up in paths
+_MIN_JOINED_CHARACTERS = 4  # shorter tags are not also looked up as one word
+_HEADING_SHIFT = 3  # levels by which an entry's headings move down to stay below its title
 _MAX_HEADING_LEVEL = 6
 _JOINTS = re.compile(r"[_\-./:@\\]+")
 _KOREAN_PARTICLE = "[은는이가을를의에로와과도만]"
-_CJK_GAP = r"[\W_]{0,3}"  # what may stand between the parts of a CJK tag
+_CJK_GAP = r"[\W_]{0,3}"  # may occur between the parts of a CJK tag
 
 
 class Work(NamedTuple):
@@ -45,7 +45,7 @@ class Work(NamedTuple):
 
 
 class Match(NamedTuple):
-    """An entry that belongs to the work: its score, the reasons, and its distance in links."""
+    """A relevant entry, with its score, the reasons for it, and its distance in links."""
 
     record: Record
     score: float
@@ -57,7 +57,7 @@ class Match(NamedTuple):
 
 
 def match(entries: Sequence[Record], work: Work) -> list[Match]:
-    """Return the entries whose tags belong to the work, best first; equal ones in their order."""
+    """Return the entries whose tags match the work, best first. Ties keep their order."""
     task = _TagFinder([work.words])
     paths = _TagFinder(work.files)
     features = {_normal_name(name) for name in work.features} - {""}
@@ -81,9 +81,9 @@ def match(entries: Sequence[Record], work: Work) -> list[Match]:
 
 
 def expand(matches: Sequence[Match], entries: Sequence[Record], hops: int = HOPS) -> list[Match]:
-    """Append the entries that the matches link to, and those that these link to.
+    """Append the entries that the matches link to, following links for up to `hops` steps.
 
-    Each entry is added once, by the link that gives it the highest score.
+    Each entry is added once, through the link that gives it the highest score.
     """
     titles = Titles(entries)
     reached = {found.record.id for found in matches}
@@ -107,7 +107,7 @@ def expand(matches: Sequence[Match], entries: Sequence[Record], hops: int = HOPS
 
 
 class _TagFinder:
-    """Texts in which tags are looked for."""
+    """Finds tags in a set of strings."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         phrases: list[str] = []
@@ -117,12 +117,15 @@ class _TagFinder:
             phrases.append(" ".join(_pieces(text, parts=True)))
             for word in terms.split_words(_normalized(text)):
                 self._terms.update(terms.word_terms(word))
-        # No term has this character, so no phrase spans two texts.
+        # No term contains `|`, so no phrase can span two texts.
         self._phrases = f" {' | '.join(phrases)} "
         self._folded = "\n".join(terms.fold(text) for text in texts)
 
     def contains(self, tag: str, least: int = 0) -> bool:
-        """Whether a tag occurs; a tag of a single word only if it has at least `least` letters."""
+        """Return whether a tag occurs.
+
+        A one-word tag with fewer than `least` characters never does.
+        """
         folded = terms.fold(_normalized(tag))
         if terms.is_cjk(folded):
             return self._contains_cjk(folded)
@@ -138,9 +141,9 @@ class _TagFinder:
         return not self._terms.isdisjoint(spellings)
 
     def _contains_cjk(self, folded: str) -> bool:
-        """Whether a CJK tag occurs, also as part of a word.
+        """Return whether a CJK tag occurs, either as a word or inside one.
 
-        A single character must stand alone or have only a particle after it.
+        A single character must stand alone or be followed only by a particle.
         """
         parts = [re.escape(part) for part in re.findall(r"[^\W_]+", folded)]
         letters = "".join(parts)
@@ -153,7 +156,10 @@ class _TagFinder:
 
 
 def _pieces(text: str, *, parts: bool = False) -> Iterator[str]:
-    """Yield a text's words as terms, in order; with `parts`, those of `camelCase` instead."""
+    """Yield the words of a string as terms, in order.
+
+    With `parts`, yield the parts of a `camelCase` word instead of the word.
+    """
     for word in terms.split_words(_normalized(text)):
         pieces = [word]
         if word[-1].isalnum():
@@ -180,9 +186,9 @@ def _normal_name(name: str) -> str:
 
 
 def render(records: Sequence[Record], budget: int = BUDGET) -> str:
-    """Render the section with as many entries as fit, in their order; "" if none does.
+    """Render the section with as many entries as fit, in the given order.
 
-    A budget of 0 shows all of them.
+    Returns "" if none fits. A budget of 0 means no limit.
     """
     blocks = [_block(record) for record in records]
     text = _join(blocks, omitted=0)
@@ -208,7 +214,7 @@ def _join(blocks: Sequence[str], omitted: int) -> str:
 
 
 def _block(record: Record) -> str:
-    """Render an entry whose body stays below its title."""
+    """Render an entry so that its body stays below its title."""
     body = clean(record.text).strip()
     if any(mark in body for mark in ("#", "```", "~~~")):
         body = _lower_headings(body)
@@ -217,7 +223,7 @@ def _block(record: Record) -> str:
 
 
 def _lower_headings(body: str) -> str:
-    """Move the headings of a text three levels down, and close a fence that is left open."""
+    """Move the headings in a body three levels down, and close a fence that is left open."""
     lines = []
     closing_fence = ""
     for line in scan_lines(body):
@@ -238,7 +244,7 @@ def _lower_headings(body: str) -> str:
 
 
 class Titles:
-    """Entries by what a link may call them: the title in any case, or the name of the file."""
+    """Looks up entries by the names a link may use: the title, in any case, or the file name."""
 
     def __init__(self, entries: Iterable[Record]) -> None:
         self._by_title: dict[str, Record] = {}
@@ -249,9 +255,9 @@ class Titles:
                 self._by_name.setdefault(fold_title(name), record)
 
     def find(self, name: str) -> Record | None:
-        """Return the entry that a link or a person names.
+        """Return the entry that a link or a person names, or None.
 
-        `Title#part` and `Title|other words` name the title.
+        In `Title#part` and `Title|other words`, only the title counts.
         """
         target = name.partition("|")[0]
         for spelling in (name, target, target.partition("#")[0]):
@@ -262,7 +268,7 @@ class Titles:
         return None
 
     def targets(self, record: Record) -> list[Record]:
-        """Return the other entries that one links to, each once, in order."""
+        """Return the other entries that this entry links to, each once, in order."""
         found: dict[str, Record] = {}
         for link in record.links:
             if link.relation != "links_to":

@@ -1,9 +1,10 @@
-"""`ralph memory ...`: read and write the entries of every curated file with one set of verbs.
+"""Read and write the entries in every curated file with one set of verbs (`ralph memory ...`).
 
-`in_` names the file: memories, guardrails, patterns, knowledge (`memory/knowledge.py`) or personal,
-which belongs to the user and not to a project. An id alone finds its file, also in the enclosing
-projects. Text is cleaned before anything else sees it. Ids and duplicates are decided while the
-file is locked, so that two writers cannot choose the same id.
+A collection is one of these files, and `in_` names it: memories, guardrails, patterns, knowledge
+(`memory/knowledge.py`) or personal, which belongs to the user rather than to a project. An id alone
+is enough to find an entry, including one in an enclosing project. Text is cleaned before anything
+else sees it. Ids and duplicates are decided while the file is locked, so that two writers cannot
+choose the same id.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SavedMemory:
-    """The entry as it is stored now, and what changed."""
+    """An entry as it is now stored, and what changed."""
 
     stored: Stored
     change: Change
     private_parts: int = 0
     same_as: str = ""  # the id of another entry with the same text
-    replaced: str = ""  # the id under which the log keeps the earlier body of a knowledge entry
+    replaced: str = ""  # the log id of the body that a knowledge entry had before
     shortened: bool = False
     is_order: bool = False  # a person stored it, and it reads like an instruction to an agent
 
@@ -102,7 +103,11 @@ class NewEntry:
 
 
 class PrimedMemories(NamedTuple):
-    """Entries chosen for an agent: the text to inject, its entries, and how many there were."""
+    """Entries chosen for an agent.
+
+    `text` is what to inject, `records` are the entries it contains, and `total` counts the
+    candidates.
+    """
 
     text: str
     records: tuple[Record, ...]
@@ -113,7 +118,10 @@ _NOTHING_PRIMED = PrimedMemories("", (), 0)
 
 
 def names_of(in_: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of collections, with `all` expanded. Raises UsageError for another name."""
+    """Return the names of the given collections, with `all` expanded.
+
+    Raises UsageError for any other name.
+    """
     valid = (*NAMES, ALL)
     for name in in_:
         if name not in valid:
@@ -124,7 +132,10 @@ def names_of(in_: Sequence[str]) -> tuple[str, ...]:
 
 
 def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
-    """Return kinds by their names in any case. Raises UsageError for an unknown name."""
+    """Return the kinds with the given names, in any case.
+
+    Raises UsageError for an unknown name.
+    """
     valid = {kind.value: kind for kind in MemoryKind}
     kinds = []
     for name in names:
@@ -149,8 +160,8 @@ def list_(
 ) -> list[Stored]:
     """List entries in file order.
 
-    With `last`, return that many of the newest, by the instant they were added. With `as_of`,
-    return the entries that were valid on that day.
+    With `last`, return only that many of the most recently added entries, oldest first. With
+    `as_of`, return the entries that were valid on that day.
     """
     query = Query(kinds=tuple(kinds), tags=tuple(tags))
     library = Library(root)
@@ -169,7 +180,10 @@ def list_(
 
 
 def _valid_on(entries: Sequence[Stored], day: str) -> list[Stored]:
-    """Return the entries that were valid on a day, as active ones, although archived later."""
+    """Return the entries that were valid on `day`.
+
+    They are returned as active entries, even if they were archived later.
+    """
     records = [stored.record for stored in entries]
     valid = {record.id for record in current(records, day)}
     found = []
@@ -181,9 +195,10 @@ def _valid_on(entries: Sequence[Stored], day: str) -> list[Stored]:
 
 
 def injected(root: Path, in_: str = "memories") -> list[Record]:
-    """Return the memories or guardrails that agents get in this project.
+    """Return the memories or guardrails that agents receive in this project.
 
-    These are the project's own, those of enclosing projects, and personal memories.
+    They come from the project itself, from enclosing projects and, for memories, from the user's
+    personal file.
     """
     library = Library(root)
     records = [stored.record for stored in list_(root, in_=(in_,))]
@@ -199,15 +214,19 @@ def injected(root: Path, in_: str = "memories") -> list[Record]:
 
 
 def show(root: Path, name: str) -> Stored:
-    """Return an entry by its full or short id; knowledge also by its title or file name.
+    """Return the entry with this full or short id.
 
-    Raises NotFound for an unknown name.
+    A knowledge entry can also be named by its title or file name. Raises NotFound for an unknown
+    name.
     """
     return find(Library(root), name)[1]
 
 
 def find(library: Library, name: str) -> tuple[Collection, Stored]:
-    """Find an entry and its collection. Raises NotFound for an unknown name."""
+    """Return the entry with this name, together with its collection.
+
+    Raises NotFound for an unknown name.
+    """
     try:
         return library.find(name)
     except NotFound:
@@ -232,9 +251,9 @@ def prime(
     form: str = "markdown",
     as_of: str = "",
 ) -> PrimedMemories:
-    """Choose whole entries within a budget of tokens (0: no limit), guardrails first.
+    """Choose as many whole entries as fit into `budget` tokens, guardrails first.
 
-    `form` is `markdown` or `json`.
+    A budget of 0 means no limit. `form` is `markdown` or `json`.
     """
     from ralph.memory import quarantine
 
@@ -264,7 +283,7 @@ def prime(
 def _guardrails_budget(
     chosen: Mapping[Collection, Sequence[Record]], budget: int, form: str
 ) -> int:
-    """Return the tokens for guardrails, which leave some of the budget to the other entries."""
+    """Return the number of tokens for guardrails, leaving part of the budget for other entries."""
     from ralph.core import budget as budgets
     from ralph.core import tokens
 
@@ -286,7 +305,7 @@ def _fit(
     form: str,
     before: PrimedMemories,
 ) -> PrimedMemories:
-    """Append the entries of a collection that fit into a budget to those chosen before."""
+    """Append the entries from one collection that fit into the budget to those chosen before."""
     from ralph.core import budget as budgets
     from ralph.memory import knowledge_match as knowledge
 
@@ -320,13 +339,13 @@ def _fit(
 
 
 def _without_signature(record: Record) -> Record:
-    """Return an entry as agents get it: without instants, names and reasons."""
+    """Return an entry as agents see it, without instants, names and reasons."""
     extra = {name: value for name, value in record.extra.items() if name not in _HIDDEN_FROM_AGENTS}
     return replace(record, updated_at=record.updated_at[:10], extra=extra)
 
 
 def predecessors(record: Record) -> list[str]:
-    """Return the ids of the entries that an entry supersedes."""
+    """Return the ids of the entries that this entry supersedes."""
     return [link.target for link in record.links if link.relation == "supersedes"]
 
 
@@ -340,10 +359,11 @@ def successors(records: Sequence[Record]) -> Mapping[str, str]:
 
 
 def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
-    """Leave out expired and superseded entries; those that supersede each other in a cycle stay.
+    """Leave out expired and superseded entries.
 
-    With a day, return what was valid then: an archived entry until it was archived, a superseded
-    one until it was superseded.
+    Entries that supersede each other in a cycle are kept. With `as_of`, return what was valid on
+    that day: archived entries count until they were archived, superseded ones until they were
+    superseded.
     """
     day = as_of[:10] or ids.today()
     replaced = successors(records)
@@ -371,9 +391,10 @@ def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
 
 
 def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
-    """Create a memory file and return what was done.
+    """Create a memory file, and return a description of what was done.
 
-    Only with `force` is an existing file replaced, after a backup; otherwise raises Conflict.
+    Raises Conflict if the file already exists. With `force`, the existing file is backed up and
+    replaced instead.
     """
     from ralph.formats.pages import patterns_template
 
@@ -405,7 +426,10 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
 
 
 def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
-    """Back up a file that is about to change, and hide the copy from git; None without a file."""
+    """Back up a file that is about to change, and hide the copy from git.
+
+    Returns the path of the copy, or None if there is no such file.
+    """
     from ralph.storage.config import hide_from_git
 
     copy = files.backup(path, root=root, text=text)
@@ -435,8 +459,9 @@ def add(
 def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> SavedMemory:
     """Add an entry unless one with the same text exists; knowledge with the same title is updated.
 
-    Raises UsageError for options that the file does not have, and Refused for a secret, for a
-    forgotten text that an agent adds, and for a text that is held for review.
+    Knowledge with the same title is updated instead. Raises UsageError for options that the file
+    does not support. Raises Refused for a secret, for forgotten text added by an agent, and for
+    text that is held for review.
     """
     if names_of([entry.in_]) == ("knowledge",):
         from ralph.memory import knowledge
@@ -522,9 +547,9 @@ def _sign(root: Path, record: Record, author: Author) -> Record:
 def check_author(
     root: Path, record: Record, context: WriteContext, *, in_: str = "", feature: str = ""
 ) -> None:
-    """Hold a new entry for review if it reads like an instruction and no person adds it.
+    """Hold a new entry for review if it reads like an instruction and was not added by a person.
 
-    Raises Refused for an entry that is held.
+    Raises Refused if the entry is held.
     """
     from ralph.memory import quarantine
 
@@ -575,7 +600,7 @@ def check_forgotten(text: str, context: WriteContext) -> None:
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
-    """Mint an id that no entry has; call it while the file is locked."""
+    """Mint an id that no existing entry has. Call this while the file is locked."""
     taken = {record.id for record in existing}
     while True:
         minted = ids.mint(collection.layout.prefix or kind.value)
@@ -584,7 +609,7 @@ def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record])
 
 
 class _CleanEdit(NamedTuple):
-    """The changed members of an entry after cleaning."""
+    """The members that an edit changes, after cleaning."""
 
     members: dict[str, Any]
     private_parts: int = 0
@@ -604,8 +629,9 @@ def edit(
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else.
 
-    Raises Conflict if its text is no longer `expect`, UsageError for a member that the entry
-    cannot have, and Refused for a secret or for an agent's instruction to agents.
+    Raises Conflict if the entry's text is no longer `expect`, and UsageError for a member that the
+    entry cannot have. Raises Refused for a secret, or if an agent writes something that reads like
+    an instruction to agents.
     """
     from ralph.memory import quarantine
 
@@ -667,7 +693,10 @@ def _clean_edit(
     title: str | None,
     tags: Sequence[str] | None,
 ) -> _CleanEdit:
-    """Clean the members that an edit changes. Raises Refused for secrets, or if no tag is left."""
+    """Clean the members that an edit changes.
+
+    Raises Refused for a secret, or if no tag is left.
+    """
     from ralph.formats.knowledge import shorten
     from ralph.privacy.privacy import clean_memory, clean_tags, clean_title, count_private_tags
 
@@ -718,7 +747,7 @@ def change_entry(
 ) -> SavedMemory:
     """Change an entry while its file is locked, and date the change.
 
-    A body that a knowledge entry loses is stored in the log first.
+    If a knowledge entry's body is replaced, the old body is logged first.
     """
     from ralph.memory import knowledge
 
@@ -735,7 +764,7 @@ def change_entry(
         replaced = ""
         if not changed or collection.name == "patterns":
             return after
-        # A merge compares these times, and the file of a knowledge entry has whole seconds.
+        # A merge compares these times, and knowledge files store whole seconds.
         now = ids.timestamp(precision="seconds" if is_knowledge else "microseconds")
         if is_knowledge and after.text.strip() != record.text.strip():
             replaced = knowledge.keep_body(root, record, now, observer=observer)
@@ -748,9 +777,9 @@ def change_entry(
 def archive(
     root: Path, name: str, observer: WriteObserver | None = None, *, status: Status = Status.RETIRED
 ) -> SavedMemory:
-    """Hide an entry from searches, listings and agents; it stays in its file and has its id.
+    """Hide an entry from searches, listings and agents.
 
-    Raises Refused for a pattern, which has no status.
+    The entry stays in its file and keeps its id. Raises Refused for a pattern, which has no status.
     """
     library = Library(root, observer)
     collection, stored = find(library, name)
@@ -774,7 +803,7 @@ def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> S
 def delete(
     root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None
 ) -> Stored:
-    """Remove an entry from its file; with `expect`, only if that is still its text."""
+    """Remove an entry from its file. With `expect`, do so only if that is still its text."""
     library = Library(root, observer)
     collection, stored = find(library, name)
     return library.remove(collection, stored.record.id, expect=expect)

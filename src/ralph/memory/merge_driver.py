@@ -1,6 +1,6 @@
 """Merge one of Ralph's files for git, entry by entry (`ralph merge-driver`).
 
-`formats/merge.py` merges the entries; text between them is merged by lines, with git.
+`formats/merge.py` merges the entries. The text between them is merged line by line with git.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ralph.formats import merge as merging
 from ralph.formats.merge import Merged
 from ralph.storage import files
 
-_MARKER_SIZE = 7  # characters of git's conflict markers
-_MAX_CONFLICTS = 127  # `git merge-file` exits with the number of conflicts, at most this
+_MARKER_SIZE = 7  # characters in one of git's conflict markers
+_MAX_CONFLICTS = 127  # `git merge-file` exits with the number of conflicts, up to this
 
 
 def merge_files(
     base: Path, ours: Path, theirs: Path, name: str, marker_size: int = _MARKER_SIZE
 ) -> Merged:
-    """Merge three files as git passes them, and write the result to `ours`.
+    """Merge the three files that git passes, and write the result to `ours`.
 
     Raises Unreadable, before anything is written, if a file is missing or cannot be read.
     """
@@ -48,12 +48,12 @@ def _read(path: Path) -> str:
 def merge_lines(
     base: str, ours: str, theirs: str, marker_size: int = _MARKER_SIZE, *, union: bool = False
 ) -> tuple[str, int]:
-    """Merge three texts by lines with `git merge-file`.
+    """Merge three strings line by line with `git merge-file`.
 
-    Returns the text and the number of conflicts. `union` keeps the lines of both sides instead of
-    marking a conflict. Raises Refused if git fails.
+    Returns the merged text and the number of conflicts. With `union`, lines from both sides are
+    kept instead of marking a conflict. Raises Refused if git fails.
     """
-    # Most merges change no prose and do not need git.
+    # Imported here because most merges change no prose and do not need git.
     from tempfile import TemporaryDirectory
 
     from ralph.core.repository import Repository
@@ -67,7 +67,7 @@ def merge_lines(
             files.write(Path(folder) / name, text)
             options += ["-L", name]
         ended = Repository(Path(folder)).ask("merge-file", *options, *texts)
-        # The output of git may be cut or not be UTF-8, so the file is read.
+        # Git's output may be truncated or not be UTF-8, so read the file instead.
         merged = files.read(Path(folder) / "ours")
     if ended.code is None or not 0 <= ended.code <= _MAX_CONFLICTS or merged is None:
         raise Refused(f"git merge-file failed: {ended.err.strip()}", hint="merge the file by hand")

@@ -1,9 +1,9 @@
-"""Quarantine: a memory that reads like an instruction to an agent waits for a person.
+"""Hold memories that read like instructions to an agent until a person has decided about them.
 
-If an agent or an import adds such a memory, it is kept in the state folder until a person accepts
-it. An entry of a memory file may be anybody's edit: if it reads like an instruction, it is injected
-only once git has committed it or a person has accepted it. Accepted texts are stored as hashes,
-which hooks read as well.
+A memory of this kind that an agent or an import adds is kept in the state folder until a person
+accepts it. An entry in a memory file may have been edited by anybody, so an entry that reads like
+an instruction is injected only once it has been committed to git or a person has accepted it.
+Accepted texts are stored as hashes, which hooks read as well.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ _AGENT_VARIABLES = {
     "RALPH_TASK": "loop",
     "QWEN_CODE": "qwen",
 }
-"""Prefixes of the environment variables that agents set for their commands, and the agent."""
+"""Maps prefixes of the environment variables that agents set for their commands to the agent."""
 _PERSON_VARIABLES = ("CODEX_HOME", "AIDER_MODEL", "RALPH_TASKS")
-"""Variables with such a prefix that people set themselves."""
+"""Variables with one of these prefixes that people set themselves."""
 _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "AMP_THREAD_ID", "RALPH_RUN")
 _GIT_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")  # where git finds its user config
 _NOT_IN_A_NAME = re.compile(r"[^\w .,'@/+-]+")
 _MAX_NAME_CHARACTERS = 40
-_MAX_PARENTS = 40  # parent processes that are examined
+_MAX_PARENTS = 40  # how many parent processes to examine
 _GIT_SECONDS = 2.0
-_LINE_MARKUP = "> \t#-*"  # what surrounds a line of text in a Markdown file
+_LINE_MARKUP = "> \t#-*"  # characters that may surround a line of text in Markdown
 
-IMPORT = "import"  # the author of what `ralph import` proposes
+IMPORT = "import"  # the author of memories proposed by `ralph import`
 
 
-# --- who calls ---------------------------------------------------------------------------------
+# --- who is calling ----------------------------------------------------------------------------
 
 
 def author(
@@ -64,7 +64,7 @@ def author(
 ) -> str:
     """Return `human` for a terminal that no agent started, and `agent` otherwise.
 
-    An agent is recognised by its variables, here or in a parent process.
+    An agent is recognised by the environment variables it sets, here or in a parent process.
     """
     if not is_terminal or _is_of_agent(list(env)):
         return "agent"
@@ -78,13 +78,16 @@ def author(
 def is_called_by_agent(env: Mapping[str, str]) -> bool:
     """Return whether an agent's variable is set, here or in a parent process.
 
-    Unlike `author`, this takes a script for a person's.
+    Unlike `author`, this treats a script as run by a person.
     """
     return _is_of_agent(list(env)) or any(map(_is_of_agent, _parents()))
 
 
 def signature(root: Path, by: str, env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return who stores a memory: a person by the git config, an agent by its host and session."""
+    """Return the members of `extra` that say who stores a memory.
+
+    A person is named as in the git config, an agent by its host and session.
+    """
     who = ""
     session = ""
     if by == "human":
@@ -113,9 +116,9 @@ def _first_set(env: Mapping[str, str], names: Sequence[str]) -> str:
     return ""
 
 
-@cache  # an import stores hundreds of memories
+@cache  # an import may store hundreds of memories
 def _git_name(root: Path, *_user: str | None) -> str:
-    """Return the name in the git config of the user that the variables `_user` identify."""
+    """Return the name in the git config of the user identified by the variables `_user`."""
     from ralph.core.repository import Repository
 
     return Repository(root, _GIT_SECONDS).answer(
@@ -124,12 +127,12 @@ def _git_name(root: Path, *_user: str | None) -> str:
 
 
 def clean_name(words: str) -> str:
-    """Return a self-chosen name as one short line that fits into a comment."""
+    """Return a self-chosen name as one short line that is safe in a comment."""
     return " ".join(_NOT_IN_A_NAME.sub(" ", words).split())[:_MAX_NAME_CHARACTERS].strip()
 
 
 def _is_of_agent(names: Sequence[str]) -> bool:
-    """Return whether one of these variables was set by an agent."""
+    """Return whether any of these variables was set by an agent."""
     prefixes = tuple(_AGENT_VARIABLES)
     return any(
         name.startswith(prefixes) and not name.startswith(_PERSON_VARIABLES) for name in names
@@ -137,7 +140,10 @@ def _is_of_agent(names: Sequence[str]) -> bool:
 
 
 def _parents() -> list[list[str]]:
-    """Return the names of the variables of each parent process, where the system shows them."""
+    """Return the names of each parent process's environment variables.
+
+    The list is empty or incomplete where the system does not show them.
+    """
     found: list[list[str]] = []
     process = os.getppid()
     try:
@@ -146,7 +152,7 @@ def _parents() -> list[list[str]]:
             environment = (folder / "environ").read_bytes().decode("utf-8", "replace")
             found.append([line.partition("=")[0] for line in environment.split("\0")])
             status = (folder / "stat").read_text(encoding="utf-8")
-            fields = status.rpartition(")")[2].split()  # after the name, which may have blanks
+            fields = status.rpartition(")")[2].split()  # after the name, which may contain blanks
             process = int(fields[1])
     except (OSError, ValueError, IndexError):
         pass  # another user's process, or a system without /proc
@@ -166,7 +172,7 @@ def accepted_keys(root: Path) -> frozenset[str]:
 
 
 def remember_accepted(root: Path, record: Record, observer: WriteObserver | None = None) -> None:
-    """Remember that a person accepts a text, if it would be held otherwise."""
+    """Remember that a person has accepted an entry, if it would otherwise be held."""
     key = _key_of(record)
     if not is_suspicious(record) or key in accepted_keys(root):
         return
@@ -180,7 +186,7 @@ def remember_accepted(root: Path, record: Record, observer: WriteObserver | None
 def accept_titles(root: Path, by: str, *titles: str) -> None:
     """Remember that a person chose the title of a task or the goal of a run.
 
-    It is shown even if it reads like an instruction.
+    A title that is remembered is shown even if it reads like an instruction.
     """
     if by != "human":
         return
@@ -211,10 +217,10 @@ def is_suspicious(record: Record) -> bool:
 
 
 def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
-    """Return the function that decides whether an entry of a memory file may be injected.
+    """Return a function that decides whether an entry from a memory file may be injected.
 
-    The function remembers what git has committed as accepted. If the entries to test have notes in
-    their texts, `stored` are the entries without these notes.
+    The function remembers committed entries as accepted. If the entries to be tested have notes
+    added to their texts, pass the same entries without the notes as `stored`.
     """
     accepted: set[str] | None = None
     library = Library(root)
@@ -237,7 +243,7 @@ def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], 
 
 
 def _is_committed(library: Library, record: Record) -> bool:
-    """Return whether the committed version of the file has every line of an entry."""
+    """Return whether the committed version of its file contains every line of an entry."""
     try:
         path = library.find(record.id)[1].path
     except NotFound:
@@ -258,7 +264,7 @@ def _is_committed(library: Library, record: Record) -> bool:
 
 
 def unattributed(root: Path) -> list[Stored]:
-    """Return the entries of memory files that are held: nobody has committed or accepted them."""
+    """Return the held entries in memory files, which nobody has committed or accepted."""
     library = Library(root)
     may_inject = injectable(root)
     found = []
@@ -274,7 +280,7 @@ def unattributed(root: Path) -> list[Stored]:
 
 @dataclass(frozen=True, slots=True)
 class HeldMemory:
-    """A memory that waits for a person: what was to be added, by whom and how."""
+    """A memory that is waiting for a person: what was to be added, by whom and how."""
 
     id: str
     at: str
@@ -291,7 +297,7 @@ class HeldMemory:
 
 
 def hold(root: Path, memory: HeldMemory) -> Refused:
-    """Keep a memory for review, unless it is already held; return the error to raise."""
+    """Keep a memory for review, unless it is already held, and return the error to raise."""
     name = _find_same(root, memory)
     if not name:
         name = ids.mint("held")
@@ -312,9 +318,9 @@ def _find_same(root: Path, memory: HeldMemory) -> str:
 
 
 def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
-    """Keep memories until a person has decided about each.
+    """Keep memories until a person has decided about each of them.
 
-    A memory without an id gets one that is derived from its text.
+    A memory without an id gets one derived from its text.
     """
     from ralph.formats.log import encode_line  # adding a memory does not need it
 
@@ -327,13 +333,13 @@ def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
 
 
 def held(root: Path) -> list[HeldMemory]:
-    """Return the memories that wait for a person."""
+    """Return the memories that are waiting for a person."""
     lines = _read_lines(files.read(paths.held_memories(root)) or "")
     return [line.memory for line in lines if line.memory is not None]
 
 
 def find(root: Path, name: str) -> HeldMemory | None:
-    """Return the memory that is held under a full or short id, or None."""
+    """Return the held memory with this full or short id, or None."""
     by_id = {memory.id: memory for memory in held(root)}
     matches = ids.match_ids(name, list(by_id))
     if matches:
@@ -342,7 +348,7 @@ def find(root: Path, name: str) -> HeldMemory | None:
 
 
 def release(root: Path, record_id: str, observer: WriteObserver | None = None) -> None:
-    """Remove a memory from the quarantine."""
+    """Remove a memory from quarantine."""
 
     def without(text: str) -> str:
         kept = ""
@@ -358,7 +364,10 @@ def release(root: Path, record_id: str, observer: WriteObserver | None = None) -
 
 
 class _HeldLine(NamedTuple):
-    """A line of the file; without a memory if another version or a torn write left it."""
+    """A line in the file of held memories.
+
+    `memory` is None if the line comes from another version or a torn write.
+    """
 
     text: str
     memory: HeldMemory | None

@@ -1,6 +1,6 @@
-"""Find and give: what a prompt, an action or a session start gets, and looking back.
+"""Find what a prompt, an action or a session start should be given, and look back at past work.
 
-Other parts import only the modules that `__all__` lists.
+Other parts may import only the modules listed in `__all__`.
 """
 
 __all__ = [

@@ -1,9 +1,11 @@
-"""Render the brief of a session, the journal section of a loop's prompt, and the skill text.
+"""Render a session's brief, the journal section of a loop's prompt, and the skill text.
 
-A brief has guardrails first, which get half of the tokens or what memories leave, then the newest
-session summary, memories by usefulness, and older summaries, within limits of characters and
-tokens. Entries are complete, and a line counts those left out. Notices and the skill stand outside
-the fence. A limit of 0 tokens means unlimited; characters are always limited.
+A brief is what a session is told when it starts. Guardrails come first and get half of the tokens,
+or more if memories leave room. Then come the newest session summary, memories by usefulness, and
+older summaries, within limits on characters and tokens. Only whole entries are included, and a line
+counts those left out. Notices and the skill are placed outside the fence. The skill is a short text
+that teaches an agent to use Ralph. A limit of 0 tokens means unlimited; characters are always
+limited.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ralph.storage.library import PROJECT
 from ralph.storage.sessions import RecentSession
 
 Uses = Mapping[str, tuple[int, int]]
-"""By record: the number of sessions it was injected into, and in how many of them it was used."""
+"""Maps a record id to the number of sessions it was injected into and of those that used it."""
 
 NO_USES: Uses = MappingProxyType({})
 ALL_OF_IT = "`ralph memory list`, or `ralph search` with words of your task"
@@ -49,8 +51,8 @@ SECTIONS = (
     ACTIVE,
 )
 """The headings of a brief, in the order in which they are rendered."""
-_NOTICE = "notice"  # the section of notices, which have no heading
-_OUTSIDE_SCOPES = (Scope.ENCLOSING, Scope.PERSONAL)  # of memories that are not the project's own
+_NOTICE = "notice"  # the section for notices, which has no heading
+_OUTSIDE_SCOPES = (Scope.ENCLOSING, Scope.PERSONAL)  # scopes of memories from outside the project
 _SECTIONS_OF_SCOPES = {
     Scope.ENCLOSING: ENCLOSING_MEMORIES,
     Scope.PERSONAL: PERSONAL_MEMORIES,
@@ -63,29 +65,29 @@ _FRAME_TOKENS = estimate(
     f"{render.INTRO}\n```\n{_USUAL_HEADINGS}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}"
 )
 
-_MIN_TRIED_SESSIONS = 5  # a record is useless only if this many sessions did not use it
-_USEFUL_SHARE = 0.2  # of its sessions must have used a record that is called useful
+_MIN_TRIED_SESSIONS = 5  # a record is useless only after this many sessions without use
+_USEFUL_SHARE = 0.2  # a useful record was used in at least this share of its sessions
 _USELESS = 0
 _UNPROVEN = 1
 _USEFUL = 2
 
-_MAX_ENTRIES = 400  # entries considered: no brief has room for more
-_CANDIDATE_FACTOR = 3  # candidates have this multiple of the characters that fit
-_MAX_LINES = 10  # notices, and lines about what is active
+_MAX_ENTRIES = 400  # entries considered; no brief has room for more
+_CANDIDATE_FACTOR = 3  # read this many times as many characters as fit
+_MAX_LINES = 10  # limits both notices and lines about active work
 _MAX_LINE_CHARACTERS = 300
-_OUTSIDE_PARTS = 4  # each section of other memories gets this part of what guardrails leave
-_LONG_SUMMARY_PARTS = 4  # a summary longer than this part of the brief is shortened
+_OUTSIDE_PARTS = 4  # each outside section gets one of this many parts of what guardrails leave
+_LONG_SUMMARY_PARTS = 4  # a summary longer than one of this many parts of the brief is shortened
 
 JOURNAL_BUDGET = 3_000  # tokens
 JOURNAL_HEADING = "## Run Journal"
 _MAX_JOURNAL_FILES = 20
-_MIN_CUT_TOKENS = 60  # an entry with less room than this is left out instead of cut
+_MIN_CUT_TOKENS = 60  # with less room than this, an entry is left out, not cut
 _BLANK_LINE_TOKENS = 2  # the blank line between two entries
 
 
 @dataclass(frozen=True, slots=True)
 class BriefCaps:
-    """The limits of a brief: tokens in all, of memories, of summaries; and characters."""
+    """The limits of a brief: tokens in total, for memories and for summaries, and characters."""
 
     tokens: int = 0
     memories: int = 2_000
@@ -95,7 +97,7 @@ class BriefCaps:
 
 @dataclass(frozen=True, slots=True)
 class BriefPiece:
-    """An entry or a line of a brief, and its cost; a line has no id."""
+    """An entry or line in a brief, and its cost. A plain line has no id."""
 
     section: str
     text: str
@@ -105,22 +107,23 @@ class BriefPiece:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The text of a brief and its records.
+    """The text of a brief and the records in it.
 
-    `left_out` counts the entries without room, `withheld` those that look like prompt injection.
+    `left_out` counts the entries that did not fit, `withheld` those that look like prompt
+    injection.
     """
 
     text: str = ""
     records: tuple[BriefPiece, ...] = ()
     left_out: int = 0
     withheld: int = 0
-    skill_tokens: int = 0  # of the skill text, if the brief has it
-    noted: tuple[str, ...] = ()  # marks of its lines that show no record
+    skill_tokens: int = 0  # tokens in the skill text, if the brief includes it
+    noted: tuple[str, ...] = ()  # marks of lines that do not show a record
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The records that a section may show, and how many were withheld."""
+    """The records that a section may show, and the number that was withheld."""
 
     records: list[Record]
     withheld: int
@@ -135,7 +138,7 @@ def filter_memories(
     tags: Sequence[str] = (),
     recent: int = 0,
 ) -> list[Record]:
-    """Return the memories of these types, with any of these tags, of the last `recent` days."""
+    """Return the memories of these types, with any of these tags, from the last `recent` days."""
     query = Query(kinds=tuple(types), tags=tuple(tags), since=ids.first_day(recent))
     return [record for record in memories if query.accepts(record)]
 
@@ -145,7 +148,7 @@ def by_use(
 ) -> list[int]:
     """Return the indices of the records, most useful first.
 
-    Stale records follow those that are not, and records of other projects follow the project's own.
+    Stale records follow current ones, and records from other projects follow the project's own.
     """
     order = budgets.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
     return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
@@ -154,8 +157,8 @@ def by_use(
 def _distance(record: Record) -> tuple[int, int]:
     """Return how far a record is from the project, as a sort key.
 
-    The project's own records come first, then those of the nearest enclosing project, then personal
-    ones.
+    The project's own records come first, then those from the nearest enclosing project, then
+    personal ones.
     """
     if record.scope not in _OUTSIDE_SCOPES:
         return 0, 0
@@ -192,9 +195,9 @@ def session_brief(
     so_far: str = "",
     may_inject: Callable[[Record], bool] = lambda _: True,
 ) -> Brief:
-    """Build the brief within `caps`.
+    """Build a brief within `caps`.
 
-    `so_far` is what happened before a compaction; `summaries` are newest first.
+    `so_far` describes what happened before a compaction. `summaries` are ordered newest first.
     """
 
     def select(records: Sequence[Record]) -> _Candidates:
@@ -257,7 +260,10 @@ def _select(
     may_inject: Callable[[Record], bool],
     caps: BriefCaps,
 ) -> _Candidates:
-    """Return the most useful records that may be shown, several times as much text as fits."""
+    """Return the most useful records that may be shown.
+
+    Their text is several times as long as what fits, to leave a choice.
+    """
     candidates: list[Record] = []
     withheld = 0
     room = _CANDIDATE_FACTOR * caps.characters
@@ -276,7 +282,10 @@ def _select(
 
 
 def _remaining(budget: int, spent: int) -> int:
-    """Return what is left of a budget: at least 1, because 0 means unlimited and stays so."""
+    """Return what is left of a budget.
+
+    The result is at least 1, because 0 means unlimited. An unlimited budget stays unlimited.
+    """
     if not budget:
         return 0
     return max(1, budget - spent)
@@ -293,12 +302,12 @@ def _tokens(pieces: Iterable[BriefPiece]) -> int:
 
 
 def _cost(records: Sequence[Record]) -> int:
-    """Return what the records cost if all of them are shown."""
+    """Return the number of tokens needed to show all of the records."""
     return _tokens(_pieces("", records, 0))
 
 
 def _pieces(section: str, records: Sequence[Record], most: int) -> list[BriefPiece]:
-    """Render the records of a section that fit into a budget."""
+    """Render as many of a section's records as fit into a budget."""
     texts = [_render_record(record) for record in records]
     costs = [estimate(text) + 1 for text in texts]
     kept = budgets.fill(records, costs, most, order=range(len(records)))
@@ -320,11 +329,11 @@ def _line_pieces(section: str, lines: Sequence[str]) -> list[BriefPiece]:
 def _trim(
     records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]
 ) -> list[BriefPiece]:
-    """Return the memories that a strategy keeps, in the detail that it leaves them.
+    """Return the memories that a strategy keeps, at the level of detail it chooses.
 
-    The score of a memory is how much it was used; stale ones score lower and come last.
+    A memory's score is how much it was used. Stale memories score lower and come last.
     """
-    last_first = list(reversed(records))  # of one date, strategies take the last first
+    last_first = list(reversed(records))  # among equal dates, strategies take the last one first
     layers_of_records: list[list[str]] = []
     items: list[budgets.BudgetItem] = []
     for record in last_first:
@@ -343,7 +352,10 @@ def _trim(
 
 
 def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPiece]:
-    """Render the summaries that fit, a long one shortened, one without enough room on a line."""
+    """Render the summaries that fit.
+
+    A long summary is shortened. If there is too little room for that, it gets a single line.
+    """
     pieces: list[BriefPiece] = []
     room = caps.summaries
     for session in summaries[:_MAX_ENTRIES]:
@@ -382,7 +394,10 @@ def _render_record(record: Record, layer: int = 3) -> str:
 
 
 def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
-    """Return the limits without the skill text; one that takes more than half has to fit in."""
+    """Return the limits that remain after room is set aside for the skill text.
+
+    No room is set aside if the skill would take more than half. It is then added only if it fits.
+    """
     characters = render.length(skill_block)
     tokens = estimate(skill_block)
     if 2 * characters > caps.characters or 0 < caps.tokens < 2 * tokens:
@@ -396,9 +411,10 @@ def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
 def _fill_page(
     pieces: Sequence[BriefPiece], notices: Sequence[BriefPiece], caps: BriefCaps, total: int
 ) -> tuple[str, list[BriefPiece]]:
-    """Return the text with the most important pieces that fit, and these pieces.
+    """Return the text with the most important pieces that fit, and those pieces.
 
-    Estimated costs choose the pieces; then the last ones go until the exact text fits.
+    The pieces are chosen by estimated cost. The last ones are then dropped until the exact text
+    fits.
     """
     shown = _fitting_pieces(pieces, notices, caps, total)
     kept_notices = list(notices)
@@ -465,7 +481,7 @@ def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """An entry of the journal section; `of_run` says that its heading names another run."""
+    """An entry in the journal section. With `of_run`, its heading names the run it belongs to."""
 
     entry: JournalEntry
     of_run: bool
@@ -474,7 +490,10 @@ class _Listed:
         return journal_block(self.entry, of_run=self.of_run)
 
     def render_cut(self, room: int) -> str:
-        """Render the entry with as much of its notes as there is room for; "" if too little."""
+        """Render the entry with as much of its notes as there is room for.
+
+        Returns "" if there is too little room.
+        """
         entry = self.entry
         mark = f"… (full entry: ralph loop journal {journal_id(entry.run, entry.iteration)})"
         frame = estimate(journal_block(replace(entry, notes=mark), of_run=self.of_run))
@@ -491,10 +510,10 @@ def render_journal(
     others: Sequence[JournalEntry] = (),
     budget: int = JOURNAL_BUDGET,
 ) -> str:
-    """Render the section Run Journal: this run's entries in order, then those of other runs.
+    """Render the Run Journal section: this run's entries in order, then those of other runs.
 
-    The newest entry goes in first. Where the room ends, notes are cut, and no entry takes more than
-    half of the room. A budget of 0 is unlimited.
+    The newest entry is placed first. When room runs out, notes are cut. No entry takes more than
+    half of the room unless it is the only one. A budget of 0 means unlimited.
     """
     entries = [_Listed(entry, of_run=False) for entry in reversed(recent)]
     entries += [_Listed(entry, of_run=True) for entry in others]
@@ -522,7 +541,10 @@ def render_journal(
 
 
 def _join_journal(blocks: Sequence[str], own_count: int, omitted: int = 0) -> str:
-    """Join the blocks, of which the first `own_count` are this run's entries, newest first."""
+    """Join the blocks into a section.
+
+    The first `own_count` blocks are this run's entries, newest first.
+    """
     lines = [f"{JOURNAL_HEADING}\n", *reversed(blocks[:own_count]), *blocks[own_count:]]
     if omitted:
         lines.append(f"_{omitted} more left out; `ralph loop journal` shows them._\n")
@@ -530,7 +552,7 @@ def _join_journal(blocks: Sequence[str], own_count: int, omitted: int = 0) -> st
 
 
 def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
-    """Render one entry as markdown; with `of_run`, its heading names the run."""
+    """Render one entry as Markdown. With `of_run`, its heading names the run."""
     heading = f"### Iteration {entry.iteration}"
     if of_run:
         heading += f" of {one_line(entry.run)}"
@@ -559,9 +581,10 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
 
 
 def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
-    """Return the text that teaches an agent to use Ralph, by its commands or its MCP tools.
+    """Return the text that teaches an agent to use Ralph.
 
-    `program` is how the agent starts Ralph.
+    It describes Ralph's MCP tools if `has_tools` is set, and its commands otherwise. `program` is
+    how the agent starts Ralph.
     """
     wanted = "cli: "
     unwanted = "mcp: "

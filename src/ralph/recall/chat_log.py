@@ -1,7 +1,9 @@
 """Read and write the log of a chat: its task, mode and agent, and its turns.
 
-The mode is in the member `chat`, which hooks do not write: the mode that they record follows the
-host's permission mode. A text that is too long for an observation is in the member `messages`.
+A chat is a session started with `ralph session new`. A turn is one message, with the tools that
+were used before it. The state of a chat is stored in the member `chat`, which hooks do not write,
+because the mode they record follows the host's permission mode. Text that is too long for an
+observation is stored in the member `messages`.
 """
 
 from __future__ import annotations
@@ -32,23 +34,23 @@ from ralph.storage.sources import Format, Source, read_source
 if TYPE_CHECKING:
     from ralph.recall.sessions import Session
 
-NAMELESS = ("command", "scripted")  # agents that give a conversation no id
-PREFIX = "chat"  # how the ids of our own chats begin
+NAMELESS = ("command", "scripted")  # agents that do not give conversations an id
+PREFIX = "chat"  # prefix of the ids of our own chats
 _CUT_MARK = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
-_MAX_TEXT_CHARACTERS = 200_000  # of one text that is stored in full
+_MAX_TEXT_CHARACTERS = 200_000  # in one text that is stored in full
 _MAX_TITLE_CHARACTERS = 100
-_MAX_TOOLS = 8  # tools that are listed on one line; the others are counted
-_MINUTE_CHARACTERS = 16  # of a timestamp, up to its minutes
+_MAX_TOOLS = 8  # tools listed on one line; the rest are counted
+_MINUTE_CHARACTERS = 16  # in a timestamp, up to its minutes
 _CHAT_TEXTS = ("task", "agent", "model", "folder", "host", "source")
 _TEXT_EVENTS = {
     Happening.USER_PROMPT_SUBMIT: summaries.is_prompt,
     Happening.STOP: summaries.is_message,
 }
-"""The events that have a text, and how to recognise the observation of each."""
+"""Maps each event that carries text to the test that recognises its observation."""
 
 
 class Mode(StrEnum):
-    """What a chat may do: read, or work."""
+    """What a chat is allowed to do: only read, or work."""
 
     PLAN = "plan"
     AGENT = "agent"
@@ -58,7 +60,7 @@ class Mode(StrEnum):
 class Chat:
     """One conversation about a task.
 
-    `id` is the id of its session, and `host` is its agent's id for it.
+    `id` is the id of its session, and `host` is the agent's own id for it.
     """
 
     id: str
@@ -68,7 +70,7 @@ class Chat:
     model: str = ""
     folder: str = "."
     host: str = ""
-    source: str = ""  # the chat that it continues under another id
+    source: str = ""  # the chat that this one continues under another id
 
     @property
     def is_unnamed(self) -> bool:
@@ -85,7 +87,7 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """One use of a tool: what it did, when, and whether it failed."""
+    """A single tool use: what the tool did, when, and whether it failed."""
 
     title: str
     at: str = ""
@@ -102,7 +104,10 @@ class Turn(NamedTuple):
 
     @property
     def tool_summary(self) -> str:
-        """The tools on one line, or "" if there were none."""
+        """The tools on one line, or "" if there were none.
+
+        A long list is cut to the first few titles and a count.
+        """
         if not self.tools:
             return ""
         counts: Counter[str] = Counter()
@@ -136,7 +141,7 @@ class ChatHistory(NamedTuple):
 
 
 def read_chat(root: Path, session_id: str) -> Chat | None:
-    """Return the chat of a session's log, or None if the session is not a chat.
+    """Return the chat stored in a session's log, or None if the session is not a chat.
 
     An unknown mode is read as `plan`.
     """
@@ -170,9 +175,9 @@ def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
 
 
 def _session_members(root: Path, session_id: str, member: str) -> list[object]:
-    """Return the values of a member in the lines that describe a session, in order."""
+    """Return the values of a member from all lines that describe a session, in order."""
     lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
-    # Parsing is slow, and most lines of a log do not have the member.
+    # Parsing is slow, and most lines in a log do not have the member.
     document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
     values: list[object] = []
     for line in document.lines:
@@ -193,7 +198,7 @@ def append_chat(
     patterns: Sequence[str] = (),
     durable: bool = False,
 ) -> None:
-    """Append lines of a chat and its current state to its log, in one write."""
+    """Append the given lines and the chat's current state to its log, in one write."""
     session: dict[str, object] = {
         "id": chat.id,
         "session_id": chat.host,
@@ -220,19 +225,19 @@ def append_chat(
 
 
 def _redacted_texts(members: Mapping[str, object], patterns: Sequence[str]) -> dict[str, str]:
-    """Return the members that have a value, as redacted texts."""
+    """Return the members that have a value, as redacted strings."""
     return {key: redact(str(value), patterns).text for key, value in members.items() if value}
 
 
 def chat_folder(root: Path, chat: Chat) -> Path:
-    """Return the folder of a chat."""
+    """Return the folder in which a chat runs."""
     return Path(os.path.normpath(paths.main_checkout(root) / chat.folder))
 
 
 def relative_folder(root: Path, folder: Path) -> str:
     """Return a folder relative to the main checkout, or unchanged if it is outside.
 
-    A relative folder stays right when the project is moved.
+    A relative folder remains valid when the project is moved.
     """
     checkout = paths.main_checkout(root)
     if folder.is_relative_to(checkout):
@@ -246,7 +251,7 @@ def relative_folder(root: Path, folder: Path) -> str:
 def record_turn(
     root: Path, privacy: Privacy, chat: Chat, began: str, message: str, reply: Reply | None
 ) -> None:
-    """Append to the log what the hooks have not recorded of a turn, and the chat's state."""
+    """Append to the log the parts of a turn that hooks have not recorded, and the chat's state."""
     recorded = _recorded_observations(root, chat)
     additions = _TurnAdditions()
     if reply is not None:
@@ -274,14 +279,14 @@ def record_turn(
 
 @dataclass(slots=True)
 class _TurnAdditions:
-    """What the log lacks of a turn: observations, and full texts of those that are cut."""
+    """What the log lacks about a turn: observations, and the full text of those that were cut."""
 
     records: list[Record] = field(default_factory=list)
     full_texts: list[dict[str, str]] = field(default_factory=list)
 
 
 def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Event]:
-    """Return the events that the hooks of a host would report for a turn."""
+    """Return the events that a host's hooks would report for a turn."""
     prompt = Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message)
     end = Event(Happening.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
     events = [prompt]
@@ -329,9 +334,9 @@ def _created_since(records: Sequence[Record], began: str) -> list[Record]:
 def _find_additions(
     events: Sequence[Event], recorded: Sequence[Record], chat: Chat, privacy: Privacy
 ) -> _TurnAdditions:
-    """Return what hooks have not recorded of a turn's events.
+    """Return the parts of a turn's events that hooks have not recorded.
 
-    If they have recorded anything of the turn, they have recorded its tool calls.
+    If hooks recorded anything in the turn, they also recorded its tool calls.
     """
     additions = _TurnAdditions()
     for event in events:
@@ -348,7 +353,7 @@ def _find_additions(
 
 
 def _recorded_text(event: Event, recorded: Sequence[Record]) -> Record | None:
-    """Return the newest observation of an event that has a text, or None."""
+    """Return the newest observation for an event that carries text, or None."""
     is_same = _TEXT_EVENTS.get(event.happening)
     if is_same is None:
         return None
@@ -369,16 +374,17 @@ def _full_text(event: Event, privacy: Privacy) -> str:
 
 
 def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
-    """Return a session that the task `within` may see, as a conversation; by default the newest.
+    """Return a session as a conversation, by default the newest one.
 
-    Raises what `sessions.find` raises.
+    Only sessions that the task `within` may see are considered. Raises the same errors as
+    `sessions.find`.
     """
     from ralph.recall import sessions
 
     session, records = sessions.session_records(root, session_id, within=within)
     full_texts: dict[str, str] = {}
     for messages in _session_members(root, session.id, "messages"):
-        if not isinstance(messages, list):  # a count, in the lines with the state of a chat
+        if not isinstance(messages, list):  # lines with the state of a chat have a count here
             continue
         for message in messages:
             match message:
@@ -388,9 +394,9 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
 
 
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
-    """Return observations as turns, ordered by time; those without a time come first.
+    """Return observations as turns, ordered by time. Those without a time come first.
 
-    `texts` has the full texts of observations that are cut, by id.
+    `texts` maps the ids of observations that were cut to their full texts.
     """
     full_texts = texts or {}
     turns: list[Turn] = []

@@ -1,8 +1,8 @@
 """Build what is injected: the brief at the start of a session, and the answer to a prompt.
 
-A preview of either says why each record is shown or left out. It calls the functions that hooks
-call, and recall itself gives the reasons. Lines of a summary that look like prompt injection and
-records of other unfinished tasks are left out.
+A preview of either explains why each record is shown or left out. It calls the same functions as
+the hooks, and the reasons come from recall itself. Summary lines that look like prompt injection
+and records that belong to other unfinished tasks are left out.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
     from ralph.storage.lookup import RecordRow
 
 _MAX_SUMMARY_TOKENS = 1_000
-_MAX_LEFT_OUT = 100  # records that the preview of a session's start names as left out
+_MAX_LEFT_OUT = 100  # left-out records listed when previewing a session's start
 _MAX_TITLE_CHARACTERS = 160
-_SKILL_MARK = "skill"  # in the list of what a session has seen
+_SKILL_MARK = "skill"  # its mark in the list of what a session has seen
 
-# Citations that are verified when a session starts.
+# Limits on verifying citations when a session starts.
 _MAX_VERIFIED_RECORDS = 200
 _MAX_VERIFY_SECONDS = 0.2
 
 # Summaries of the last sessions.
 _MAX_SUMMARIES = 3
-_MAX_SESSIONS_READ = 12  # some of the newest sessions did nothing
+_MAX_SESSIONS_READ = 12  # more than are shown, because some did nothing
 _ALL_SESSIONS = -1
-_MAX_OBSERVATIONS = 2_000  # of a session that is summarized now
+_MAX_OBSERVATIONS = 2_000  # in a session that is summarized now
 _NEWEST_OF_SESSION = "session_id = ? ORDER BY seq DESC LIMIT 1"
 _GOAL = "Goal: "
-_PERSON_PREFIXES = (_GOAL, summaries.ASKED)  # start lines of a summary that quote a person
+_PERSON_PREFIXES = (_GOAL, summaries.ASKED)  # mark summary lines that quote a person
 
 _AREAS_OF_SECTIONS = {
     brief.GUARDRAILS: "guardrails",
@@ -98,8 +98,8 @@ class PromptContext(NamedTuple):
 class SessionState(StrEnum):
     """What a session knows when it starts.
 
-    A new one knows nothing, a resumed one everything that it was given before, a compacted one what
-    its compaction kept.
+    A new session knows nothing. A resumed one knows everything it was given before, and a compacted
+    one knows what its compaction kept.
     """
 
     NEW = "new"
@@ -118,7 +118,7 @@ class _RecentWork(NamedTuple):
 
 
 def state_of(session: str) -> SessionState:
-    """Return the state that a preview assumes: a named session is resumed."""
+    """Return the state that a preview assumes. A named session is assumed to be resumed."""
     if session:
         return SessionState.RESUMED
     return SessionState.NEW
@@ -136,7 +136,7 @@ def brief_session(
     task: str = "",
     program: str = "ralph",
 ) -> Brief:
-    """Build the brief of a session that starts, in a task if one is named.
+    """Build the brief for a session that is starting, within a task if one is named.
 
     A resumed session gets only what it has not seen. A compacted one also gets what was asked and
     done in it. `program` is how the agent starts Ralph, or "" if it uses the MCP tools.
@@ -184,7 +184,7 @@ def brief_session(
 
 
 def _update_index(root: Path, config: Config) -> None:
-    """Update the index if there is one; where it cannot be written, the files will do."""
+    """Update the index if there is one. If it cannot be written, carry on with the files alone."""
     if paths.index_file(root).parent.exists() or has_own(root):
         with suppress(RalphError, OSError, sqlite3.Error):
             index.of(root, config.privacy).sync(within=index.MOMENT)
@@ -195,7 +195,7 @@ def _curated(root: Path) -> _Curated:
 
 
 def _injected_records(root: Path, config: Config) -> _Curated:
-    """Return the guardrails and memories that are current and pass the filter of the settings."""
+    """Return the current guardrails, and the current memories that pass the configured filter."""
     curated = _curated(root)
     choice = config.memories.filter
     memories = brief.filter_memories(
@@ -213,12 +213,12 @@ def _unseen_lines(lines: Iterable[str], seen: Collection[str]) -> list[str]:
 
 
 def _line_mark(line: str) -> str:
-    """Return the name of a line without a record in the list of what a session has seen."""
+    """Return the mark under which a session remembers having seen a line that shows no record."""
     return ids.derived("line", line)
 
 
 def _hook_notices(root: Path) -> list[str]:
-    """Return the notices about hooks that do not record, or that failed."""
+    """Return notices about hooks that are not recording or have failed."""
     notices = []
     problem = recorder.recording_problem(root)
     if problem:
@@ -241,7 +241,7 @@ def _skill(config: Config, program: str, seen: Collection[str]) -> str:
 
 
 def _cap(config: Config) -> int:
-    """Return the tokens that all of memory may fill of the context window; 0 if unlimited."""
+    """Return how many tokens of the context window memory may fill, or 0 if unlimited."""
     return recall.within_window(config.context.window, 0, config.context.shares.memory)
 
 
@@ -294,12 +294,12 @@ def _summaries(
 
 
 def _summary_text(root: Path, connection: sqlite3.Connection, row: sessions.RecentSession) -> str:
-    """Return the summary of a session; one that was cut off is summarized now."""
+    """Return a session's summary. A session that was cut off is summarized now."""
     newest = list(
         queries.select_records(connection, Family.OBSERVATION, _NEWEST_OF_SESSION, (row.id,))
     )
     if not newest and is_own_prompt(row.summary.removeprefix(_GOAL)):
-        return ""  # it only called Ralph, and an earlier version summarized that
+        return ""  # it only called Ralph, and an earlier version wrote a summary
     has_ended = all(summaries.is_message(record) for _, record in newest)
     if row.summary and (has_ended or index.ends_with_summary(root, row.id)):
         return row.summary
@@ -309,7 +309,10 @@ def _summary_text(root: Path, connection: sqlite3.Connection, row: sessions.Rece
 
 
 def _may_show_line(line: str) -> bool:
-    """Whether a line of a summary may be injected: not a tool's output, nor prompt injection."""
+    """Return whether a summary line may be injected.
+
+    Lines from a tool's output are not injected, nor those that look like prompt injection.
+    """
     if line.startswith(summaries.PRINTED):
         return False
     return line.startswith(_PERSON_PREFIXES) or not injection.looks_like_instructions(line)
@@ -334,7 +337,10 @@ def _so_far(root: Path, session: str) -> str:
 def answer_prompt(
     root: Path, config: Config, prompt: str, *, session: str = "", task: str = ""
 ) -> PromptContext:
-    """Return what a hook injects with a prompt, and why; nothing where injection is off."""
+    """Return what a hook injects with a prompt, and why.
+
+    The result is empty if injection is turned off.
+    """
     question = recall.human_question(prompt)
     if not question or config.memories.inject is Inject.NONE:
         return PromptContext()
@@ -366,7 +372,7 @@ def _why_recalled(
     """Return why a record is injected with a prompt, and what is stale in it."""
     row = shown.row
     why = []
-    if not shown.ranked.score:  # found by the name of a file: no words were compared
+    if not shown.ranked.score:  # found by a file name, without comparing words
         text = f"{row.files} {row.title} {shown.text}".lower()
         for name in shown.ranked.matched:
             if name.lower() in text:
@@ -379,9 +385,9 @@ def _why_recalled(
 
 
 def inject_matches(root: Path, config: Config, words: str, *, task: str = "") -> PromptContext:
-    """Return the best records for words or ids, including those that no hook injects.
+    """Return the best records for words or ids, including records that no hook injects.
 
-    What looks like prompt injection is found only by its id.
+    A record that looks like prompt injection is found only by its id.
     """
     from ralph.memory.record_shapes import mark_weak
     from ralph.recall import search as searching
@@ -451,9 +457,9 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
 def preview(
     root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = ""
 ) -> dict[str, Any]:
-    """Return what a prompt, or the start of a session (None), would inject and why.
+    """Return what would be injected with a prompt, and why.
 
-    Nothing is recorded.
+    If `prompt` is None, preview the start of a session. Nothing is recorded.
     """
     from ralph.storage import board
 
@@ -478,7 +484,7 @@ def preview(
 
 
 def _switched_off(root: Path, config: Config) -> list[str]:
-    """Return notes about what keeps hooks from injecting as previewed."""
+    """Return notes about settings that keep hooks from injecting what is previewed."""
     notes = []
     inject = config.memories.inject
     if recorder.paused_since(root) is not None:
@@ -501,9 +507,10 @@ def left_out(
     task: str = "",
     session: str = "",
 ) -> list[dict[str, str]]:
-    """Return what relates to a prompt, or to a session's start (None), and is not `shown`.
+    """Return the records that relate to a prompt but are not in `shown`.
 
-    Each has `id`, `title` and `why`, the reason.
+    If `prompt` is None, they relate to the start of a session. Each result has `id`, `title` and
+    `why`.
     """
     options = _recall_options(root, config, session, task)
     if prompt is None:
@@ -514,7 +521,7 @@ def left_out(
 def _left_out_of_brief(
     root: Path, config: Config, shown: Collection[str], seen: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the guardrails and memories that a session's start does not show, with reasons."""
+    """Return the guardrails and memories that a session's brief does not show, with reasons."""
     curated = _curated(root)
     allowed: set[str] = set()
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
@@ -547,7 +554,7 @@ def _why_not_in_brief(
 def _left_out_of_prompt(
     root: Path, prompt: str, shown: Collection[str], options: recall.RecallOptions
 ) -> list[dict[str, str]]:
-    """Return the records that relate to a prompt and are not shown, with recall's reasons."""
+    """Return the records that relate to a prompt but are not shown, with recall's reasons."""
     question = recall.human_question(prompt)
     if not question:
         return []
@@ -567,7 +574,7 @@ def _omitted(record_id: str, title: str, text: str, why: str) -> dict[str, str]:
 
 
 def title_line(title: str, text: str) -> str:
-    """Return a record's title on one line; for a prompt or an answer, its text."""
+    """Return a record's title on one line. For a prompt or an answer, use its text instead."""
     is_speech = title in render.SPEECH_TITLES and bool(text.strip())
     shown = title or text
     if is_speech:
@@ -661,7 +668,7 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
 
 
 def _describe(piece: brief.BriefPiece, record: Record | None) -> dict[str, str]:
-    """Describe an entry of a brief: a curated record, or the summary of a session."""
+    """Describe an entry in a brief, which is a curated record or a session's summary."""
     if record is None:
         text = piece.text.removeprefix("- ").rstrip()
         return {"id": piece.id, "type": "session", "title": title_line("", text), "text": text}

@@ -1,7 +1,9 @@
-"""`ralph graph ...`: how records, files, tasks, sessions and tags are linked, now or in the past.
+"""Query how records, files, tasks, sessions and tags are linked (`ralph graph ...`).
 
-The graph is a cache next to the index, and each query updates it. Without a time, `show`,
-`neighbors` and `path` include what was true in the past, while `search` returns what holds now.
+The graph is a cache next to the index, and each query updates it. Nodes are linked by edges, which
+are either explicit, because a record defines them, or derived from other facts. Without a time,
+`show`, `neighbors` and `path` include what was true in the past, while `search` returns only what
+holds now.
 """
 
 from __future__ import annotations
@@ -53,12 +55,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 HOPS = 2
 LIMIT = 10
-_MAX_SEEDS = 20  # hits from which a search walks
-_MAX_BUSIEST = 10  # nodes in an overview
+_MAX_SEEDS = 20  # hits from which a search starts walking
+_MAX_BUSIEST = 10  # nodes listed in an overview
 _MIN_SCORE = 0.05  # nodes with a lower score are related by chance
-_NAMED_SCORE = 0.8  # of a node that the words name
-_MAX_SPELLINGS = 20_000  # names that are compared with a misspelt one
-_FLOAT_BYTES = 4  # of a value in embeddings.bin
+_NAMED_SCORE = 0.8  # score of a node that the words name
+_MAX_SPELLINGS = 20_000  # names compared with a misspelt one
+_FLOAT_BYTES = 4  # per value in embeddings.bin
 
 
 class GraphOverview(NamedTuple):
@@ -70,7 +72,7 @@ class GraphOverview(NamedTuple):
 
 
 class NodeView(NamedTuple):
-    """A node, its record if it has one, and its edges with the node at the other end."""
+    """A node, its record if it has one, and its edges, each with the node at the other end."""
 
     node: Node
     record: Record | None
@@ -78,7 +80,7 @@ class NodeView(NamedTuple):
 
 
 Question = Callable[[Connection, Connection, GraphVisibility], T]
-"""A function of the up-to-date graph and index, and of what the task may see."""
+"""A function that is passed the up-to-date graph, the index, and what the task may see."""
 
 
 def query_graph(
@@ -89,10 +91,10 @@ def query_graph(
     progress: Progress | None = None,
     within: float | None = None,
 ) -> T:
-    """Return what `question` answers.
+    """Bring the graph up to date, and return the result of `question`.
 
-    `within` limits the seconds for updating the graph: when it is first built, it may then lack
-    sources.
+    `within` limits the seconds spent on updating. A graph that is being built for the first time
+    may then be incomplete.
     """
 
     def ask(connection: Connection) -> T:
@@ -103,7 +105,10 @@ def query_graph(
 
 
 def _open_graph(root: Path, connection: Connection, within: float | None = None) -> Connection:
-    """Open the graph and update it; in memory if the index is, or if the disk is not writable."""
+    """Open the graph and update it.
+
+    It is kept in memory if the index is, or if it cannot be written to disk.
+    """
     path = paths.graph_file(root)
 
     def synced(graph: Connection) -> Connection:
@@ -153,7 +158,7 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
 
 
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
-    """Return a node with its edges, stated ones first. Raises NotFound for an unknown node."""
+    """Return a node with its edges, explicit ones first. Raises NotFound for an unknown node."""
 
     def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> NodeView:
         key = _find_node(graph, name, allowed)
@@ -178,7 +183,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
 
 
 def _is_shown(edge: Edge, other: Node, at: str) -> bool:
-    """Return whether an edge held at a time; without a time, whether it has begun."""
+    """Return whether an edge held at a given time. Without a time, return whether it has begun."""
     if at:
         return edge.holds(at) and other.holds(at)
     return edge.has_begun(ids.today())
@@ -198,7 +203,7 @@ def neighbors(
     at: str = "",
     task: str = "",
 ) -> list[ReachedNode]:
-    """Return the nodes within some hops of a node, nearest first.
+    """Return the nodes at most `hops` hops from a node, nearest first.
 
     Raises NotFound for an unknown node.
     """
@@ -214,9 +219,9 @@ def neighbors(
 def path(
     root: Path, start: str, end: str, *, at: str = "", task: str = ""
 ) -> tuple[tuple[Node, Node], list[Edge] | None]:
-    """Return two nodes and the edges of a shortest path between them, or None without a path.
+    """Return two nodes and the edges of a shortest path between them.
 
-    Raises NotFound for an unknown node.
+    The edges are None if there is no path. Raises NotFound for an unknown node.
     """
 
     def question(
@@ -232,7 +237,7 @@ def path(
     return query_graph(root, question, task=task)
 
 
-# --- stating edges ------------------------------------------------------------------------------
+# --- adding edges -------------------------------------------------------------------------------
 
 
 def link(
@@ -246,10 +251,10 @@ def link(
     remove: bool = False,
     context: WriteContext = BY_RALPH,
 ) -> tuple[memory.SavedMemory, StatedEdge]:
-    """State an edge in the entry of its source, from today unless `since` is given, or remove it.
+    """Add an edge to the entry of its source node, or remove it.
 
-    Raises NotFound for an unknown node or edge, UsageError for an edge that cannot be, and Refused
-    if the source has no room for edges.
+    A new edge holds from today unless `since` is given. Raises NotFound for an unknown node or
+    edge, UsageError for an edge that is not possible, and Refused if the source cannot store edges.
     """
     kind = parse_relation(relation)
     if kind is None:
@@ -304,7 +309,10 @@ def _check_edge(name: str, edge: StatedEdge) -> None:
 
 
 def _with_edge(record: Record, *, edge: StatedEdge, remove: bool) -> Record:
-    """Return a record with an edge, which keeps its first day, or without it."""
+    """Return a record with the edge added or removed.
+
+    An existing edge keeps its first day unless a new one is given.
+    """
     old = _stated_edge(record, edge.relation, edge.target)
     if old is None:
         if remove:
@@ -324,7 +332,7 @@ def _with_edge(record: Record, *, edge: StatedEdge, remove: bool) -> Record:
 
 
 def _link_target(root: Path, name: str) -> str:
-    """Return the id of a node; a node that is not a record need not be in the graph yet."""
+    """Return the id of a node. A node that is not a record need not be in the graph yet."""
     if (root / name).is_file():
         text = entity_id(NodeType.FILE, name)
     else:
@@ -425,7 +433,7 @@ def _rank_records(
 
 
 def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, float]:
-    """Return the scores of the nodes that were found; a journal entry counts for its task."""
+    """Return the scores of the nodes that were found. A journal entry counts toward its task."""
     scores: dict[str, float] = {}
     for hit in ranked.best:
         if not (ranked.weak or rank.is_answer(hit) or hit.link):
@@ -450,7 +458,7 @@ def _named_nodes(words: str) -> set[str]:
 def _visible_seeds(
     graph: Connection, scores: Mapping[str, float], when: str, allowed: GraphVisibility
 ) -> dict[int, float]:
-    """Return the keys of nodes that held at a time and that the task may see, with their scores."""
+    """Return the scores, by key, of the nodes that held at a time and that the task may see."""
     keys = stored.keys_of(graph, sorted(scores))
     nodes = stored.nodes(graph, keys.values())
     seeds = {}
@@ -461,7 +469,10 @@ def _visible_seeds(
 
 
 def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
-    """Return the key of a node by id, title or file name. Raises NotFound for an unknown one."""
+    """Return the key of a node, given its id, title or file name.
+
+    Raises NotFound for an unknown node.
+    """
     text = name.strip()
     spellings = _spellings_of(text)
     by_id = stored.keys_of(graph, spellings)
@@ -485,7 +496,7 @@ def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.
 
 
 def _spellings_of(text: str) -> list[str]:
-    """Return the ids that a text may mean, the most likely first."""
+    """Return the ids that `text` may stand for, most likely first."""
     kind = entity_type(text)
     if kind is None:
         tidy = posixpath.normpath(text or ".")
@@ -504,7 +515,7 @@ def _spellings_of(text: str) -> list[str]:
 
 
 def _closest_node(graph: Connection, text: str, allowed: GraphVisibility) -> str:
-    """Return the id of the visible node whose id or name is most similar to a text, or ""."""
+    """Return the id of the visible node whose id or name is most similar to `text`, or ""."""
     ids_by_spelling: dict[str, str] = {}
     for key, node in stored.nodes(graph).items():
         if key not in allowed.hidden:
@@ -518,7 +529,7 @@ def _closest_node(graph: Connection, text: str, allowed: GraphVisibility) -> str
 
 
 def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
-    """Return the records of nodes, by node id."""
+    """Return the records behind the named nodes, by node id."""
     keys = queries.row_keys(connection, names)
     by_key = queries.records(connection, list(keys.values()))
     return {name: by_key[key] for name, key in keys.items() if key in by_key}
@@ -528,7 +539,7 @@ def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
 
 
 class _TaskGraph(NamedTuple):
-    """The part of the graph that belongs to a task, and the digests of the nodes' records."""
+    """The part of the graph that belongs to a task, and the digests of its nodes' records."""
 
     nodes: list[Node]
     edges: list[Edge]
@@ -538,9 +549,10 @@ class _TaskGraph(NamedTuple):
 def export(
     root: Path, *, task: str = "", embedding: Embedding | None = None
 ) -> list[dict[str, Any]]:
-    """Write a task's part of the graph to `graphiti/` in its folder, or every task's.
+    """Write a task's part of the graph to `graphiti/` in its folder.
 
-    Raises NotFound for an unknown task.
+    Without a task, do so for every task. Returns a description of each export. Raises NotFound for
+    an unknown task.
     """
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
     if task and task not in folders:
@@ -571,7 +583,7 @@ def export(
 
 
 def _count_vectors(vectors: Embeddings | None) -> int:
-    """Return how many rows have a vector: the others consist of zeros."""
+    """Return the number of rows that have a vector. All other rows are zeros."""
     if vectors is None:
         return 0
     row_size = _FLOAT_BYTES * vectors.dimensions
@@ -583,10 +595,10 @@ def _count_vectors(vectors: Embeddings | None) -> int:
 
 
 def _write_export(root: Path, folder: Path, part: _TaskGraph, vectors: Embeddings | None) -> bool:
-    """Write the files of an export, and return whether one of them changed."""
+    """Write the files of an export, and return whether any of them changed."""
     vectors_text = None  # without vectors, the file is deleted
     if vectors is not None:
-        # Files are written as text; `surrogateescape` keeps the bytes as they are.
+        # Files are written as text, and `surrogateescape` preserves the bytes.
         vectors_text = graphiti.embeddings_bytes(vectors).decode("utf-8", "surrogateescape")
     texts = {
         "nodes.json": graphiti.nodes_text(part.nodes),
@@ -606,7 +618,7 @@ def _write_export(root: Path, folder: Path, part: _TaskGraph, vectors: Embedding
 
 
 def _task_graph(graph: Connection, connection: Connection, task: str) -> _TaskGraph:
-    """Return a task's part of the graph, without records and sessions of other tasks."""
+    """Return a task's part of the graph, without the records and sessions of other tasks."""
     keys = set(stored.task_keys(graph, task))
     keys.update(stored.keys_of(graph, [entity_id(NodeType.TASK, task)]).values())
     near = set(keys)
@@ -636,11 +648,14 @@ def _task_graph(graph: Connection, connection: Connection, task: str) -> _TaskGr
 
 
 def _embeddings(root: Path, digests: Sequence[str], embedding: Embedding) -> Embeddings | None:
-    """Return one vector per digest, zeros for one without, or None without any vectors."""
+    """Return one vector per digest, or None if there are no vectors at all.
+
+    A digest without a vector gets a row of zeros.
+    """
     path = paths.vectors_file(root)
     try:
         embedder = meaning.embedder_of(embedding)
-    except RalphError:  # an embedder that is not installed must not stop an export
+    except RalphError:  # a missing embedder must not stop an export
         return None
     if embedder is None or not path.exists():
         return None
@@ -661,7 +676,7 @@ def _embeddings(root: Path, digests: Sequence[str], embedding: Embedding) -> Emb
 
 
 def _mean_vector(content: bytes, dimensions: int) -> bytes:
-    """Return the direction of the mean of a record's chunks, as floats of 32 bits."""
+    """Return the normalised mean of a record's chunk vectors, as 32-bit floats."""
     import numpy as np
 
     layout = np.dtype([("scale", "<f4"), ("values", "i1", (dimensions,))])

@@ -1,8 +1,8 @@
 """Write and read the journal: how each iteration ended, and what the next one learns from it.
 
-A run's own entries are read from its log, so that no recent one is missing. The entries of other
-runs come from the index. They are ranked without the clock, so that the same files always give the
-same section.
+A run's own entries are read from its log, so that no recent entry is missing. Entries from other
+runs come from the index. Ranking them does not depend on the clock, so the same files always
+produce the same section.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ralph.search import rank as ranking
 from ralph.search.question import WeightedWord
 from ralph.storage import files, lookup, queries, sessions
 
-MAX_NOTES_CHARACTERS = 20_000  # of notes that are stored; longer ones keep their start and end
-MAX_FILES = 500  # file names that are stored
-_DEFAULT_LIMIT = 20  # entries of a list
+MAX_NOTES_CHARACTERS = 20_000  # longer notes keep only their start and end
+MAX_FILES = 500  # file names stored per entry
+_DEFAULT_LIMIT = 20  # entries per list
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_MAX_QUERY_CHARACTERS = 2_000  # of a task's text, to search for matches
-_DUPLICATE_FACTOR = 4  # how many more matches are read, because some have the same text
+_MAX_QUERY_CHARACTERS = 2_000  # in the part of a task's text used to search for matches
+_DUPLICATE_FACTOR = 4  # read more matches, because some have the same text
 _SCORE_DIGITS = 4
-_MAX_NAMES = 5  # runs that an error lists
-_UNGATED = ranking.Recipe(floor=0.0)  # this module judges which entries fit
-_RETRY_NOTE = "see Retry Information"  # the section of the prompt that has the notes
+_MAX_NAMES = 5  # runs listed in an error
+_UNGATED = ranking.Recipe(floor=0.0)  # this module decides which entries fit
+_RETRY_NOTE = "see Retry Information"  # the prompt section that contains the notes
 _REDACTED_TEXTS = ("task", "title", "feature", "agent", "model", "session")
 
 Condition = tuple[str, list[object]]
@@ -58,7 +58,8 @@ Condition = tuple[str, list[object]]
 class JournalFilter:
     """Which entries to select.
 
-    `run` may be the beginning of a run's id, and `within` is the task that may see the entries.
+    `run` may be a prefix of a run's id. With `within`, only entries that this task may see are
+    selected.
     """
 
     run: str = ""
@@ -94,7 +95,7 @@ EVERY_ENTRY = JournalFilter()
 class JournalMatch(NamedTuple):
     """An entry, its score, and why it matches.
 
-    `weak` means that nothing matches well, and that this is one of the closest entries.
+    `weak` means that nothing matches well and this is merely one of the closest entries.
     """
 
     entry: JournalEntry
@@ -107,7 +108,7 @@ class JournalMatch(NamedTuple):
 
 
 def run_file(root: Path, run: str) -> Path:
-    """Return the log of a run. Raises Refused for an id that cannot be a file name."""
+    """Return the path of a run's log. Raises Refused for an id that cannot be a file name."""
     if not _RUN_ID.fullmatch(run):
         raise Refused(
             f"{run!r} cannot be the id of a run",
@@ -117,22 +118,22 @@ def run_file(root: Path, run: str) -> Path:
 
 
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
-    """Append an entry, redacted, unless the log has an entry of its iteration.
+    """Append a redacted entry, unless the log already has one for its iteration.
 
-    Returns whether it was appended. Raises what `run_file` raises.
+    Returns whether the entry was appended. Raises the same errors as `run_file`.
     """
     path = run_file(root, entry.run)
     line = encode_record(journal_record(_redacted(entry, patterns)))
     exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
     if exists:
-        # An empty append still completes the line that a killed writer left, and syncs it.
+        # An empty append still completes and syncs a line that a killed writer left unfinished.
         line = ""
     files.append(path, line, root=paths.state_boundary(root), durable=True)
     return not exists
 
 
 def _redacted(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
-    """Return an entry as it is stored: redacted, and within the limits."""
+    """Return an entry in the form in which it is stored: redacted and within the limits."""
 
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
@@ -147,14 +148,14 @@ def _redacted(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
 
 
 def _read_log(path: Path, run: str) -> list[JournalEntry]:
-    """Return the entries of a run's log, in the order of their iterations."""
+    """Return the entries in a run's log, ordered by iteration."""
     records = [entry.record for entry in parse_log(files.read(path) or "").entries]
     entries = _unique_entries(record for record in records if record.origin.run == run)
     return sorted(entries, key=lambda entry: entry.iteration)
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
-    """Return the journal entries among records; of those with one id, the first."""
+    """Return the journal entries among the records. If several share an id, the first wins."""
     entries: dict[str, JournalEntry] = {}
     for record in records:
         if is_journal_entry(record):
@@ -168,16 +169,17 @@ def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
 def for_prompt(
     root: Path, run: str, words: str, *, task: str = "", told: Sequence[str] = ()
 ) -> tuple[list[JournalEntry], tuple[JournalEntry, ...]]:
-    """Return the last entries of this run, and similar ones of other runs.
+    """Return the last entries of this run, and similar entries from other runs.
 
-    `told` are texts that the prompt has elsewhere; the entries are returned without them.
+    `told` holds texts that appear elsewhere in the prompt. They are removed from this run's
+    entries.
     """
     entries = [_without_texts(entry, told) for entry in recent(root, run, task=task)]
     return entries, matches(root, run, words, task=task)
 
 
 def _without_texts(entry: JournalEntry, texts: Sequence[str]) -> JournalEntry:
-    """Return an entry whose notes do not end with any of these texts."""
+    """Return an entry with these texts removed from the end of its notes."""
     for text in texts:
         if text and entry.notes.endswith(text):
             notes = entry.notes.removesuffix(text).rstrip()
@@ -186,9 +188,9 @@ def _without_texts(entry: JournalEntry, texts: Sequence[str]) -> JournalEntry:
 
 
 def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
-    """Return the newest `most` entries of a run that a task may see, the oldest of them first."""
+    """Return the newest `most` entries of a run that a task may see, oldest first."""
     entries = _read_log(run_file(root, run), run)
-    # The index is read only if it matters.
+    # Read the index only if it makes a difference.
     if task and any(entry.task not in ("", task) for entry in entries):
         hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
         entries = [entry for entry in entries if entry.task not in hidden]
@@ -198,13 +200,16 @@ def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[Jour
 def matches(
     root: Path, run: str, words: str, most: int = 5, *, task: str = ""
 ) -> tuple[JournalEntry, ...]:
-    """Return entries of other runs that match a text, best first, without repeated notes."""
+    """Return entries from other runs that match `words`, best first.
+
+    Entries with the same notes are returned only once.
+    """
     if not words.strip():
         return ()
     condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        newest_day = sessions.newest_journal_day(connection)  # ages count from it, not from today
+        newest_day = sessions.newest_journal_day(connection)  # ages count from here, not today
         ranked, entries = _rank_entries(
             connection,
             words[:_MAX_QUERY_CHARACTERS],
@@ -225,7 +230,7 @@ def matches(
 
 
 def _certain_words(ranked: ranking.Ranking) -> list[WeightedWord]:
-    """Return the words of a query that say what it is about."""
+    """Return the words in a query that say what it is about."""
     certain: list[WeightedWord] = []
     for word in ranked.words:
         if word.counts and word.certain and word.word.lower() not in EVERYDAY_WORDS:
@@ -236,7 +241,7 @@ def _certain_words(ranked: ranking.Ranking) -> list[WeightedWord]:
 def _fits(row: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Return whether an entry answers the query, or matches most of its words by weight.
 
-    Only words that occur anywhere count: the other words of a title are new work.
+    Only words that occur in some record count. The other words of a title describe new work.
     """
     if ranking.is_answer(row):
         return True
@@ -258,7 +263,7 @@ def _rank_entries(
     limit: int | None,
     recipe: ranking.Recipe = ranking.STANDARD,
 ) -> tuple[ranking.Ranking, list[_RankedEntry]]:
-    """Rank the entries that meet a condition, each entry once."""
+    """Rank the entries that meet a condition, including each entry only once."""
     keep = [(Family.JOURNAL, *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     records = queries.records(connection, [row.row.key for row in ranked.best])
@@ -276,7 +281,7 @@ def _rank_entries(
 def list_(
     root: Path, which: JournalFilter = EVERY_ENTRY, *, limit: int | None = _DEFAULT_LIMIT
 ) -> tuple[tuple[JournalEntry, ...], int]:
-    """Return the newest entries, newest first, and the number of all."""
+    """Return the newest entries, newest first, and the total number of entries."""
     entries = index.ask(root, lambda connection: _select_entries(connection, which))
     return tuple(entries[:limit]), len(entries)
 
@@ -284,8 +289,8 @@ def list_(
 def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
     """Return the entries of a run that a task may see, in order.
 
-    `run` may be the beginning of the run's id. Raises NotFound if there is no such entry, and
-    Conflict if several runs begin like this.
+    `run` may be a prefix of the run's id. Raises NotFound if there is no such entry, and Conflict
+    if several runs share the prefix.
     """
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
@@ -316,7 +321,7 @@ def _no_entries(run: str, *, is_hidden: bool) -> NotFound:
 
 
 def _resolve_run(run: str, entries: Sequence[JournalEntry]) -> str:
-    """Return the id of the run that a name means. Raises Conflict if it means several."""
+    """Return the id of the run that a name refers to. Raises Conflict if it refers to several."""
     runs = list(dict.fromkeys(entry.run for entry in entries))
     if run in runs:
         return run
@@ -329,9 +334,9 @@ def _resolve_run(run: str, entries: Sequence[JournalEntry]) -> str:
 
 
 def find(root: Path, name: str, iteration: int | None = None, *, within: str = "") -> JournalEntry:
-    """Return an entry that a task may see, by its id, or by its run and iteration.
+    """Return an entry that a task may see, given its id, or its run and iteration.
 
-    Raises NotFound if there is no such entry, and Conflict if several runs begin like this.
+    Raises NotFound if there is no such entry, and Conflict if several runs share the prefix.
     """
     if iteration is None:
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
@@ -377,7 +382,7 @@ def search(
     *,
     limit: int | None = _DEFAULT_LIMIT,
 ) -> tuple[tuple[JournalMatch, ...], int]:
-    """Return the entries that match a text, best first, and the number of all."""
+    """Return the entries that match `words`, best first, and the total number of matches."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[JournalMatch, ...], int]:
         today = ids.today()

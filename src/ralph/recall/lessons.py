@@ -1,9 +1,10 @@
-"""Find the lessons about a file, a command or an error, to inject them at the point of an action.
+"""Find lessons about a file, a command or an error, to inject them when an agent acts.
 
-There, a wrong lesson costs more than none, so nothing is ranked by similarity. The full-text index
-gives candidates. A lesson must name that very file, that very command (program and subcommand), or
-what is special about the error: a code or the name of an error, something in quotes, or enough
-words that not every error has. Hooks load this module.
+At that point a wrong lesson costs more than none, so nothing is ranked by similarity. The full-text
+index provides candidates. A lesson must name that very file, that very command (program and
+subcommand), or what is special about the error: an error code or name, something in quotes, or
+enough words that are not common to all errors. These special parts are called the features of an
+error. Hooks load this module.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ _MAX_CANDIDATES = 30
 _MAX_FILES = 8
 _MAX_COMMANDS = 6
 _MAX_ERROR_WORDS = 30
-_MAX_LESSON_CHARACTERS = 2_000  # of a lesson that are compared with an error
-# Records that the terms of files or of an error may match together. The most common terms are
-# skipped: they decide little and take longest.
+_MAX_LESSON_CHARACTERS = 2_000  # of a lesson, compared with an error
+# The number of records that the terms of files or of an error may match in total. The most common
+# terms are skipped, because they decide little and take longest.
 _MAX_POSTINGS = 2_000
-_FIELD_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # of title, tags, text and files
+_FIELD_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # for title, tags, text and files
 
-# Features of an error, and how much each of them counts.
-_CODE_WEIGHT = 3  # a code or the name of an error
+# How much each feature of an error counts.
+_CODE_WEIGHT = 3  # an error code or name
 _NAME_WEIGHT = 2  # a file, or something in quotes
 _WORD_WEIGHT = 1
-_MIN_WEIGHT = 3  # of the features that a lesson must have
-_MIN_SHARE_OF_LESSON = 0.2  # of a lesson's features that the error must have, unless a code decides
+_MIN_WEIGHT = 3  # total weight of features that a lesson must reach
+_MIN_SHARE_OF_LESSON = 0.2  # of a lesson's features the error must have, unless a code matches
 _MIN_WORD_CHARACTERS = 3
-_MIN_CODE_LETTERS = 4  # of a code in capitals; a name in mixed case has twice as many
+_MIN_CODE_LETTERS = 4  # in a code in capitals; a mixed-case name needs twice as many
 
 _COMMON_FILE_NAMES = frozenset(
     {
@@ -72,7 +73,7 @@ _COMMON_FILE_NAMES = frozenset(
         "core",
     }
 )
-# Programs that run the command after them.
+# Programs that run the command that follows.
 _WRAPPERS = frozenset(
     {
         "sudo",
@@ -87,7 +88,7 @@ _WRAPPERS = frozenset(
         "xvfb-run",
     }
 )
-# Two words that run the program after them.
+# Word pairs that run the program that follows.
 _RUNNERS = (
     "uv run",
     "poetry run",
@@ -99,7 +100,7 @@ _RUNNERS = (
     "python -m",
     "python3 -m",
 )
-# After these words, the next word is the subcommand.
+# Words after which the next word is the subcommand.
 _COMMAND_GROUPS = frozenset(
     {
         "run",
@@ -107,7 +108,7 @@ _COMMAND_GROUPS = frozenset(
         "exec",
     }
 )
-# Programs that do one thing: what follows is what they do it to, not a subcommand.
+# Programs that do one thing. What follows is their argument, not a subcommand.
 _SINGLE_PURPOSE = frozenset(
     {
         "pytest",
@@ -208,7 +209,7 @@ _ORDINARY_PROGRAMS = frozenset(
         "terraform",
     }
 )
-# Words and names that occur in errors of all kinds; a stem stands for all forms of its word.
+# Words and names that occur in all kinds of errors. A stem covers all forms of its word.
 _GENERIC_WORDS = frozenset(
     {
         "abort",
@@ -416,8 +417,8 @@ _GENERIC_WORDS = frozenset(
         "zero",
     }
 )
-_UNNAMED_PARTS = ("", ".", "..", "~")  # parts of a path that name no folder
-_PATH_CHARACTERS = "_-./\\@~:+"  # besides letters and digits
+_UNNAMED_PARTS = ("", ".", "..", "~")  # path parts that do not name a folder
+_PATH_CHARACTERS = "_-./\\@~:+"  # in addition to letters and digits
 _COMMAND_SEPARATORS = ("&&", "||", ";", "|", "\n")
 
 
@@ -441,7 +442,10 @@ def on_files(connection: sqlite3.Connection, files: Sequence[str], keep: Filter)
 
 
 def _match_files(connection: sqlite3.Connection, groups: Sequence[Sequence[str]]) -> str:
-    """Return the full-text query for records with all terms of a group, rarest groups first."""
+    """Return the full-text query for records that contain all terms of a group.
+
+    Groups with the rarest terms come first.
+    """
     terms_of_groups: set[str] = set()
     terms_of_groups.update(*groups)
     counts = lookup.frequencies(connection, list(terms_of_groups), _MAX_POSTINGS)
@@ -461,7 +465,10 @@ def _match_files(connection: sqlite3.Connection, groups: Sequence[Sequence[str]]
 
 
 def _file_terms(path: str) -> list[str]:
-    """Return the terms of every record that names a file; none if its name says too little."""
+    """Return the terms that every record naming this file contains.
+
+    Returns no terms if the file's name is too common to identify it.
+    """
     parts = _path_parts(path)
     if not parts:
         return []
@@ -479,14 +486,14 @@ def _file_terms(path: str) -> list[str]:
     if not file_terms or is_ordinary_word:
         return []
     whole_name = terms.fold("".join(filter(str.isalnum, name)))
-    # An ending such as `ts` is in every other record, so it does not help.
+    # A file extension such as `ts` is too frequent to help.
     ending = terms.fold(name.rpartition(".")[2])
     telling = [term for term in dict.fromkeys(file_terms) if term not in (whole_name, ending)]
     return telling or file_terms[:1]
 
 
 def names_file(text: str, path: str) -> bool:
-    """Whether a text names this file, and not another file of the same name."""
+    """Return whether `text` names this file, and not another file of the same name."""
     parts = _path_parts(path)
     if not parts or ("." not in parts[-1] and parts[-1] not in text):
         return False
@@ -515,13 +522,13 @@ def _path_parts(path: str) -> list[str]:
 
 
 def _is_common_name(name: str) -> bool:
-    """Whether many folders have a file of this name."""
+    """Return whether a file of this name is common to many folders."""
     stem = name.strip("._").partition(".")[0]
     return stem.strip("_").lower() in _COMMON_FILE_NAMES
 
 
 def _path_start(text: str, end: int) -> int:
-    """Return where the path starts that ends at a position of a text."""
+    """Return the position where the path that ends at `end` starts."""
     start = end
     while start and (text[start - 1].isalnum() or text[start - 1] in _PATH_CHARACTERS):
         start -= 1
@@ -529,7 +536,10 @@ def _path_start(text: str, end: int) -> int:
 
 
 def _is_whole_name(text: str, position: int, name: str) -> bool:
-    """Whether the name at a position is not part of a longer one; a Korean particle may follow."""
+    """Return whether the name at a position is not part of a longer one.
+
+    A Korean particle may follow it.
+    """
     if position:
         before = text[position - 1]
         if before in "_-.":
@@ -538,7 +548,7 @@ def _is_whole_name(text: str, position: int, name: str) -> bool:
             return False
     end = position + len(name)
     after = text[end : end + 1]
-    if after == ".":  # the end of a sentence, unless another ending follows
+    if after == ".":  # the end of a sentence, unless another extension follows
         next_character = text[end + 1 : end + 2]
         return not (next_character.isalnum() and next_character.isascii())
     if after in ("_", "-", "/", "\\"):
@@ -547,7 +557,7 @@ def _is_whole_name(text: str, position: int, name: str) -> bool:
 
 
 def _is_same_path(named: Sequence[str], path: Sequence[str]) -> bool:
-    """Whether one of two paths ends with the other.
+    """Return whether one of two paths ends with the other.
 
     The first folder of the named path may have been cut off at a space.
     """
@@ -570,7 +580,8 @@ def on_command(
 ) -> list[RecordRow]:
     """Return the lessons that name what a command does, then those that name a file in it.
 
-    A program without a subcommand counts only where `least`, the number of words, is 1.
+    `least` is the number of words that a command's name must have. A program without a subcommand
+    counts only if it is 1.
     """
     phrases: dict[str, None] = {}
     for name in _command_names(command):
@@ -597,7 +608,7 @@ def _command_words(command: str) -> list[str]:
 
 
 def _command_names(command: str) -> Iterator[tuple[str, ...]]:
-    """Yield what each part of a command line runs: a program, and its subcommand if it has one."""
+    """Yield what each part of a command line runs: a program and its subcommand, if any."""
     for separator in _COMMAND_SEPARATORS:
         command = command.replace(separator, "\0")
     for part in command.split("\0")[:_MAX_COMMANDS]:
@@ -614,7 +625,7 @@ def _command_names(command: str) -> Iterator[tuple[str, ...]]:
 
 
 def _without_wrappers(words: list[str]) -> list[str]:
-    """Return a command without variables, wrappers such as `sudo`, and runners such as `uv run`."""
+    """Return a command without variables, wrappers such as `sudo`, or runners such as `uv run`."""
     start = 0
     while start < len(words) and (words[start] in _WRAPPERS or "=" in words[start]):
         start += 1
@@ -625,7 +636,10 @@ def _without_wrappers(words: list[str]) -> list[str]:
 
 
 def _subcommand(program: str, arguments: Sequence[str]) -> Sequence[str]:
-    """Return the words of a subcommand, such as `install` or `compose up`; none if it has none."""
+    """Return the words of a subcommand, such as `install` or `compose up`.
+
+    Returns no words if there is no subcommand.
+    """
     if not arguments or program in _SINGLE_PURPOSE:
         return ()
     action = arguments[0]
@@ -650,7 +664,7 @@ def _is_telling_program(program: str) -> bool:
 
 
 def on_error(connection: sqlite3.Connection, error: str, keep: Filter) -> list[RecordRow]:
-    """Return the lessons that have what is special about an error, those with most of it first."""
+    """Return the lessons that share enough features with an error, best matches first."""
     features = _features(error)
     if not features:
         return []
@@ -664,7 +678,7 @@ def on_error(connection: sqlite3.Connection, error: str, keep: Filter) -> list[R
 
 
 def _match_features(connection: sqlite3.Connection, features: dict[str, int]) -> str:
-    """Return the full-text query for records with one of the rarest features."""
+    """Return the full-text query for records that contain one of the rarest features."""
     heaviest = sorted(features, key=lambda word: -features[word])[:_MAX_ERROR_WORDS]
     feature_terms: list[str] = []
     for word in heaviest:
@@ -681,7 +695,10 @@ def _match_features(connection: sqlite3.Connection, features: dict[str, int]) ->
 
 
 def _features(error: str) -> dict[str, int]:
-    """Return what is special about an error, with weights: codes and names, quoted words, words."""
+    """Return the features of an error and their weights.
+
+    Codes and error names weigh most, then quoted words, then other words.
+    """
     quoted: set[str] = set()
     for quote in "'\"`":
         quoted.update(error.replace("’", "'").split(quote)[1::2])
@@ -696,7 +713,7 @@ def _features(error: str) -> dict[str, int]:
 
 
 def _feature_weight(word: str, *, is_quoted: bool = False) -> int:
-    """Return how much a word says about an error; 0 if it says nothing."""
+    """Return how much a word says about an error, or 0 if it says nothing."""
     folded = terms.fold(word)
     if folded in EVERYDAY_WORDS or folded in terms.STOP_WORDS:
         return 0
@@ -717,7 +734,10 @@ def _feature_weight(word: str, *, is_quoted: bool = False) -> int:
 
 
 def _generic_weight(folded: str) -> int:
-    """Return the weight of a generic word; only the name of an error, `keyerror`, has one."""
+    """Return the weight of a generic word.
+
+    Only the name of an error, such as `keyerror`, has any weight.
+    """
     if folded.endswith("error") and folded != "error":
         return _WORD_WEIGHT
     return 0
@@ -733,7 +753,7 @@ def _path_weight(word: str, *, has_letters: bool) -> int:
 
 
 def _is_code(word: str, letters: Sequence[str]) -> bool:
-    """Whether a word is written in capitals, or is a long name in mixed case."""
+    """Return whether a word is written in capitals, or is a long name in mixed case."""
     if len(letters) >= _MIN_CODE_LETTERS and all(map(str.isupper, letters)):
         return True
     is_mixed = word[1:] != word[1:].lower()
@@ -741,7 +761,7 @@ def _is_code(word: str, letters: Sequence[str]) -> bool:
 
 
 def _lesson_weight(features: dict[str, int], lesson: str) -> int:
-    """Return the weight of the error's features that a lesson has; 0 if that is not enough."""
+    """Return the total weight of the error's features found in a lesson, or 0 if it is too low."""
     folded_lesson = terms.fold(lesson)
     likely: dict[str, int] = {}
     for name, weight in features.items():
@@ -757,7 +777,7 @@ def _lesson_weight(features: dict[str, int], lesson: str) -> int:
     total = 0
     for name, weight in likely.items():
         if weight >= _CODE_WEIGHT:
-            if name in words:  # a code decides alone
+            if name in words:  # a code is enough on its own
                 return _CODE_WEIGHT + _sum_present(features, words)
         elif name in folded or terms.word_terms(name)[0] in stems:
             total += weight

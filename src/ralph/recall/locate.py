@@ -1,4 +1,4 @@
-"""Find a record in the index, together with its file and the format of that file."""
+"""Find a record in the index, together with its file and that file's format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ralph.storage.sources import Format, sources
 
 
 class _IndexedRecord(NamedTuple):
-    """A record with its key in the index, its file and line, and the format of the file."""
+    """A record with its key in the index, its file and line, and the file's format."""
 
     key: int
     record: Record
@@ -28,7 +28,7 @@ class _IndexedRecord(NamedTuple):
 
 
 def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
-    """Return a record, the name of its file and that file's format.
+    """Return a record, the name of its file, and the file's format.
 
     Raises NotFound for an unknown id.
     """
@@ -48,7 +48,7 @@ def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> _Indexe
         )
     location = queries.locations(connection, [key])[key]
     form = queries.source_format(connection, location[0])
-    if not form:  # an index in memory does not store it
+    if not form:  # an in-memory index does not store it
         form = _read_format(root, location[0])
     return _IndexedRecord(key, record, location, Format(form))
 

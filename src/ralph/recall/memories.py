@@ -1,4 +1,4 @@
-"""Search the curated memory: the entries of every memory file, best first."""
+"""Search the entries in all curated memory files, best first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def search(
 ) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query, and where each is stored.
 
-    Archived entries are left out, and with `as_of` those that were not valid on that day.
+    Archived entries are left out. With `as_of`, so are entries that were not valid on that day.
     """
     from ralph.recall import outdated
     from ralph.search import index, meaning, rank
@@ -74,7 +74,7 @@ def _locate(
     query: Query,
     path_of: Mapping[str, Path],
 ) -> list[Stored]:
-    """Return where each hit is stored; several records may have the same id."""
+    """Return where each hit is stored. Several records may have the same id."""
     from ralph.storage import queries
 
     stored: dict[int, Stored] = {}  # by key, so that each row is used once

@@ -1,7 +1,9 @@
-"""Outdated records: superseded, expired, or citing something that was removed or moved.
+"""Find outdated records: superseded, expired, or citing something that was removed or moved.
 
-Records that supersede each other in a cycle all count as valid. `check_citations` asks git and
-writes a cache. Searches and hooks only read that cache, because they may not start git.
+A citation is a file, symbol, command or commit that a record names, and it is stale if its target
+is gone or has moved. Records that supersede each other in a cycle all count as valid.
+`check_citations` asks git and writes a cache. Searches and hooks only read that cache, because they
+may not start git.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ if TYPE_CHECKING:
     from ralph.core.repository import GitHistory
 
 _CITING_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
-_OUTDATED_FACTOR = 0.5  # what is left of the score of an outdated hit
-_SUCCESSOR_FACTOR = 0.99  # of the successor's score, which an outdated hit may not exceed
+_OUTDATED_FACTOR = 0.5  # applied to an outdated hit's score
+_SUCCESSOR_FACTOR = 0.99  # an outdated hit scores at most this share of its successor's score
 _SUPERSEDING = {"memories", "guardrails", "personal"}
-_MAX_RENAMES = 8  # renames of a file that are followed
+_MAX_RENAMES = 8  # how many renames of a file to follow
 _MAX_FILE_BYTES = 4_000_000
-_MAX_SEARCHES = 40  # searches through the history of a file, which are slow
+_MAX_SEARCHES = 40  # limits searches through a file's history, which are slow
 _NOT_CODE = (
     ".agent/",
     ".ralph/",
@@ -87,14 +89,14 @@ def describe_outdated(
 
 
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
-    """Rank expired hits lower, and superseded ones directly after their successor.
+    """Rank expired hits lower, and place superseded ones directly after their successor.
 
-    The note becomes part of their `why`. A hit that was requested by its id keeps its rank.
+    The note is added to their `why`. A hit that was requested by its id keeps its rank.
     """
     scores = {hit.record.id: hit.score for hit in hits}
     predecessors = {_successor_in(note): name for name, note in notes.items()}
     ranked: list[Hit] = []
-    followers: dict[str, list[Hit]] = {}  # superseded hits by the id of their successor
+    followers: dict[str, list[Hit]] = {}  # superseded hits, by their successor's id
     for hit in hits:
         note = notes.get(hit.record.id, "")
         predecessor = predecessors.get(hit.record.id, "")
@@ -126,7 +128,7 @@ def _demote(hit: Hit, note: str, successor_score: float) -> Hit:
 
 
 def _place_followers(hits: Iterable[Hit], followers: dict[str, list[Hit]]) -> tuple[Hit, ...]:
-    """Sort hits by score, each directly before those that it supersedes, and so on."""
+    """Sort hits by score, with superseded hits directly after the hit that supersedes them."""
     ordered = []
     pending = sorted(hits, key=lambda hit: -hit.score)
     pending.reverse()  # the next hit is the last
@@ -145,10 +147,11 @@ def supersede(
     why: str = "",
     context: WriteContext = BY_RALPH,
 ) -> memory.SavedMemory:
-    """Supersede an entry by another one, or by a new one with this text; return the successor.
+    """Supersede an entry by another entry, and return the successor.
 
-    The old entry ends today. Raises Refused for knowledge and patterns, for a cycle, and for a
-    reason that reads like an instruction; raises Conflict if an entry already has the new text.
+    `new` is the id of an existing entry, or the text of a new one. The old entry is valid until
+    today. Raises Refused for knowledge and patterns, for a cycle, and for an agent's reason that
+    reads like an instruction. Raises Conflict if an entry already has the new text.
     """
     author = context.author
     library = Library(root, context.observer)
@@ -206,7 +209,7 @@ def _link_successor(
     why: str,
     observer: WriteObserver | None,
 ) -> memory.SavedMemory:
-    """Link an existing entry to its predecessor."""
+    """Link an existing entry to the entry that it supersedes."""
     collection, successor = library.find(new_id)
     _check_superseding(collection.name)
     pairs = []
@@ -238,9 +241,9 @@ def _link_successor(
 
 
 def cache_file(root: Path) -> Path:
-    """Return the citation cache of a checkout.
+    """Return the path of a checkout's citation cache.
 
-    That of a worktree is in the main checkout, under git's name for the worktree.
+    A worktree's cache is in the main checkout, under git's name for the worktree.
     """
     return paths.checkout_cache(root) / recall.CITATIONS_FILE
 
@@ -261,7 +264,7 @@ def load_citations(root: Path) -> recall.CitationCache:
 
 
 def _is_cache_due(root: Path) -> bool:
-    """Return whether a memory file or HEAD changed after the cache was written."""
+    """Return whether a memory file or HEAD has changed since the cache was written."""
     cache = cache_file(root)
     memories = [path for path, _ in memory_files(root) if path.is_file()]
     if not cache.is_file():
@@ -312,7 +315,7 @@ def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
 def add_citation_notes(
     root: Path, records: Sequence[Record], notes: Mapping[str, str] | None = None
 ) -> list[Record]:
-    """Append the notes about stale citations to the texts of records."""
+    """Return the records with the notes about stale citations appended to their texts."""
     if notes is None:
         notes = citation_notes(root, records)
     noted = []
@@ -324,7 +327,7 @@ def add_citation_notes(
 
 
 def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Rank hits with stale citations lower; the note becomes part of their `why`."""
+    """Rank hits with stale citations lower, and add the note to their `why`."""
     cache = load_citations(root)
     ranked: list[Hit] = []
     for hit in hits:
@@ -352,7 +355,7 @@ class CitationReport(NamedTuple):
 
     @property
     def verdict(self) -> CitationState:
-        """The worst state of its citations, leaving out those that cannot be verified."""
+        """The worst state among its citations, ignoring those that cannot be verified."""
         states = [
             checked.verdict
             for checked in self.looked
@@ -362,12 +365,15 @@ class CitationReport(NamedTuple):
 
     @property
     def is_stale(self) -> bool:
-        """Whether something that it cites was removed or moved."""
+        """Whether something that the record cites was removed or moved."""
         return self.verdict in STALE
 
 
 def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
-    """Check the citations of all records, or of these. Raises NotFound for an unknown id."""
+    """Check the citations in all records, or in the given ones.
+
+    Raises NotFound for an unknown id.
+    """
     from ralph.core.repository import GitHistory
 
     reports = list(_valid_records(root))
@@ -387,16 +393,17 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
 
 
 def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
-    """Check the citations of one record within `patience` seconds (0: no limit)."""
+    """Check the citations in one record within `patience` seconds. A limit of 0 means no limit."""
     from ralph.core.repository import GitHistory
 
     return _check(GitHistory(root, patience), [CitationReport(record, "", 0, root)])[0].looked
 
 
 def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
-    """Refresh the cache if it is due, for the newest `most` records, in `patience` seconds.
+    """Refresh the cache if it is due, and return whether it was refreshed.
 
-    Return whether it was refreshed. Earlier results stay for whatever could not be checked.
+    Only the newest `most` records are checked, within `patience` seconds. Earlier results are kept
+    for whatever could not be checked.
     """
     from ralph.core.repository import GitHistory
 
@@ -417,7 +424,7 @@ def refresh_results(root: Path, *, most: int = 0, patience: float = 0) -> bool:
 
 
 def _unverified(reports: Iterable[CitationReport]) -> set[tuple[str, str]]:
-    """Return the citations that were not verified, as the record's id and what it cites."""
+    """Return the citations that were not verified, as pairs of record id and what is cited."""
     found = set[tuple[str, str]]()
     for report in reports:
         for checked in report.looked:
@@ -427,13 +434,13 @@ def _unverified(reports: Iterable[CitationReport]) -> set[tuple[str, str]]:
 
 
 def _earlier_lines(root: Path, unchecked: set[str], timed_out: set[tuple[str, str]]) -> list[str]:
-    """Return the cached lines of records and citations that were not checked this time."""
+    """Return the cached lines for records and citations that were not checked this time."""
     if not unchecked and not timed_out:
         return []
     lines = []
     for line in _read_cache(root).decode("utf-8", "surrogateescape").split("\n"):
         record_id, *fields = line.split("\t")
-        cited = tuple(fields[2:3])  # after the kind and the state; another line may be shorter
+        cited = tuple(fields[2:3])  # after kind and state; other lines may be shorter
         if record_id in unchecked or (record_id, *cited) in timed_out:
             lines.append(f"{line}\n")
     return lines
@@ -470,7 +477,7 @@ class _Finding(NamedTuple):
 
 
 class _CitationCheck:
-    """Checks citations; git is asked about all files and commits together."""
+    """Checks citations, asking git about all files and commits at once."""
 
     def __init__(self, git: GitHistory, cited: Sequence[Citation]) -> None:
         self._git = git
@@ -489,8 +496,8 @@ class _CitationCheck:
         missing = {path for path in wanted if not self._find(path)}
         if missing:
             self._follow_renames(missing)
-        # Files and commits come before the slow searches for symbols and commands, which may time
-        # out.
+        # Check files and commits before the slow searches for symbols and commands, which may
+        # time out.
         self._findings: dict[Citation, _Finding] = {}
         for citation in cited:
             if citation.kind is CitationKind.FILE:
@@ -499,7 +506,7 @@ class _CitationCheck:
                 self._findings[citation] = self._check_commit(citation)
 
     def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        """Check the citations of one record: its symbols are searched in the files it cites."""
+        """Check the citations in one record. Its symbols are looked up in the files it cites."""
         findings: dict[Citation, _Finding] = {}
         for citation in cited:
             if citation in self._findings:
@@ -520,7 +527,7 @@ class _CitationCheck:
         return False
 
     def _find(self, path: str) -> str:
-        """Return a path, or the first existing one that ends with it; "" without any."""
+        """Return the path if it exists, else the first existing path that ends with it, or ""."""
         if self._exists(path):
             return path
         for longer in self._paths_by_name.get(path.rpartition("/")[2], ()):
@@ -536,12 +543,12 @@ class _CitationCheck:
         return self._texts[path]
 
     def _follow_renames(self, missing: Collection[str]) -> None:
-        """Find out where missing files went, by the commits that removed or renamed them."""
+        """Find out where missing files went from the commits that removed or renamed them."""
         for same_name in self._paths_by_name.values():
             for path in same_name:
                 if path in missing:
                     self._removed[path] = "removed, and not committed yet"
-        names = dict.fromkeys(missing, "")  # the last known name of each
+        names = dict.fromkeys(missing, "")  # the last known name of each file
         for _ in range(_MAX_RENAMES):
             lost = {
                 path: name or path
@@ -555,7 +562,7 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def _next_names(self, lost: Mapping[str, str]) -> dict[str, str]:
-        """Return the new names of files that were renamed, and note which commit took each."""
+        """Return the new names of renamed files, and note which commit removed each file."""
         removed = self._git.taken(set(lost.values()))
         renamed = self._git.renames(commit for commit, _ in removed.values())
         steps = {}

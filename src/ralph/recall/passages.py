@@ -1,9 +1,11 @@
-"""Quote the turns of an earlier session that answer a prompt, in their order.
+"""Quote the turns of an earlier session that answer a prompt, in order.
 
-Where several turns of a session match a prompt, the session answers it as a whole, and a person's
-words count as much as the agent's. The turns around a match are chosen by position and form, never
-by the words of a language: those near a match first, later ones before earlier ones. An answer is
-never separated from what the person replied to it. Hooks load this module.
+A turn is something that a person or the agent said, and a passage is a group of turns from one
+session. If several turns of a session match a prompt, the session answers it as a whole, and a
+person's words count as much as the agent's. The turns around a match are chosen by position and
+form, never by the words of a particular language. Turns near a match come first, and later ones
+before earlier ones. An answer is never separated from the person's reply to it. A passage from a
+later session amends an earlier one if it is about the same subject. Hooks load this module.
 """
 
 from __future__ import annotations
@@ -23,33 +25,34 @@ if TYPE_CHECKING:
     from ralph.search.question import WeightedWord
     from ralph.storage.lookup import Filter, RecordRow
 
-BUDGET_SHARE = 0.7  # share of the budget that passages may fill
-MIN_TOKENS = 120  # tokens below which a passage is not worth quoting
+BUDGET_SHARE = 0.7  # of the budget, for passages
+MIN_TOKENS = 120  # a shorter passage is not worth quoting
 
-# Which sessions are quoted.
+# Limits that decide which sessions are quoted.
 _MIN_MATCHING_TURNS = 2
 _MAX_SESSIONS = 3
 _MIN_SHARE_OF_BEST = 0.6  # of the best session's score
-_NEXT_TURN_WEIGHT = 0.1  # a session's score is its best turn's, plus this part of each next turn's
-_NEXT_TURNS = 4  # next turns that count
+_NEXT_TURN_WEIGHT = 0.1  # each next turn adds this share of its score to the best turn's
+_NEXT_TURNS = 4  # how many next turns count
 
-# When the turns of a session answer a prompt. A short prompt is answered by its coverage.
+# Limits that decide whether a session's turns answer a prompt. For a short prompt, they must cover
+# enough of its words.
 _MIN_COVER = 0.5
 _MIN_COVER_WITH_UNKNOWN_WORDS = 0.6
 _MIN_TELLING_WORDS = 2  # in a single turn
-# A long prompt may be answered in part, by several telling words of enough weight.
+# A long prompt may be answered in part, by several telling words with enough weight.
 _MIN_PART_COVER = 0.25
-_MIN_PART_COVER_OF_PAIRS = 0.2  # where words are pairs of CJK characters: some end in a particle
+_MIN_PART_COVER_OF_PAIRS = 0.2  # for pairs of CJK characters, some of which end in a particle
 _MIN_PART_WORDS = 3
 _MIN_PART_WEIGHT = 3.0
-_MIN_COVER_WITH_SUBJECT = 0.15  # where the prompt names an identifier that few records have
+_MIN_COVER_WITH_SUBJECT = 0.15  # if the prompt names an identifier that few records have
 
-# Which turns of a session are quoted.
+# Limits that decide which turns of a session are quoted.
 _MAX_TURNS_READ = 2_000
 _REACH = 6  # turns on either side of a match
-_SHORTENED_TOKENS = 160  # an agent's turn may be shortened to this where not everything fits
+_SHORTENED_TOKENS = 160  # an agent's turn may be shortened to this if not everything fits
 
-# A later session amends a passage when one of its turns shares enough of the rarest words of the
+# A later session amends a passage if one of its turns shares enough of the rarest words in the
 # passage's last answer.
 _LAST_ANSWER_CHARACTERS = 1_500
 _RAREST_WORDS = 12
@@ -61,7 +64,7 @@ _SPEAKERS = {"human": "user", "agent": "agent"}
 
 
 class Passage:
-    """The turns of one session near its matches, and the session's score."""
+    """The turns of one session that are near its matches, and the session's score."""
 
     __slots__ = ("amends", "keys", "matches", "rows", "score", "session")
 
@@ -71,7 +74,7 @@ class Passage:
         self.session: str = matches[0].row.session
         self.score = scores[0] + _NEXT_TURN_WEIGHT * sum(next_scores)
         self.matches = {match.row.key: match for match in matches}
-        self.amends = False  # it is newer than the next passage, and on the same subject
+        self.amends = False  # whether it is newer than the next passage, on the same subject
         self.keys: list[int] = []  # all turns of the session, in order
         self.rows: dict[int, RecordRow] = {}  # the turns that may be quoted, in order
 
@@ -81,7 +84,7 @@ class Passage:
         return next(iter(self.matches.values())).row
 
     def ranked_turns(self) -> list[RankedRow]:
-        """Return the turns as rows of a ranking; those without a match are linked to the best."""
+        """Return the turns as ranked rows. Turns without a match are linked to the best one."""
         turns: list[RankedRow] = []
         for key, row in self.rows.items():
             turn = self.matches.get(key)
@@ -94,14 +97,14 @@ class Passage:
 
 @record
 class Quote:
-    """A rendered passage, and the id and the tokens of each of its turns."""
+    """A rendered passage, with the id and token count of each turn in it."""
 
     text: str
     turns: Sequence[tuple[str, int]]
 
 
 def is_speech(row: RecordRow) -> bool:
-    """Whether a record is something that a person or the agent said in a session."""
+    """Return whether a record is something that a person or the agent said in a session."""
     return (
         lookup.is_observation(row.key) and row.title in render.SPEECH_TITLES and row.by in _SPEAKERS
     )
@@ -111,7 +114,7 @@ def is_speech(row: RecordRow) -> bool:
 
 
 def answers(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
-    """Whether records of a session together have enough of a prompt to be injected unasked."""
+    """Return whether a session's records together answer enough of a prompt to be injected."""
     return any(_answers_paragraph(matches, paragraph) for paragraph in split_words(words))
 
 
@@ -134,7 +137,10 @@ def _answers_paragraph(matches: Sequence[RankedRow], words: Sequence[WeightedWor
 
 
 def _most_in_one_turn(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> int:
-    """Return how many of the words one turn has; words in different turns may match by chance."""
+    """Return the largest number of these words that occur in a single turn.
+
+    Words in different turns may match by chance.
+    """
     most = 0
     for match in matches:
         in_turn = [word for word in words if word.word in match.matched]
@@ -143,7 +149,7 @@ def _most_in_one_turn(matches: Sequence[RankedRow], words: Sequence[WeightedWord
 
 
 def _matched_together(matches: Sequence[RankedRow]) -> dict[str, float]:
-    """Return the words that any of the records has, each with its best match."""
+    """Return the words that occur in any of the records, each with its best match."""
     together: dict[str, float] = {}
     for match in matches:
         for word, share in match.matched.items():
@@ -172,9 +178,9 @@ def gather(
     keep: Filter,
     may_quote: Callable[[RecordRow], bool],
 ) -> list[Passage]:
-    """Return the sessions in which matches gather, best first.
+    """Return passages from the sessions that answer a prompt, best first.
 
-    Where two are on the same subject, the newer one comes first.
+    If two are about the same subject, the newer one comes first.
     """
     sessions: dict[str, list[RankedRow]] = {}
     for ranked in best:
@@ -193,7 +199,7 @@ def gather(
 
 
 def _is_answered(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
-    """Whether several turns of a session, one of them an answer, have enough of a prompt."""
+    """Return whether several turns of a session, including an answer, cover enough of a prompt."""
     if len(matches) < _MIN_MATCHING_TURNS:
         return False
     return _has_answer(matches) and answers(matches, words)
@@ -229,7 +235,7 @@ def _with_amendments(
     keep: Filter,
     may_quote: Callable[[RecordRow], bool],
 ) -> list[Passage]:
-    """Return the passages, each after the newest later session that settled its subject again."""
+    """Return the passages, each after the newest later passage that amends it."""
     by_session = {passage.session: passage for passage in passages}
     ordered: list[Passage] = []
     for passage in passages:
@@ -259,7 +265,10 @@ def _newest_later_turns(
     keep: Filter,
     may_quote: Callable[[RecordRow], bool],
 ) -> Sequence[RankedRow]:
-    """Return the turns of the newest later session that settled the subject of a passage again."""
+    """Return turns from the newest later session that returned to a passage's subject.
+
+    The result is empty if there is no such session.
+    """
     rarest = _rarest_terms(connection, passage)
     if len(rarest) < _MIN_SHARED_RAREST_WORDS:
         return ()
@@ -279,12 +288,12 @@ def _newest_later_turns(
 
 
 def _has_answer(turns: Sequence[RankedRow]) -> bool:
-    """Whether the agent said one of the turns: a question alone does not answer anything."""
+    """Return whether the agent said one of the turns. A question alone is not an answer."""
     return any(turn.row.by == "agent" for turn in turns)
 
 
 def _rarest_terms(connection: sqlite3.Connection, passage: Passage) -> list[str]:
-    """Return the rarest terms of a passage's last answer that other records have as well."""
+    """Return the rarest terms in a passage's last answer that also occur in other records."""
     last_answer = ""
     for row in passage.rows.values():
         if row.by == "agent":
@@ -313,7 +322,10 @@ def _rank_terms(
 
 
 def quote_all(passages: Sequence[Passage], budget: int, session: str = "") -> list[Quote]:
-    """Render the passages that fit into a budget of tokens; `session` asks for them."""
+    """Render the passages that fit into a budget of tokens.
+
+    `session` is the session that the passages are quoted in.
+    """
     quotes: list[Quote] = []
     for passage in passages:
         if budget < MIN_TOKENS:
@@ -326,7 +338,7 @@ def quote_all(passages: Sequence[Passage], budget: int, session: str = "") -> li
 
 
 def _quote(passage: Passage, budget: int, session: str) -> Quote | None:
-    """Render a passage as one block within a budget; None if no match fits."""
+    """Render a passage as one block within a budget, or return None if no match fits."""
     head = _head(passage, session)
     room = budget - estimate(head) - 1
     texts = _turn_texts(passage, room)
@@ -365,7 +377,7 @@ def _head(passage: Passage, session: str) -> str:
 
 
 def _turn_texts(passage: Passage, room: int) -> dict[int, str]:
-    """Render the turns of a passage; where they do not all fit, shorten those of the agent."""
+    """Render the turns of a passage. If they do not all fit, shorten the agent's turns."""
     texts = {key: _turn_text(row) for key, row in passage.rows.items()}
     if sum(estimate(text) + 1 for text in texts.values()) <= room:
         return texts
@@ -382,10 +394,10 @@ def _turn_text(row: RecordRow) -> str:
 
 
 def _units(passage: Passage) -> list[list[int]]:
-    """Return the units of a passage that must stay together, the most important first.
+    """Return the units of a passage that must stay together, most important first.
 
-    A unit is a turn, or an answer with the person's reply to it. Units with a match come first,
-    then those nearest to one; among equals the higher score, then the later unit.
+    A unit is a turn, or an answer together with the person's reply to it. Units with a match come
+    first, then those nearest to one. Among equals, the higher score and then the later unit wins.
     """
     units = _join_replies(passage)
     matching = [
@@ -402,7 +414,7 @@ def _units(passage: Passage) -> list[list[int]]:
 
 
 def _join_replies(passage: Passage) -> list[list[int]]:
-    """Return the turns in their order, each answer joined with the reply right after it."""
+    """Return the turns in order, each answer joined with the reply that directly follows it."""
     units: list[list[int]] = []
     previous = None  # the turn before this one in the session, if it is quotable
     for key in passage.keys:

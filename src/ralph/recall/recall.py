@@ -1,12 +1,12 @@
-"""Choose the memories that an agent gets without asking: for a prompt, an action or a failure.
+"""Choose the memories that an agent receives without asking: for a prompt, an action or a failure.
 
-For a prompt, the ranking decides which records are relevant enough, and a file that the prompt
-names adds the latest records about that file. Before an action or after a failed command, only a
-fix or a decision about that very file or command is injected. Nothing is injected twice in a
-session. A record with stale citations ranks lower and says so.
+For a prompt, the ranking decides which records are relevant enough. If the prompt names a file, the
+latest records about that file are added. Before an action or after a failed command, only a fix or
+a decision about that very file or command is injected. Nothing is injected twice in a session. A
+record with stale citations ranks lower and says so.
 
-Nothing here changes a row of the ranking: what is shown of a record is a `Shown` value. Hooks load
-this module.
+Rows from the ranking are never modified. How a record is shown is a separate `Shown` value. Hooks
+load this module.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
     from ralph.search.rank import RankedRow, Ranking
     from ralph.storage.lookup import FamilyFilter, Filter, RecordRow
 
-ACTION_CHARACTERS = 600  # characters that may be injected before or after an action
-MEMORY_SHARE = 0.15  # default share of a context window that memories may fill
+ACTION_CHARACTERS = 600  # the most that is injected before or after an action
+MEMORY_SHARE = 0.15  # of a context window, for memories, by default
 HOW = "`ralph search` with words of your task"
 
-MAX_RECORDS = 5  # records injected with a prompt, besides passages
+MAX_RECORDS = 5  # injected with a prompt, not counting passages
 _MAX_ACTION_RECORDS = 2
-_MAX_RECORDS_PER_SESSION = 2  # records of one earlier session
+_MAX_RECORDS_PER_SESSION = 2  # from one earlier session
 _RANKED_RECORDS = 20
 _EXPLAINED_RECORDS = 30  # ranked records for which `explain_left_out` gives a reason
-# Only this multiple of the injected records is checked for stale citations: a record further down
+# Check this many times as many records as are injected for stale citations. A record further down
 # cannot move up far enough.
 _VERIFIED_FACTOR = 2
-_UNLIMITED_TOKENS = 2_000  # the budget that passages share where there is none
+_UNLIMITED_TOKENS = 2_000  # the budget for passages if there is no limit
 _FRAME_TOKENS = estimate(
     f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}"
 )
 
-# When more than this share of the records belongs to other unfinished tasks, they would crowd out
-# everything else on the same subject: look at more candidates.
+# If more than this share of the records belongs to other unfinished tasks, they would crowd out
+# everything else on the same subject, so more candidates are considered.
 _CROWDING_SHARE = 0.5
 _CROWDED_RECIPE = ranking.Recipe(
     candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False
 )
 
-# Characters of the input that are examined.
+# How many characters of the input are examined.
 _MAX_COMMAND_CHARACTERS = 400
 _MAX_ERROR_CHARACTERS = 600
 _MAX_QUESTION_CHARACTERS = 2_000
@@ -68,16 +68,16 @@ _MAX_EXTENSION_CHARACTERS = 5
 _AROUND_FILE_NAMES = "`'\"()[]{}<>*,;:!?.@"
 
 _PROMPT_TITLE = "prompt"  # the title of earlier prompts, which are not answers
-_OUTSIDE_SCOPES = ("enclosing", "personal")  # memories that are not the project's own
+_OUTSIDE_SCOPES = ("enclosing", "personal")  # scopes of memories from outside the project
 _TIERS = ("project", *_OUTSIDE_SCOPES, Family.OBSERVATION, Family.JOURNAL)
-"""Where records come from, in the order in which they are shown."""
+"""Where records come from, in the order they are shown."""
 
 # Output of tools and checks.
-_MAX_ERROR_LINE_CHARACTERS = 160  # the only part of a tool's output that is injected
-_SAME_ERROR_WORDS = 2  # words of the prompt in an error line that make it the same error
+_MAX_ERROR_LINE_CHARACTERS = 160  # an error line is the only tool output that is injected
+_SAME_ERROR_WORDS = 2  # an error line with this many words of the prompt is the same error
 _EXIT_PREFIXES = ("exit code", "command failed with exit")
 _CHECK_PREFIXES = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
-"""How the line that reports a criterion starts (`model.record.CriterionKind`), above its output."""
+"""Prefixes of the line above a criterion's output that reports it (see `CriterionKind`)."""
 _PATH_ONLY_TITLES = (
     "Read ",
     "Grep",
@@ -95,20 +95,20 @@ _PATH_ONLY_TITLES = (
     "google_web",
     "web_fetch",
 )
-"""How the titles of observations start that only name a path."""
+"""Title prefixes of observations that only name a path."""
 
-# Starts a line in the list of what a session has seen: what was said before this time is no longer
-# in its context.
+# Prefix of a line in the list of what a session has seen. Anything said before the time on that
+# line is no longer in the session's context.
 COMPACTED = "compacted "
 
-CITATIONS_FILE = "citations"  # the name of the cache of verified citations
+CITATIONS_FILE = "citations"  # the file name of the cache of verified citations
 CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
-CITATIONS_BYTES = 4_000_000  # bytes of the cache that are read
-GONE_SHARE = 0.5  # factor of a record's score when something that it cites is gone
-MOVED_SHARE = 0.8  # factor of a record's score when something that it cites has moved
+CITATIONS_BYTES = 4_000_000  # the most that is read from the cache
+GONE_SHARE = 0.5  # applied to a record's score if something it cites is gone
+MOVED_SHARE = 0.8  # applied to a record's score if something it cites has moved
 _GONE = "gone"
 _MOVED = "moved"
-_MAX_CITATION_LINES = 40  # lines of the cache that are read for one record
+_MAX_CITATION_LINES = 40  # cache lines read for one record
 _MAX_CITATION_CHARACTERS = 120
 _CITATION_FIELDS = 4
 
@@ -122,7 +122,7 @@ class RecallOptions:
     since = ""
     task = ""
     stale: CitationCache | None = None
-    # Files with the hashes of texts that look like prompt injection and that a person accepted.
+    # Files with hashes of texts that look like prompt injection but were accepted by a person.
     accepted_files: Sequence[str] = ()
     budget = 2_000
     characters = render.MOST_CHARACTERS
@@ -137,7 +137,7 @@ class RecallOptions:
 
 @record
 class Shown:
-    """A record as it is shown: its place in the ranking, and its text without a tool's output."""
+    """A record as it is shown: its place in the ranking, and its text without tool output."""
 
     ranked: RankedRow
     text: str
@@ -152,8 +152,8 @@ class Shown:
 class Recalled:
     """The text to inject, and where it comes from.
 
-    `records` has the id and the tokens of each record in the text, `layer` is their level of
-    detail. `shown` are the candidates that were rendered, `words` are the words of the prompt.
+    `records` holds the id and token count of each record in the text, and `layer` is their level of
+    detail. `shown` holds the candidates that were rendered, and `words` the words of the prompt.
     """
 
     text: str = ""
@@ -178,7 +178,7 @@ class Reason:
 
 @record
 class LeftOut:
-    """A record that relates to a prompt and is not injected, with the first `Reason` for that."""
+    """A record that relates to a prompt but is not injected, and the first `Reason` for that."""
 
     row: RecordRow
     reason: str
@@ -188,9 +188,9 @@ NOTHING = Recalled()
 
 
 def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
-    """Return the tokens for memories: their share of the window, at most the budget.
+    """Return the number of tokens for memories: their share of the window, up to the budget.
 
-    A window or a budget of 0 does not limit them.
+    A window or budget of 0 means no limit.
     """
     if window <= 0:
         return budget
@@ -201,7 +201,10 @@ def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
 
 
 def human_question(prompt: str) -> str:
-    """Return what a person asks, without a host's additions; "" for commands and machine text."""
+    """Return what a person asks, without the host's additions.
+
+    Returns "" for commands and text written by a machine.
+    """
     prompt = human_prompt(prompt)
     is_command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
     if is_command or is_own_prompt(prompt):  # Ralph's own commands fetch what they need
@@ -240,7 +243,10 @@ def recall_for_prompt(
 def _rank_prompt(
     connection: sqlite3.Connection, prompt: str, keep: Filter, options: RecallOptions
 ) -> Ranking:
-    """Rank the records for a prompt, more of them where those of other tasks crowd out the rest."""
+    """Rank the records for a prompt.
+
+    More candidates are considered if records from other tasks would crowd out the rest.
+    """
     recipe = ranking.QUICK
     fallback = None
     if lookup.hidden_share(connection, options.task) > _CROWDING_SHARE:
@@ -263,7 +269,7 @@ def _rank_prompt(
 def _gather_passages(
     connection: sqlite3.Connection, ranked: Ranking, keep: Filter, options: RecallOptions
 ) -> list[passages.Passage]:
-    """Return the passages of earlier sessions that answer a prompt, if there is room for any."""
+    """Return the passages from earlier sessions that answer a prompt, if there is room for any."""
     room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
     if room < passages.MIN_TOKENS:
         return []
@@ -273,7 +279,10 @@ def _gather_passages(
 
 
 def _may_quote(row: RecordRow, options: RecallOptions) -> bool:
-    """Whether a turn may be part of a passage: new, not a command, and not prompt injection."""
+    """Return whether a turn may be part of a passage.
+
+    It must be new to the session, and neither a command nor prompt injection.
+    """
     if row.id in options.seen or not row.text.strip():
         return False
     is_command = row.title == _PROMPT_TITLE and human_question(row.text) != row.text.strip()
@@ -291,8 +300,8 @@ def _single_records(
 ) -> list[RankedRow]:
     """Return the ranked records that may answer a prompt on their own.
 
-    Where passages quote the sessions, single turns are left to them; otherwise a turn may answer
-    alone, unless it is an earlier prompt.
+    If there are passages, turns are left to them. Otherwise a turn may answer on its own, unless it
+    is an earlier prompt.
     """
     if ranked.weak:
         singles = []
@@ -318,7 +327,7 @@ def _rank_memories(
         connection,
         prompt,
         today=options.today,
-        keep=keep[:1],  # the part of the filter for memories
+        keep=keep[:1],  # the filter's part for memories
         limit=_RANKED_RECORDS,
         hurried=True,
         recipe=ranking.QUICK,
@@ -330,7 +339,10 @@ def _rank_memories(
 
 
 def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
-    """Whether a record may be injected alone: an observation must answer as a passage would."""
+    """Return whether a record may be injected on its own.
+
+    An observation must answer the prompt as fully as a passage would.
+    """
     return _family(ranked.row) is not Family.OBSERVATION or passages.answers([ranked], words)
 
 
@@ -339,7 +351,7 @@ def _on_named_files(connection: sqlite3.Connection, prompt: str, keep: Filter) -
     names = _named_files(prompt)
     if not names:
         return []
-    from ralph.recall import lessons  # few prompts name files
+    from ralph.recall import lessons  # imported here because few prompts name files
 
     rows = lessons.on_files(connection, names, keep)
     touched = [name for name in names if any(lessons.names_file(row.files, name) for row in rows)]
@@ -379,7 +391,7 @@ def _looks_like_file(word: str) -> bool:
 def before_action(
     connection: sqlite3.Connection, files: Sequence[str], command: str, options: RecallOptions
 ) -> Recalled:
-    """Return lessons about the files that are about to be touched, or the command about to run."""
+    """Return lessons about the files about to be touched, or the command about to run."""
     from ralph.recall import lessons  # not needed for prompts
 
     keep = _lesson_filter(connection, options)
@@ -397,7 +409,10 @@ def after_failure(
     error: str,
     options: RecallOptions,
 ) -> Recalled:
-    """Return lessons about a failure: those about the error first, then the file or the command."""
+    """Return lessons about a failure.
+
+    Lessons about the error come first, then those about the file or command.
+    """
     from ralph.recall import lessons  # not needed for prompts
 
     keep = _lesson_filter(connection, options)
@@ -408,13 +423,13 @@ def after_failure(
         lessons.on_command(connection, command[:_MAX_COMMAND_CHARACTERS], keep, least=2),
     ):
         for row in found:
-            rows.pop(row.key, None)  # a lesson that is found twice takes its later place
+            rows.pop(row.key, None)  # a lesson found twice moves to its later place
             rows[row.key] = row
     return _render_lessons(list(rows.values()), options)
 
 
 def _render_lessons(rows: Sequence[RecordRow], options: RecallOptions) -> Recalled:
-    """Render the best new lessons, in full if all fit, otherwise one line each."""
+    """Render the best new lessons, in full if all of them fit, otherwise on one line each."""
     new = [row for row in rows if _may_inject(row, options)]
     new.sort(key=_tier)
     verified = new[: _VERIFIED_FACTOR * _MAX_ACTION_RECORDS]
@@ -434,7 +449,7 @@ def _render_lessons(rows: Sequence[RecordRow], options: RecallOptions) -> Recall
 
 
 def _prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
-    """Return the filter for records that may answer a prompt; the part for memories comes first."""
+    """Return the filter for records that may answer a prompt. Its first part is for memories."""
     return (
         _memory_filter(connection, options, options.types),
         lookup.observations(
@@ -471,12 +486,12 @@ def _memory_filter(
 
 
 def _may_inject(row: RecordRow, options: RecallOptions) -> bool:
-    """Whether a record is new to the session and is not withheld."""
+    """Return whether a record is new to the session and is not withheld."""
     return row.id not in options.seen and not is_withheld(row, options)
 
 
 def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
-    """Whether a record looks like prompt injection and no person has written or accepted it."""
+    """Return whether a record looks like prompt injection and no person wrote or accepted it."""
     if not row.is_order:
         return False
     if _family(row) is not Family.MEMORY:
@@ -494,7 +509,7 @@ def _relevant(
 ) -> list[RankedRow]:
     """Return the records that are relevant enough to be injected, tier by tier.
 
-    A memory comes before a log record that has more of the words.
+    A memory comes before a log record even if the log record matches more words.
     """
     passed: list[RankedRow] = []
     for tier in range(len(_TIERS)):
@@ -510,10 +525,10 @@ def explain_left_out(
     options: RecallOptions,
     injected: Collection[str],
 ) -> list[LeftOut]:
-    """Return the records that relate to a prompt and are not `injected`, each with its reason.
+    """Return the records that relate to a prompt but are not in `injected`, each with its reason.
 
-    All records are ranked, also those that the filters of `recall_for_prompt` exclude. Hooks do
-    not ask for this.
+    All records are ranked, including those that the filters in `recall_for_prompt` exclude. Hooks
+    do not call this.
     """
     best = ranking.rank(
         connection,
@@ -545,7 +560,7 @@ def explain_left_out(
 
 
 def _exclusion(row: RecordRow, options: RecallOptions, *, is_allowed: bool) -> str:
-    """Return the reason for which a record is never injected, however well it matches; or ""."""
+    """Return why a record is never injected, however well it matches, or ""."""
     is_of_session = bool(row.session) and row.session == options.session
     if row.id in options.seen or (is_of_session and not is_allowed):
         return Reason.SEEN
@@ -569,7 +584,7 @@ def unchanged(ranked: RankedRow) -> Shown:
 
 
 def _show_answers(best: Iterable[RankedRow], words: Sequence[WeightedWord]) -> list[Shown]:
-    """Return the records as they are shown, without those whose visible text is not an answer."""
+    """Return the records as they are shown, except those whose visible text is not an answer."""
     answers: list[Shown] = []
     for ranked in best:
         shown = _show(ranked, words)
@@ -579,7 +594,7 @@ def _show_answers(best: Iterable[RankedRow], words: Sequence[WeightedWord]) -> l
 
 
 def _show(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
-    """Return a record without a tool's output; None if the rest does not answer the question."""
+    """Return a record without tool output, or None if the rest does not answer the question."""
     row = ranked.row
     if _is_failed_run(row):
         return _show_failed_run(ranked, words)
@@ -593,9 +608,9 @@ def _show(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
 
 
 def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
-    """Return a failed run, judged by what was written about it; None if that is not an answer.
+    """Return a failed run, or None if what was written about it is not an answer.
 
-    Neither the output of its checks nor the files that it touched make it one.
+    The output of its checks and the files that it touched do not count.
     """
     row = ranked.row
     text = _without_output(row, words)
@@ -615,7 +630,7 @@ def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown 
 
 
 def _copy(ranked: RankedRow) -> RankedRow:
-    """Return a copy of a ranked row, so that the ranking keeps its own."""
+    """Return a copy of a ranked row, so that the ranking's own row is not modified."""
     copy = ranking.RankedRow(ranked.row, ranked.score)
     copy.matched = ranked.matched
     copy.cover = ranked.cover
@@ -630,10 +645,10 @@ def _copy(ranked: RankedRow) -> RankedRow:
 
 
 def _without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None) -> str:
-    """Return the text of a record without what a tool printed.
+    """Return a record's text without what a tool printed.
 
-    The line that names an error stays if it has enough of the words: the same error came up again.
-    It always stays without words, when the record was found by its file.
+    The line that names an error is kept if it has enough of the words, because the same error came
+    up again. If `words` is None, the record was found by its file, and the line is always kept.
     """
     own: str = row.own
     error: str = row.error
@@ -648,7 +663,7 @@ def _without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None)
 
 
 def _split_checks(text: str) -> tuple[str, str]:
-    """Split the text of a failed run into what was written and the last error of its checks."""
+    """Split a failed run's text into what was written and the last error from its checks."""
     lines = text.split("\n")
     written = 0
     while written < len(lines) and not lines[written].startswith(_CHECK_PREFIXES):
@@ -667,7 +682,7 @@ def _is_same_error(error: str, words: Sequence[WeightedWord]) -> bool:
 
 
 def _is_failed_run(row: RecordRow) -> bool:
-    """Whether a record is a journal entry about work that did not succeed."""
+    """Return whether a record is a journal entry about work that did not succeed."""
     return _family(row) is Family.JOURNAL and row.kind != "done"
 
 
@@ -689,7 +704,7 @@ def _tier(row: RecordRow) -> int:
 
 
 def _choose(candidates: Iterable[Shown], options: RecallOptions) -> list[Shown]:
-    """Return the candidates that may be injected, without duplicates, and few of each session."""
+    """Return the candidates that may be injected, without duplicates and with few per session."""
     chosen: list[Shown] = []
     records_of_session: dict[str, int] = {}
     contents: set[str] = set()
@@ -709,24 +724,27 @@ def _choose(candidates: Iterable[Shown], options: RecallOptions) -> list[Shown]:
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of a text, to find duplicates.
+    """Return only the letters and digits in `text`, to find duplicates.
 
-    A knowledge page, its insight and its pattern differ only in marks and a leading "gotcha".
+    A knowledge page, its insight and its pattern differ only in punctuation and a leading "gotcha".
     """
     return "".join(filter(str.isalnum, text.lower().removeprefix("gotcha")))
 
 
 def _max_of_session(row: RecordRow) -> int:
-    """Return how many records of a row's session are injected; a run and its journal are one."""
+    """Return how many records from a row's session may be injected.
+
+    A run and its journal entry count as one.
+    """
     if _family(row) is Family.JOURNAL:
         return 1
     return _MAX_RECORDS_PER_SESSION
 
 
 def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[Shown]:
-    """Return the candidates in a new order, with lower scores where citations are stale.
+    """Return the candidates reordered, with lower scores where citations are stale.
 
-    They stay within their tier; what was found by a file name, without a score, comes last.
+    Candidates stay within their tier. Those found by a file name have no score and come last.
     """
     if cache is None:
         return candidates
@@ -745,7 +763,7 @@ def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[S
 
 @record
 class _Entry:
-    """A rendered record: its id, its text and what it costs."""
+    """A rendered record, with its id, text and cost."""
 
     id: str
     text: str
@@ -755,7 +773,7 @@ class _Entry:
 def render_shown(
     shown: Sequence[Shown], options: RecallOptions, quoted: Sequence[passages.Passage] = ()
 ) -> Recalled:
-    """Render records in as much detail as fits, and passages of earlier sessions below them."""
+    """Render records in as much detail as fits, followed by passages from earlier sessions."""
     recalled = NOTHING
     for layer in (3, 2, 1):
         recalled = _render(shown, layer, options, options.characters)
@@ -791,7 +809,7 @@ def _render(
 
 
 def _entries(shown: Sequence[Shown], layer: int, options: RecallOptions) -> list[_Entry]:
-    """Render records in their order until the budget is spent."""
+    """Render records in order until the budget is spent."""
     entries: list[_Entry] = []
     spent = _FRAME_TOKENS
     for each in shown:
@@ -824,8 +842,11 @@ def _entry_text(shown: Shown, layer: int, options: RecallOptions) -> str:
 
 
 def citation_note(row: RecordRow, cache: CitationCache | None) -> str:
-    """Return the warning about a record's stale citations; "" for none, and for logs."""
-    if cache is None or _family(row) is not Family.MEMORY:  # citations of logs are not verified
+    """Return the warning about a record's stale citations.
+
+    Returns "" if there are none, and always for records from logs.
+    """
+    if cache is None or _family(row) is not Family.MEMORY:  # citations in logs are not verified
         return ""
     return cache.note(row.id, f"{row.title}\n{row.text}", row.files)
 
@@ -837,7 +858,10 @@ def _citation_share(row: RecordRow, cache: CitationCache | None) -> float:
 
 
 def citation_line(record_id: str, kind: str, verdict: str, what: str, place: str) -> str:
-    """Return a line of the cache; "" for a citation that cannot be written on one line."""
+    """Return a line for the cache, or "" for a citation that cannot be written on one line.
+
+    The tab-separated fields are the record id, kind, verdict, what is cited, and its place.
+    """
     parts = (record_id, kind, verdict, what, place)
     if not record_id or not all(map(str.isprintable, parts)):
         return ""
@@ -845,13 +869,13 @@ def citation_line(record_id: str, kind: str, verdict: str, what: str, place: str
 
 
 def citation_page(lines: Iterable[str]) -> str:
-    """Return the cache with these lines, each once, those of one record together."""
+    """Return the cache's text with each of these lines once, grouped by record."""
     return CITATIONS_HEAD.decode() + "".join(sorted({*lines}))
 
 
 @record
 class _Citation:
-    """A line of the cache: what a record cites, whether it still exists, and where it is now."""
+    """A line in the cache: what a record cites, whether it still exists, and where it is now."""
 
     kind: str
     verdict: str
@@ -860,10 +884,10 @@ class _Citation:
 
 
 class CitationCache:
-    """The verified citations of a project's records, one line each.
+    """The verified citations in a project's records, one per line.
 
-    A line counts only while the record still contains that citation. Whether a file exists is
-    checked again, with one `stat` for each file that the few injected records cite.
+    A line counts only while the record still contains that citation. Files are checked again, with
+    one `stat` for each file that the few injected records cite.
     """
 
     __slots__ = ("_content", "_root")
@@ -876,7 +900,7 @@ class CitationCache:
             self._content = content[:end]
 
     def note(self, record_id: str, text: str, files: str | Iterable[str] = ()) -> str:
-        """Describe a record's worst stale citation in a few words; "" when there is none."""
+        """Describe a record's worst stale citation in a few words, or return ""."""
         worst = self._worst(record_id, text, files)
         if worst is None:
             return ""
@@ -895,14 +919,14 @@ class CitationCache:
         return MOVED_SHARE
 
     def _worst(self, record_id: str, text: str, files: str | Iterable[str]) -> _Citation | None:
-        """Return a citation that is gone, otherwise the last one that has moved."""
+        """Return a citation that is gone, or else the last one that has moved, or None."""
         listed = files
         if not isinstance(listed, str):
             listed = "\n".join(listed)
         worst = None
         for citation in self._citations(record_id):
             if not _still_cites(citation, text, listed):
-                continue  # the record was rewritten since
+                continue  # the record has been rewritten since
             verdict = self._current_verdict(citation)
             if verdict == _GONE:
                 return replace(citation, verdict=_GONE)
@@ -911,7 +935,10 @@ class CitationCache:
         return worst
 
     def _current_verdict(self, citation: _Citation) -> str:
-        """Return a citation's verdict, checked again for files; "" if the file exists again."""
+        """Return a citation's verdict, or "" if the cited file exists again.
+
+        Files are checked again for this. Other citations keep their cached verdict.
+        """
         if citation.kind != "file":
             return citation.verdict
         if citation.verdict in (_GONE, _MOVED) and self._exists(citation.what):
@@ -938,7 +965,10 @@ class CitationCache:
 
 
 def _still_cites(citation: _Citation, text: str, files: str) -> bool:
-    """Whether a record still names what it cited when it was verified; always for a commit."""
+    """Return whether a record still names what it cited when it was verified.
+
+    For a commit, this is always assumed.
+    """
     if citation.kind == "commit":
         return True
     name = citation.what

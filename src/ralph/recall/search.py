@@ -1,8 +1,8 @@
-"""`ralph search` and `ralph search --around`: everything Ralph knows, in three levels of detail.
+"""Search everything Ralph knows, in three levels of detail (`ralph search`).
 
 Layer 1 is one line per hit, layer 2 adds what happened around it and what it links to, and layer 3
-is the complete record. If a session did something several times in the same words, that is one hit
-with a count.
+is the complete record. If a session did the same thing several times in the same words, that is one
+hit with a count.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from ralph.core.settings import Embedding
 
 _KNOWLEDGE_PREFIXES = ("know-", "ins-")
-_RUN_LABEL = "run"  # of the record that sums up a run
-# Maximum tokens of a hit, with its newline.
+_RUN_LABEL = "run"  # label of the record that sums up a run
+# Maximum number of tokens per hit, including its newline.
 PART = 290  # in layer 2
 FULL = 1000  # in layer 3
-_NEIGHBOURS = 2  # records shown before a hit, and after it
+_NEIGHBOURS = 2  # records shown before and after a hit
 _MAX_LINKS = 2
 _WIDENING_FACTOR = 4
 _MAX_WIDENED_LIMIT = 60
@@ -42,9 +42,9 @@ _MAX_WIDENED_LIMIT = 60
 class ShownHit:
     """A rendered hit.
 
-    `repeats` are the ids of records that say the same, `note` is why the record no longer holds,
-    `name` is the short id at the beginning of its line, and `member` is who shared it with the
-    team.
+    `repeats` holds the ids of records that say the same, and `note` explains why the record no
+    longer holds. `name` is the short id at the start of its line, and `member` is who shared it
+    with the team.
     """
 
     hit: Hit
@@ -61,7 +61,7 @@ class ShownHit:
 
     @property
     def tokens(self) -> int:
-        """The estimated cost."""
+        """The estimated cost in tokens."""
         return tokens.estimate(self.text + "\n")
 
 
@@ -81,7 +81,7 @@ class SearchAnswer:
 
     @property
     def tokens(self) -> int:
-        """The estimated cost of all hits."""
+        """The estimated cost of all hits in tokens."""
         return sum(hit.tokens for hit in self.shown)
 
 
@@ -106,10 +106,11 @@ def search(
     embedding: Embedding | None = None,
     fit: bool = False,
 ) -> SearchAnswer:
-    """Return the best records for a query; with an embedding, also by meaning.
+    """Return the best records for a query.
 
-    With `fit`, hits are left out that exceed the tokens of layer 1. A query that consists of ids,
-    full or short, returns their records.
+    With an embedding, records are also found by meaning. With `fit`, hits that exceed the token
+    limit of layer 1 are left out. A query that consists only of full or short ids returns those
+    records.
     """
     limited = _limit_to_project(root, query)
     if limited is None:
@@ -135,7 +136,7 @@ def search(
         shown = _show_hits(connection, merged, query, notes, found.terms, fit)
         hidden = tuple(filters.hidden_notes(connection, wider))
         if hidden and not found.hits:
-            found = replace(found, instead=())  # the words may be those of another task
+            found = replace(found, instead=())  # the words may belong to another task
         found = replace(found, hits=tuple(each.hit for each in shown))
         return SearchAnswer(found, shown, tuple(warnings), hidden)
 
@@ -143,21 +144,24 @@ def search(
 
 
 def _limit_to_project(root: Path, query: Query) -> Query | None:
-    """Return the query for its project; None if it wants memories of another project."""
+    """Return the query limited to its project.
+
+    Returns None if it asks only for memories of another project.
+    """
     if not query.project:
         return query
-    # Symlinks are not resolved, because clients record the path like this.
+    # Do not resolve symlinks, because clients record the path unresolved.
     project = os.path.abspath(query.project)  # noqa: PTH100
     limited = replace(query, project=project)
     if root.is_relative_to(project):
         return limited
     if query.families and Family.OBSERVATION not in query.families:
-        return None  # memories belong to the project that has them
+        return None  # memories belong to the project they are stored in
     return replace(limited, families=(Family.OBSERVATION,))
 
 
 def widen(query: Query) -> Query:
-    """Return the query with a higher limit, so that merging repeats leaves enough hits."""
+    """Return the query with a higher limit, so that enough hits remain after repeats are merged."""
     if query.limit is None:
         return query
     wider = min(_WIDENING_FACTOR * query.limit, _MAX_WIDENED_LIMIT)
@@ -165,7 +169,7 @@ def widen(query: Query) -> Query:
 
 
 def _requested_ids(connection: sqlite3.Connection, text: str) -> list[str]:
-    """Return the full ids if a text consists of ids alone, otherwise none."""
+    """Return the full ids if the text consists of nothing but ids, otherwise an empty list."""
     words = text.split()
     if not all(filters.is_short_id(word) or _is_id(connection, word) for word in words):
         return []
@@ -182,9 +186,10 @@ def _is_id(connection: sqlite3.Connection, word: str) -> bool:
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[MergedHit]:
-    """Merge hits with the same text in a session, an insight with its knowledge, and a run's hits.
+    """Merge hits that say the same, and return the best of each group with the ids of the others.
 
-    The best hit of each group comes with the ids of the others.
+    These are hits with the same text in a session, an insight and its knowledge entry, and a run
+    and its iterations.
     """
     groups: dict[object, list[Hit]] = {}
     for number, hit in enumerate(hits):
@@ -203,7 +208,7 @@ def merge_repeats(hits: Sequence[Hit]) -> list[MergedHit]:
 
 
 def _group_of(record: Record) -> object | None:
-    """Return the key that hits which say the same share; None if a record has no such key."""
+    """Return the key shared by hits that say the same, or None if the record has no such key."""
     if record.id.startswith(_KNOWLEDGE_PREFIXES):
         return render.titled_text(record)
     if _is_of_run(record):
@@ -233,7 +238,7 @@ def show_hits(root: Path, found: SearchResult, *, fit: bool = False) -> tuple[Sh
 def show(
     root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = ""
 ) -> SearchAnswer:
-    """Return records by their ids, never truncated in full detail.
+    """Return records by their ids. In full detail, they are never truncated.
 
     Raises NotFound for an unknown id, and for a record that the task may not see.
     """
@@ -249,9 +254,9 @@ def timeline(
     limit: int = 20,
     task: str = "",
 ) -> SearchAnswer:
-    """Return in order what happened around a record, or between two times, and the task may see.
+    """Return what happened around a record, or between two times, in order.
 
-    Raises NotFound for an unknown id.
+    Only records that the task may see are included. Raises NotFound for an unknown id.
     """
 
     def answer(connection: sqlite3.Connection) -> SearchAnswer:
@@ -281,7 +286,7 @@ def _show_hits(
     terms: Mapping[str, float],
     fit: bool,
 ) -> tuple[ShownHit, ...]:
-    """Render hits with their repeats in the query's detail."""
+    """Render hits and their repeats at the level of detail that the query asks for."""
     if query.layer is Detail.INDEX:
         return _show_lines(connection, hits, notes, terms, fit)
     shown = []
@@ -301,7 +306,7 @@ def _show_lines(
     terms: Mapping[str, float],
     fit: bool,
 ) -> tuple[ShownHit, ...]:
-    """Render hits on one line each; with `fit`, those that exceed the tokens are left out."""
+    """Render hits on one line each. With `fit`, leave out those that exceed the token limit."""
     short_ids = filters.shorten_ids(connection, [hit.record.id for hit, _ in hits])
     unrendered = []
     lines = []
@@ -341,7 +346,10 @@ def _show_records(
 def _render_hit(
     connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1
 ) -> str:
-    """Return the text of a hit in layer 2 or 3; the note says why its record no longer holds."""
+    """Return the text of a hit in layer 2 or 3.
+
+    `note` explains why its record no longer holds.
+    """
     if query.layer is Detail.FULL:
         text = render.record_details(hit.record, count)
         return f"({note})\n{text}" if note else text
@@ -350,7 +358,7 @@ def _render_hit(
     for record in _around(connection, hit.record, _NEIGHBOURS, query.task):
         if record is hit.record:
             own_line = len(lines)
-            lines.append("")  # rendered last, with the tokens that the other lines leave
+            lines.append("")  # rendered last, with the remaining tokens
         else:
             lines.append(record_moment(record))
     lines += _link_lines(connection, hit.record, query.task)
@@ -361,7 +369,7 @@ def _render_hit(
 
 
 def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> list[str]:
-    """Return a line for each link; of a record that the task may not see, only the id."""
+    """Return a line for each link. If the task may not see the target, only its id is shown."""
     lines = []
     for link in record.links[:_MAX_LINKS]:
         head = f"{link.relation.replace('_', ' ')}:"
@@ -379,9 +387,9 @@ def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> li
 
 
 def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
-    """Return a record and the neighbours of it that a task may see, oldest first.
+    """Return a record together with the neighbours that a task may see, oldest first.
 
-    Neighbours are those of its session, otherwise the nearest in time.
+    Neighbours come from the record's session, or else are the nearest records in time.
     """
     key = queries.key_of(connection, record.id)
     if key is None:

@@ -1,7 +1,8 @@
 """Keep the ledger of what was injected into sessions and whether it was used, with statistics.
 
-A record counts as used when something after its injection shows its id, words that only it has, its
-file or its command. A tool's output does not count: printing a memory file does not use it.
+A record counts as used if something after its injection contains its id, words that only this
+record has, its file or its command. Tool output does not count, because printing a memory file is
+not using it. A session's messages and commands are called its utterances.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ralph.storage import db, files, queries
 from ralph.storage.library import Library
 from ralph.storage.sources import log_folders
 
-LEDGER_BYTES = 1_000_000  # bytes at the end of the ledger that a hook reads: 7,000 injections
+LEDGER_BYTES = 1_000_000  # read by a hook from the end of the ledger, about 7,000 injections
 ALL_BYTES = 1 << 28
 ledger_file = paths.ledger_file
 
@@ -39,8 +40,8 @@ _EVENT = re.compile(
     rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"'
 )
 
-# Terms that show that a record was used.
-_USED_WEIGHT = 2  # weight of the shared terms that only one record has
+# Limits on the terms that show a record was used.
+_USED_WEIGHT = 2  # total weight that shared terms unique to a record must reach
 _NAME_WEIGHT = 2
 _WORD_WEIGHT = 1
 _MIN_WORD_CHARACTERS = 6
@@ -105,11 +106,11 @@ _CODE_WORDS = (
     "working",
     "written",
 )
-"""Words that any text about code may have; compared by their stems."""
+"""Words that may occur in any text about code. They are compared by stem."""
 
 
 class Injection(NamedTuple):
-    """One record injected once."""
+    """One record that was injected once."""
 
     record: str
     tokens: int = 0
@@ -120,7 +121,7 @@ class Injection(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The injections, the pairs of session and record that were used, and the skill's cost."""
+    """The injections, the (session, record) pairs that were used, and the skill's injections."""
 
     injections: tuple[Injection, ...] = ()
     uses: frozenset[tuple[str, str]] = frozenset()
@@ -131,12 +132,15 @@ class Ledger(NamedTuple):
 
 
 def seen_file(root: Path, session: str) -> Path:
-    """Return the file that lists what a session has seen; an unsafe id does not become a path."""
+    """Return the path of the file that lists what a session has seen.
+
+    An unsafe session id is never used as a path.
+    """
     return paths.injected_folder(root) / paths.session_log(root, session).stem
 
 
 def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:
-    """Append to the list of what a session has seen: ids of records, and marks of other lines."""
+    """Append names to the list of what a session has seen: record ids, and marks of other lines."""
     lines = "".join(f"{name}\n" for name in names if "\n" not in name)
     if lines:
         files.append(seen_file(root, session), lines, root=paths.state_boundary(root))
@@ -160,7 +164,7 @@ def record_injections(
 ) -> None:
     """Record what was injected, and that the session has seen it.
 
-    `skill` is the number of tokens of the skill text, if it was injected.
+    `skill` is the number of tokens in the skill text, if it was injected.
     """
     shared = {"at": at, "session": session, "event": event}
     lines = [
@@ -174,7 +178,10 @@ def record_injections(
 
 
 def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) -> list[str]:
-    """Record what a session referred to, each record once a session; return the new ones."""
+    """Record what a session referred to, and return the ids that are new.
+
+    Each record is recorded only once per session.
+    """
     if not record_ids:
         return []
     known = read_ledger(root, session_id=session).uses
@@ -190,12 +197,13 @@ def _append(root: Path, line_type: str, lines: Sequence[Mapping[str, object]]) -
 
 
 def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -> Ledger:
-    """Read the last bytes of the ledger; with a session id, lines of others may be left out.
+    """Read the last `most` bytes of the ledger.
 
-    Raises Unreadable if the file cannot be read.
+    With a session id, lines from other sessions may be left out. Raises Unreadable if the file
+    cannot be read.
     """
     needle = ""
-    if _PLAIN_SESSION_ID.fullmatch(session_id):  # such an id is written as it is
+    if _PLAIN_SESSION_ID.fullmatch(session_id):  # an id like this is written unescaped
         needle = session_id
     lines = [line for line in _tail(ledger_file(root), most) if line and needle in line]
     injections: list[Injection] = []
@@ -219,8 +227,8 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
 
 
 def _parse_lines(lines: Sequence[str]) -> Sequence[object]:
-    """Parse the lines of the ledger; of a torn line, what can still be read."""
-    try:  # parsing all lines together is much faster
+    """Parse the lines of the ledger, recovering what can still be read from torn lines."""
+    try:  # parsing all lines at once is much faster
         values = json.loads(f"[{','.join(lines)}]")
     except (ValueError, RecursionError):
         values = []
@@ -256,7 +264,10 @@ def _text(value: object) -> str:
 
 
 def _tail(path: Path, most: int) -> list[str]:
-    """Return the complete lines in the last bytes of a file; none if it does not exist."""
+    """Return the complete lines in the last `most` bytes of a file.
+
+    Returns an empty list if the file does not exist.
+    """
     try:
         if not path.is_file():
             return []
@@ -276,7 +287,7 @@ def _unreadable(path: Path | str, error: OSError) -> Unreadable:
 
 
 def count_uses(ledger: Ledger) -> Mapping[str, tuple[int, int]]:
-    """Return for each record how many sessions got it, and how many of these used it."""
+    """Return, for each record, how many sessions received it and how many of those used it."""
     pairs = {(injection.session, injection.record) for injection in ledger.injections}
     injected = Counter(record for _, record in pairs)
     used = Counter(record for _, record in pairs & ledger.uses)
@@ -302,9 +313,9 @@ def references(
     observations: Sequence[Record],
     records: Sequence[Record] | None = None,
 ) -> list[str]:
-    """Return the injected records that a session has referred to since.
+    """Return the ids of the injected records that a session has since referred to.
 
-    `records` are the injected records, if they are known already.
+    `records` are the injected records, if the caller already has them.
     """
     injected_at: dict[str, datetime | None] = {}
     for injection in read_ledger(root, session_id=session).injections:
@@ -347,12 +358,12 @@ def _utterance_marks(observation: Record) -> _Marks:
 
 
 def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
-    """Whether anything after the injection of a record refers to it."""
+    """Return whether anything after a record's injection refers to it."""
     record = marks[name]
     if record.at is None:
         return False
     later: list[_Marks] = []
-    not_rare: set[str] = set()  # terms that were there before, or that another record has
+    not_rare: set[str] = set()  # terms used before the injection, or found in another record
     for utterance in utterances:
         if utterance.at is not None and utterance.at > record.at:
             later.append(utterance)
@@ -370,7 +381,7 @@ def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[
 
 
 def _shares(record: _Marks, rare: Collection[str], utterance: _Marks) -> bool:
-    """Whether an utterance has a record's rare terms, its file or its command."""
+    """Return whether an utterance contains a record's rare terms, its file or its command."""
     shared_weight = sum(record.terms[term] for term in rare if term in utterance.terms)
     if shared_weight >= _USED_WEIGHT:
         return True
@@ -383,7 +394,7 @@ def _shares(record: _Marks, rare: Collection[str], utterance: _Marks) -> bool:
 
 
 def _is_same_file(one: str, other: str) -> bool:
-    """Whether one of two paths ends with the other."""
+    """Return whether one of two paths ends with the other."""
     return f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
@@ -393,7 +404,7 @@ def _common_terms() -> frozenset[str]:
 
 
 def _weigh_terms(text: str) -> dict[str, int]:
-    """Return the terms of a text that may identify it, with their weights."""
+    """Return the terms that may identify `text`, with their weights."""
     weights: dict[str, int] = {}
     for word in terms.split_words(text):
         folded = terms.fold(word)
@@ -420,7 +431,7 @@ def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
     database = paths.index_file(root)
     if not by_id.keys() >= {*names} and database.exists():
         with (
-            suppress(RalphError, sqlite3.Error),  # an index that is being built
+            suppress(RalphError, sqlite3.Error),  # the index may still be being built
             db.explained(database),
             closing(db.connect(database, read_only=True)) as connection,
         ):
@@ -446,7 +457,7 @@ def _curated(root: Path) -> list[Record]:
 
 
 def usage_stats(root: Path) -> dict[str, Any]:
-    """Count what was injected, used, recorded and run; a rate is None if there is nothing yet."""
+    """Count what was injected, used, recorded and run. A rate is None if there is no data yet."""
     ledger = read_ledger(root, ALL_BYTES)
     total = _count(ledger)
     injected = {injection.record for injection in ledger.injections}
@@ -462,13 +473,16 @@ def usage_stats(root: Path) -> dict[str, Any]:
 
 
 def count_week(ledger: Ledger) -> dict[str, Any]:
-    """Count what was injected and used in the last seven days; `since` is the first of them."""
+    """Count what was injected and used in the last seven days.
+
+    `since` in the result is the first of these days.
+    """
     since = ids.first_day(_WEEK_DAYS)
     return {"since": since, **_count(ledger, since=since)}
 
 
 def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
-    """Count injections, and the pairs of session and record: injected, and referred to."""
+    """Count the injections, and the (session, record) pairs that were injected and referred to."""
     injections = _injected_since(ledger.injections, since)
     skill_tokens = sum(item.tokens for item in _injected_since(ledger.skill, since))
     pairs = {(injection.session, injection.record) for injection in injections}
@@ -496,7 +510,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
     recorded = 0
     failures = recorder.Failures(0, "", "")
     hosts: set[str] = set()
-    if index.outside(root) is None:  # a link out of the project is not followed
+    if index.outside(root) is None:  # do not follow a link out of the project
         sessions_folder = f"{log_folders(root)[0]}/"
         for path, (read, size) in index.read_logs(root).items():
             if not path.startswith(sessions_folder):
@@ -519,7 +533,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
 
 
 def _count_events(path: str, offset: int) -> Counter[str]:
-    """Count the events of a log after an offset by their host, which is "" for observations."""
+    """Count the events after an offset in a log by host. The host of an observation is ""."""
     events: Counter[str] = Counter()
     try:
         with files.open_unpacked(Path(path)) as file:
@@ -535,7 +549,7 @@ def _count_events(path: str, offset: int) -> Counter[str]:
 
 
 def loop_usage(root: Path) -> dict[str, Any]:
-    """Count how runs of the loop ended; without runs, the index is not read."""
+    """Count how loop runs ended. If there are no runs, the index is not read."""
     counts: Mapping[str, tuple[int, int]] = {}
     if any(paths.runs_folder(root).glob("*.jsonl")):
         counts = index.ask(root, queries.count_loops)
