@@ -63,7 +63,9 @@ def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, nam
     assert where in ralph("review", "show", "ins-1").err
     done = ralph("task", "done", name)
     assert done.code == 0
-    assert f"what {name} taught was not promoted: {where}: line 2: this is not JSON" in done.err
+    assert (
+        f"the insights of {name} were not promoted: {where}: line 2: this is not JSON" in done.err
+    )
     assert ralph.read(where) == '{\n"insights": [oops]\n}\n'
 
 
@@ -73,7 +75,7 @@ def test_a_damaged_file_of_a_task_that_taught_nothing_is_told_when_it_is_done(
     made = task.add(ralph.root, "Nothing learned").task.id
     ralph.put(f".ralph/tasks/{made}/memory/insights.json", "[]\n")
     said = ralph("task", "done", made).err
-    assert f"can be read: .ralph/tasks/{made}/memory/insights.json:1: the file should" in said
+    assert f"cannot be read: .ralph/tasks/{made}/memory/insights.json:1: the file should" in said
 
 
 def test_json_is_valid_when_there_is_nothing(ralph: Project) -> None:

@@ -9,6 +9,7 @@ from mcp import MCPError
 from tests.support.talking import ERAS, LEGACY, Talk, talk
 
 from ralph.memory import memory
+from ralph.recall import memories
 from ralph.storage import files
 
 
@@ -109,7 +110,7 @@ def test_a_bug_is_told_as_one_and_the_server_goes_on(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("half a zebra")
 
-    monkeypatch.setattr(memory, "search", broken)
+    monkeypatch.setattr(memories, "search", broken)
 
     async def look(talk: Talk) -> None:
         assert "this is a bug in ralph" in await talk.refused("memory_search", query="x")
