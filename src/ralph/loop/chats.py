@@ -49,7 +49,7 @@ _TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
 class ChatRequest:
     """The options of a chat. An empty option falls back to the chat's own value or the config.
 
-    With `silent`, neither the messages nor the answers are recorded.
+    With `silent`, neither the message nor the answer is recorded.
     """
 
     task: str = ""

@@ -1,15 +1,16 @@
 """Keep loop runs on disk: their state, heartbeats, stop requests, and recovery after a crash.
 
 A run's log is a JSON Lines file. It contains `run` lines, each with the fields that changed, the
-journal entries (one per iteration), and finally the run record, which makes the run searchable. A
-heartbeat is a small file with the current time. If the process of a run is gone, the next process
-that calls `recover` marks the run as died.
+journal entries (one per iteration) and, once the run has ended, the run record, which makes it
+searchable. A heartbeat is a small file with the time of the last sign of life. If the process of a
+run is gone, the next process that calls `recover` marks the run as died.
 
 The order of writes makes recovery safe. An iteration is journaled before the state that counts it
 is saved, so a crash in between leaves an entry that is newer than the state, and `_catch_up`
-applies it. A run's final status is saved only after everything else that ends the run, so a crash
-before that leaves the run marked as running, and recovery starts over. Every step can therefore be
-repeated: an iteration is journaled once, and a new run record replaces the old one.
+applies it. Recovery itself saves the final status only after it has written the journal entry,
+released the claims and written the run record. If it is killed before that, the run is still marked
+as running, and the next recovery starts over. Repeating it does no harm, because an iteration that
+is already in the journal is not journaled again, and a new run record replaces the old one.
 """
 
 from __future__ import annotations
