@@ -1,4 +1,4 @@
-"""The loop: an agent works until its work is done.
+"""The loop, which runs an agent again and again until its work is done.
 
 Other parts import only the modules that `__all__` lists.
 """

@@ -1,8 +1,8 @@
 """Fingerprint a project's files, and find which files differ between two snapshots.
 
-Git only lists the files, with its hooks and its file monitor turned off, so that nothing which the
-repository configures is run. A folder without git and a nested repository are walked. Contents are
-hashed, so committing or touching a file is not a change.
+Git is only used to list the files. Its hooks and its file monitor are turned off, so that nothing
+the repository configures is run. Folders that are not in a git repository, and nested repositories,
+are walked instead. Contents are hashed, so committing or touching a file is not a change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ralph.loop.criteria import Runner
 
 MAX_FILES = 100_000  # how many files a snapshot covers
 _MAX_HASHED_BYTES = 16_000_000  # a larger file is identified by its modification time and size
-# Nanoseconds after which a file's times are certain to change when it is written again.
+# A file this many nanoseconds old is certain to get a new timestamp when it is written again.
 _SETTLED_NS = 2_000_000_000
 _GIT_SECONDS = 60.0
 _FINGERPRINT_DIGITS = 16
@@ -65,14 +65,17 @@ _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "
 
 @dataclass(frozen=True, slots=True)
 class DiskSnapshot:
-    """The content of each file by its path. With `by_git`, ignored files are missing."""
+    """What identifies each file's content, by path.
+
+    With `by_git`, files that git ignores are not included.
+    """
 
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
     by_git: bool = True
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all contents."""
+        """A digest of all paths and contents."""
         listing = "\n".join(f"{path}\0{content}" for path, content in sorted(self.files.items()))
         text = f"{self.by_git}\n{listing}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
@@ -80,7 +83,7 @@ class DiskSnapshot:
 
 
 def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
-    """Return the files that differ; () if the snapshots cannot be compared."""
+    """Return the files that differ, sorted, or () if the snapshots cannot be compared."""
     if before.by_git != after.by_git:
         return ()
     paths = before.files.keys() | after.files.keys()
@@ -88,7 +91,7 @@ def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
 
 
 class _FileState(NamedTuple):
-    """What changes when a file is written. A file in the same state has the same content."""
+    """The attributes that change when a file is written. The same state means the same content."""
 
     modified_ns: int
     changed_ns: int
@@ -103,7 +106,7 @@ class _CachedContent(NamedTuple):
 
 
 class ChangeTracker:
-    """Takes snapshots of a project's folder and the rest of its repository."""
+    """Takes snapshots of a project folder and the rest of its repository."""
 
     def __init__(self, folder: Path, run: Runner) -> None:
         self.folder = folder.resolve()
@@ -136,7 +139,7 @@ class ChangeTracker:
         return DiskSnapshot(dict(islice(contents, MAX_FILES)), self._by_git)
 
     def _git(self, *arguments: str) -> str | None:
-        """Return the output of git; None if it failed."""
+        """Return the output of a git command, or None if it failed."""
         ran = self._run(
             (*_GIT, *arguments), cwd=self.folder, timeout=_GIT_SECONDS, stopped=never_stop
         )
@@ -145,7 +148,7 @@ class ChangeTracker:
         return ran.out
 
     def _contents(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield the path and the content of each file that exists."""
+        """Yield the path of each file that exists, and what identifies its content."""
         for name in names:
             content = self._content(name)
             if content is None:  # a nested repository
@@ -154,7 +157,10 @@ class ChangeTracker:
                 yield name, content
 
     def _content(self, name: str) -> str | None:
-        """Return what identifies the content of a file; "" if it is gone, None for a folder."""
+        """Return what identifies a file's content.
+
+        The result is "" if the file is gone, and None if it is a folder.
+        """
         path = f"{self._base}{name}"
         try:
             status = os.lstat(path)
@@ -182,7 +188,11 @@ class ChangeTracker:
 
 
 def _identify(path: str, state: _FileState) -> str:
-    """Return a link's target, a file's executable bit and hash, or a large file's size and time."""
+    """Return a string that identifies the content of a file.
+
+    It is made of a link's target, a file's executable bit and hash, or the size and modification
+    time of a large file.
+    """
     if stat.S_ISLNK(state.mode):
         return f"link {Path(path).readlink()}"
     if not stat.S_ISREG(state.mode):
@@ -194,7 +204,7 @@ def _identify(path: str, state: _FileState) -> str:
 
 
 def _walk(base: str, below: str = "") -> Iterator[str]:
-    """Yield the paths of all files below a folder, relative to the base, in a stable order."""
+    """Yield the path of every file below a folder, relative to `base`, in a stable order."""
     for folder, folders, names in os.walk(f"{base}{below}"):
         relative = f"{folder.rstrip('/')}/"[len(base) :]
         folders[:] = sorted(name for name in folders if name not in _IGNORED)

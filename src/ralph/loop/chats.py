@@ -1,7 +1,9 @@
-"""`ralph session new` and `resume`: conversations about a task, one turn at a time.
+"""Hold conversations about a task, one turn at a time: `ralph session new` and `resume`.
 
-The mode of a chat is on disk before its agent starts, so that a resumed plan cannot write. Claude
-Code accepts an id that Ralph chooses. Other hosts report theirs in the reply.
+A chat's mode is written to disk before its agent starts, so that a planning chat stays read-only
+when it is resumed. The host is the program that runs the agent. Claude Code accepts a session id
+that Ralph chooses; other hosts report their own id in the reply. Until then, the chat is unnamed
+and is stored under an id of Ralph's.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ _LOST_SESSION = re.compile(
     r"|cannot (?:go on with|continue|resume) an earlier session",
     re.IGNORECASE | re.DOTALL,
 )
-"""How clients say that they do not know a conversation."""
+"""The ways in which clients say that they do not know a conversation."""
 _TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """The options of a chat. An empty option means the value of the chat or the config.
+    """The options of a chat. An empty option falls back to the chat's own value or the config.
 
-    With `silent`, nothing that is said is recorded.
+    With `silent`, neither the message nor the answer is recorded.
     """
 
     task: str = ""
@@ -62,7 +64,7 @@ class ChatRequest:
 
 
 class ChatReply(NamedTuple):
-    """A chat after a turn, the answer, and whether its text was stored."""
+    """A chat after a turn, the agent's answer, and whether the answer was recorded."""
 
     chat: Chat
     reply: Reply
@@ -73,23 +75,23 @@ NO_REQUEST = ChatRequest()
 
 
 class _Turn(NamedTuple):
-    """One message to an agent. `prompt` is what the agent gets, `message` what is recorded."""
+    """One message to an agent. The agent gets `prompt`, and `message` is what is recorded."""
 
     chat: Chat
     agent: Agent
     prompt: str
     message: str
-    first_log: str = ""  # the log of a chat that has just begun
+    first_log: str = ""  # the content of the log, if the chat has only just begun
 
 
 # --- beginning and resuming ----------------------------------------------------------------------
 
 
 def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatReply:
-    """Begin a chat about a task with a message, and wait for the answer.
+    """Begin a chat about a task with a first message, and wait for the answer.
 
-    Raises UsageError if the agent cannot plan or the message is empty, NotFound if there is no such
-    task, and RalphError if the agent did not begin a session.
+    Raises UsageError if the agent has no read-only mode to plan in or if the message is empty,
+    NotFound if there is no such task, and RalphError if the agent did not begin a session.
     """
     task = board.find(root, request.task).task
     agent = _choose_agent(root, config, request)
@@ -103,7 +105,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
         request.model or config.loop.model,
         relative_folder(root, _task_folder(root, task)),
     )
-    if isinstance(agent, Claude):  # it uses an id that we choose
+    if isinstance(agent, Claude):  # it accepts an id that we choose
         session_id = str(uuid.uuid4())
         chat = replace(chat, id=session_id, host=session_id)
         agent = replace(agent, program=(*agent.program, "--session-id", session_id))
@@ -125,7 +127,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
 
 
 def _task_folder(root: Path, task: Task) -> Path:
-    """Return the worktree of a task if it exists, or else the project."""
+    """Return the task's worktree if it exists, otherwise the project folder."""
     if not task.worktree:
         return root
     folder = Path(os.path.normpath(paths.main_checkout(root) / task.worktree))
@@ -135,10 +137,10 @@ def _task_folder(root: Path, task: Task) -> Path:
 
 
 def _drop_unnamed_log(root: Path, chat: Chat, answer: ChatReply, began: str) -> None:
-    """Delete the log under our own id, once the chat has its host's id or is known to be empty.
+    """Delete the log under our own id once the chat has its host's id or is known to be empty.
 
-    The log stays if the host reported no id although its hooks recorded a session. Raises
-    RalphError if the agent did not begin.
+    The log is kept if the host reported no id but its hooks recorded a session. Raises RalphError
+    if the agent did not begin a session.
     """
     has_begun = not answer.chat.is_unnamed
     if not has_begun and _sessions_since(root, chat, began):
@@ -154,10 +156,10 @@ def _drop_unnamed_log(root: Path, chat: Chat, answer: ChatReply, began: str) -> 
 def resume(
     root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST
 ) -> ChatReply:
-    """Continue a session in its own mode, and wait for the answer.
+    """Continue a session in the mode it was begun in, and wait for the answer.
 
-    Raises NotFound if there is no such session or its host no longer knows it, and Refused if it
-    was held with another agent or cannot be continued.
+    Raises NotFound if there is no such session, its folder is gone, or its host no longer knows it.
+    Raises Refused if it was held with another agent or cannot be continued.
     """
     chat = find_chat(root, session_id)
     agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
@@ -180,9 +182,9 @@ def resume(
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
-    """Return the chat with this id, or a session that hooks recorded, as a chat.
+    """Return the chat with this id, which may also be a session recorded by hooks.
 
-    Raises NotFound if there is neither.
+    Raises NotFound if there is no such chat or session.
     """
     session = sessions.find(root, session_id)
     chat = chat_log.read_chat(root, session.id)
@@ -197,9 +199,9 @@ def find_chat(root: Path, session_id: str) -> Chat:
 
 
 def _began_as(root: Path, unnamed: Chat, began: str, session_id: str) -> bool:
-    """Return whether a session is the first since an unnamed chat began.
+    """Return whether a session is the first one since an unnamed chat began.
 
-    Then it is the chat's own session: our process was killed before it learned the host's id.
+    If so, it is the chat's own session, and our process was killed before it learned the host's id.
     """
     later = _sessions_since(root, unnamed, began)
     return bool(later) and later[-1].id == session_id
@@ -222,7 +224,7 @@ def _name_chat(root: Path, unnamed: Chat, session: sessions.Session) -> Chat:
 
 
 def _session_folder(root: Path, session: sessions.Session) -> Path:
-    """Return the project that a session was held in, or this one if that is gone."""
+    """Return the project that a session was held in, or this project if that one is gone."""
     folder = root
     if session.project:
         folder = Path(session.project)
@@ -232,7 +234,7 @@ def _session_folder(root: Path, session: sessions.Session) -> Path:
 
 
 def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
-    """Return the sessions of a chat's task and agent since a time that are not chats."""
+    """Return the sessions with a chat's task and agent since `began` that are not chats."""
     recorded, _ = sessions.list_(root, limit=None, since=began, task=chat.task)
     found = []
     for session in recorded:
@@ -262,7 +264,7 @@ def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
         agent = replace(agent, permission=request.permission or loop.permission or agent.permission)
     claude = as_claude(agent)
     if claude is not None:
-        # Claude Code starts the servers of a repository without asking.
+        # Claude Code would start the MCP servers that a repository configures without asking.
         claude.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
     return agent
 
@@ -288,13 +290,13 @@ def _check_turn(mode: Mode, agent: Agent, message: str) -> None:
 
 
 def _is_empty(reply: Reply) -> bool:
-    """Return whether an agent failed without doing anything."""
+    """Return whether the agent failed before it did anything."""
     has_failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
     return has_failed and not reply.text and not reply.calls
 
 
 def _is_lost(reply: Reply) -> bool:
-    """Return whether the host does not know the session."""
+    """Return whether the host no longer knows the session."""
     return _is_empty(reply) and _LOST_SESSION.search(reply.error) is not None
 
 
@@ -319,14 +321,14 @@ def _make_ask(root: Path, request: ChatRequest, turn: _Turn) -> Ask:
     chat = turn.chat
     session = chat.host
     if turn.first_log:
-        session = ""  # the host does not know it yet
+        session = ""  # the host does not know the session yet
     return Ask(
         turn.prompt,
         chat_folder(root, chat),
         chat.model,
         session,
         read_only=chat.mode is Mode.PLAN,
-        # hooks attribute the session by these
+        # Hooks use these to attribute the session.
         environment={"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""},
         show=request.show,
         stopped=request.stopped,
@@ -334,7 +336,7 @@ def _make_ask(root: Path, request: ChatRequest, turn: _Turn) -> Ask:
 
 
 def _chat_after(turn: _Turn, reply: Reply) -> Chat:
-    """Return the chat with the id that its host reported. A new id begins a new log."""
+    """Return the chat with the id that its host reported. A new id starts a new log."""
     chat = turn.chat
     if turn.agent.name in NAMELESS:
         return replace(chat, host=reply.session)
@@ -347,7 +349,7 @@ def _chat_after(turn: _Turn, reply: Reply) -> Chat:
 
 
 def _has_only_its_start(root: Path, turn: _Turn) -> bool:
-    """Return whether the log of a new chat has nothing but the line that began it."""
+    """Return whether the log of a new chat still contains only the line that began it."""
     if not turn.first_log or turn.chat.is_unnamed:
         return False
     return files.read(paths.session_log(root, turn.chat.id)) == turn.first_log
@@ -357,7 +359,7 @@ def _has_only_its_start(root: Path, turn: _Turn) -> bool:
 def chat_lock(root: Path, session_id: str) -> Iterator[None]:
     """Lock a chat for one turn, because two concurrent turns would each record half.
 
-    Raises Conflict if another process has the lock.
+    Raises Conflict if another process holds the lock.
     """
     path = paths.cache_folder(root) / "chats" / paths.session_log(root, session_id).stem
     owner = f"process {os.getpid()}, since {ids.timestamp()}"

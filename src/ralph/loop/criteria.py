@@ -1,8 +1,10 @@
-"""Criteria that must hold before work counts as done: parse them, run them and report the results.
+"""Parse, check and report the criteria that must hold before work counts as done.
 
-All criteria run, even after one has failed, so that the agent sees every problem in one iteration.
-Two runs of a failing command rarely print the same bytes (times, addresses and the order of tests
-vary), so outputs are compared with these parts masked.
+A criterion is a command with an expected exit code, such as `custom:./check.sh =3`, or a marker
+that the agent puts on a line of its own, by default `[RALPH_SUCCESS]`. All criteria are checked
+even after one has failed, so that the agent sees every problem in one iteration. A failing command
+rarely prints the same bytes twice, because times, addresses and the order of tests vary, so these
+parts are masked before outputs are compared.
 """
 
 from __future__ import annotations
@@ -22,20 +24,20 @@ from ralph.core.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0  # seconds for a criterion without a timeout of its own
-OUTPUT_LENGTH = 3_000  # characters of output in a report, slightly more if numbers are long
-_MAX_OUTPUT_READ = 40_000  # characters of each stream, from its end
+OUTPUT_LENGTH = 3_000  # characters of output in a report, or slightly more if it has long numbers
+_MAX_OUTPUT_READ = 40_000  # characters at the end of each stream
 _MAX_LINE_LENGTH = 500  # characters
 _MAX_EXIT_CODE = 255
 _NOT_STARTED_CODES = (126, 127)  # what shells, npm and env return for a program they cannot start
 _SIGNATURE_DIGITS = 12
 _MAX_GIST_LENGTH = 160  # characters
 Runner = Callable[..., ProcessResult]
-"""Runs a program to its end without a shell: argv, cwd, timeout (0 means none), stopped."""
+"""Runs a program without a shell and waits for it: argv, cwd, timeout (0 for none), stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A user's command, a detected one (`argv`), or a marker in the agent's text."""
+    """One criterion: a user's `command`, a detected command (`argv`), or a marker."""
 
     kind: CriterionKind
     command: str = ""
@@ -47,7 +49,7 @@ class Criterion:
 
     @property
     def label(self) -> str:
-        """The kind, and the command or marker."""
+        """The kind, followed by the command or marker."""
         if self.kind is CriterionKind.MARKER:
             what = self.marker
         else:
@@ -62,7 +64,7 @@ class Criterion:
 class CheckResult(NamedTuple):
     """The result of one criterion.
 
-    `missing` means that a program was not found, and that it is not a file of the project.
+    `missing` means that a program was not found, and that its name is not a path in the project.
     """
 
     criterion: Criterion
@@ -81,11 +83,11 @@ class CheckResult(NamedTuple):
 
 
 class CriteriaVerdict(NamedTuple):
-    """The results of all criteria. Without any criteria, the verdict is that they passed."""
+    """The results of all criteria. If there are no criteria, the verdict is a pass."""
 
     checks: tuple[CheckResult, ...] = ()
-    marked: bool = False  # whether the agent's text has the marker
-    stopped: bool = False  # whether a person stopped it before all criteria were checked
+    marked: bool = False  # whether the agent's text contains the marker
+    stopped: bool = False  # whether a person stopped the check before it was complete
 
     @property
     def passed(self) -> bool:
@@ -94,7 +96,7 @@ class CriteriaVerdict(NamedTuple):
 
     @property
     def failures(self) -> str:
-        """A report of every criterion that does not hold; "" if all do."""
+        """A report on every criterion that does not hold, or "" if all of them do."""
         reports = [check.report for check in self.checks if not check.passed]
         if self.stopped:
             reports.append("stopped before all criteria were checked")
@@ -117,8 +119,9 @@ def check(
 ) -> CriteriaVerdict:
     """Check all criteria in a folder.
 
-    `text` is the agent's answer. `echo` (the prompt) and `outputs` (of tools) are texts that the
-    answer might repeat. Raises NotFound if a criterion has no command.
+    `text` is the agent's answer. It might repeat `echo`, which is the prompt, or `outputs`, which
+    is what its tools printed, so markers from there do not count. Raises NotFound if a criterion
+    has no command.
     """
     answer = _Answer(text, echo, outputs)
     marked = _is_marked(criteria, answer)
@@ -142,7 +145,7 @@ def check(
 
 
 class _Answer(NamedTuple):
-    """The agent's text, and the texts that it might repeat."""
+    """The agent's text, and the prompt and tool outputs that it might repeat."""
 
     text: str
     echo: str
@@ -153,7 +156,10 @@ class _Answer(NamedTuple):
 
 
 def _is_marked(criteria: Sequence[Criterion], answer: _Answer) -> bool:
-    """Return whether the answer has the marker of any criterion, or else the default marker."""
+    """Return whether the answer contains the marker of any criterion.
+
+    If no criterion is a marker, the default marker is looked for.
+    """
     markers = [criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER]
     if not markers:
         markers = [MARKER]
@@ -170,7 +176,7 @@ def _check_marker(criterion: Criterion, answer: _Answer) -> CheckResult:
 def _judge_process(
     criterion: Criterion, program: str, ran: ProcessResult, limit: float
 ) -> CheckResult:
-    """Return the result of a criterion whose command has ended, or was stopped by its timeout."""
+    """Return the result of a criterion whose command has ended or timed out."""
     passed = not ran.timed_out and ran.code == criterion.expected
     not_started = not passed and (ran.missing or ran.code in _NOT_STARTED_CODES)
     if ran.timed_out:
@@ -189,19 +195,19 @@ def _judge_process(
 
 
 class _MarkerLine(NamedTuple):
-    """A line with nothing but the marker."""
+    """A line that contains only the marker."""
 
-    is_markdown: bool  # whether it is outside code blocks and comments, so not an example
+    is_markdown: bool  # whether it is outside code blocks and comments, and so not an example
     line_before: str
 
 
 def has_marker(
     text: str, marker: str = MARKER, echo: str = "", outputs: Sequence[str] = ()
 ) -> bool:
-    """Return whether the marker is alone on a line of the text.
+    """Return whether the marker is on a line of its own in the text.
 
-    It does not count if the text only repeats the prompt (`echo`), or if the output of a tool has
-    the marker.
+    It does not count if the text merely repeats the prompt (`echo`), or if a tool's output
+    (`outputs`) contains the marker.
     """
     for output in outputs:
         if any(True for _ in _marker_lines(output, marker)):
@@ -265,7 +271,7 @@ _CODE = re.compile(r"(.*\S)\s+=\s*(\d{1,4})", re.DOTALL)
 def command_argv(command: str) -> tuple[str, ...]:
     """Split a command into its arguments, or wrap it in a shell if it needs one.
 
-    Raises UsageError if a quote is not closed.
+    Raises UsageError if the command contains an unclosed quote.
     """
     command = command.strip()
     if _needs_shell(command):
@@ -290,9 +296,9 @@ def _needs_shell(command: str) -> bool:
 
 
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
-    """Parse the values of `--criteria`, without duplicates.
+    """Parse the values of `--criteria`, dropping duplicates.
 
-    Raises UsageError if one of them is not a criterion.
+    Raises UsageError if one of them is not a valid criterion.
     """
     return tuple(dict.fromkeys(_parse_criterion(text) for text in texts))
 
@@ -349,10 +355,10 @@ def _parse_command(kind: CriterionKind, text: str) -> Criterion:
 def add_detected_commands(
     criteria: Sequence[Criterion], detected: Mapping[CriterionKind, Criterion]
 ) -> tuple[Criterion, ...]:
-    """Return the criteria, with detected commands for those that have none.
+    """Return the criteria, with detected commands filled in where a command is missing.
 
-    Raises UsageError if a custom criterion has no command, and NotFound if none was detected for
-    another criterion without one.
+    Raises UsageError if a custom criterion has no command, and NotFound if another criterion has
+    none and none was detected.
     """
     complete = []
     for criterion in criteria:
@@ -386,7 +392,7 @@ def _with_detected_command(
 # --- comparing and shortening output -------------------------------------------------------------
 
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_=>]")
-_VARYING = (  # in this order: later patterns match the replacements of earlier ones
+_VARYING = (  # in this order, because later patterns match what earlier ones insert
     (re.compile(r"\s+"), " "),
     (
         re.compile(r"(?:/private)?/(?:var/folders|tmp|var/tmp|dev/shm|run/user)/[^\s:'\"`)\]>,]*"),
@@ -411,7 +417,7 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def mask_line(line: str) -> str:
-    """Mask the parts of a line that vary from run to run."""
+    """Return a line with the parts masked that vary from run to run."""
     line = _COLOURS.sub("", line)
     for pattern, replacement in _VARYING:
         line = pattern.sub(replacement, line)
@@ -419,7 +425,10 @@ def mask_line(line: str) -> str:
 
 
 def failure_signature(text: str) -> str:
-    """Return a digest and the gist of a failure, which ignore the numbers in it; "" for no text."""
+    """Return a digest and a one-line gist of a failure, ignoring the numbers in it.
+
+    Returns "" if the text is blank.
+    """
     masked_lines = []
     for line in text.splitlines():
         masked = mask_line(line)
@@ -429,13 +438,13 @@ def failure_signature(text: str) -> str:
         return ""
     unordered = "\n".join(sorted(set(masked_lines)))
     digest = hashlib.sha256(unordered.encode("utf-8", "surrogatepass")).hexdigest()
-    # The smallest line, not the first, because parallel tests end in any order.
+    # Take the smallest line rather than the first, because parallel tests end in any order.
     gist = min(filter(_FAILURE_LINE.search, masked_lines), default=masked_lines[0])
     return f"{digest[:_SIGNATURE_DIGITS]} {gist[:_MAX_GIST_LENGTH]}"
 
 
 def output_tail(out: str, err: str) -> str:
-    """Return the end of both streams.
+    """Return the end of standard output followed by the end of standard error.
 
     The length is measured on masked lines, so that two runs are cut at the same line.
     """
@@ -443,7 +452,7 @@ def output_tail(out: str, err: str) -> str:
 
 
 def _last_lines(text: str) -> list[str]:
-    """Return the last lines of a stream that fit into half of a report."""
+    """Return the last lines of a stream, as many as fit into half a report."""
     room = OUTPUT_LENGTH // 2
     newest_first = []
     for line in reversed(_clean_lines(text)):
@@ -456,11 +465,11 @@ def _last_lines(text: str) -> list[str]:
 
 
 def _clean_lines(text: str) -> list[str]:
-    """Return the last lines of a text as a terminal would show them, without colours."""
+    """Return the last lines of the text as a terminal would show them, without colours."""
     end = _COLOURS.sub("", text[-_MAX_OUTPUT_READ:])
     lines = end.replace("\r\n", "\n").strip("\n").split("\n")
     if len(text) > _MAX_OUTPUT_READ and len(lines) > 1:
-        del lines[0]  # it is probably not complete
+        del lines[0]  # it is probably incomplete
     cleaned = [_clean_line(line) for line in lines]
     if not any(cleaned):
         return []

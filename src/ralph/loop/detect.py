@@ -1,9 +1,9 @@
-"""Detect which commands test, build, lint and type-check a project, from its files alone.
+"""Detect the commands that test, build, lint and type-check a project, just by reading its files.
 
-For each kind, the first command wins: from a language's own files, then from make targets, then
-from a folder of tests. Python, Node, Rust and Go are supported. Other projects name their commands
-in a Makefile or in a criterion. A detected command never downloads anything: package managers stay
-offline, and scripts or targets that install, watch or rewrite are skipped.
+For each kind, the first command found wins. Language-specific files are searched first, then make
+targets, then folders with tests. Python, Node, Rust and Go are supported. Other projects can name
+their commands in a Makefile or in a criterion. Detected commands never download anything: package
+managers stay offline, and scripts or targets that install, watch or rewrite files are skipped.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MAX_GLOB_MATCHES = 2_000
 
 
 class _Evidence(NamedTuple):
-    """A file that exists, or a file whose text matches a regular expression."""
+    """Evidence that a tool is used: a file that exists, or whose text matches `regex`."""
 
     file: str  # a glob pattern
     regex: str = ""
 
 
 class _Tool(NamedTuple):
-    """The command of a tool, used if the project has one piece of the evidence."""
+    """A tool and its command, which is used if any of the evidence is found."""
 
     kind: CriterionKind
     name: str
@@ -45,7 +45,7 @@ class _Tool(NamedTuple):
 
 
 class _Detected(NamedTuple):
-    """A command that was found, and where."""
+    """A command, and where it was found."""
 
     kind: CriterionKind
     command: str
@@ -175,7 +175,7 @@ _TARGETS = {
 }
 _CHECK_TARGET = "check"
 _RULE = r"^(?:[\w.-]+[ \t]+)*({})(?:[ \t]+[\w.-]+)*[ \t]*:(?!=|:=)[^\n]*(?:\n(?:[ \t][^\n]*)?)*"
-"""A make target, possibly in a list of targets, with its recipe."""
+"""Matches a make target, possibly in a list of targets, with its recipe."""
 _UNSUITABLE = re.compile(
     r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b"
     r"|\bcurl\b|\bwget\b"
@@ -187,17 +187,17 @@ _UNSUITABLE = re.compile(
     r"|--watch(?!\w|=false)|--watchAll(?!=false)|--fix\b|--write\b|--fix-only\b",
     re.MULTILINE,
 )
-"""A script or recipe that downloads, watches or rewrites files."""
+"""Matches a script or recipe that downloads, watches or rewrites files."""
 _UNITTEST_IMPORT = re.compile(r"^\s*(?:import|from) unittest\b", re.MULTILINE)
 _MYPY_TARGET = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
-"""The rest of a section up to the option that says what mypy checks."""
+"""Matches the rest of a section, up to the option that says what mypy checks."""
 
 
 # --- detection -----------------------------------------------------------------------------------
 
 
 def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
-    """Return a criterion for each kind whose command is found."""
+    """Return a criterion for each kind of command that is found in the folder."""
     project = _Project(folder)
     commands: dict[CriterionKind, Criterion] = {}
     for found in _find_commands(project):
@@ -221,9 +221,9 @@ class _Project:
         return ""
 
     def find(self, *evidence: _Evidence) -> str:
-        """Return the first evidence as `file` or `file:line`; "" if there is none.
+        """Return the first evidence found, as `file` or `file:line`, or "" if there is none.
 
-        The line is where the regular expression matches, or its group if it has one.
+        The line is where the regular expression matches, or where its last group does.
         """
         for item in evidence:
             for path in sorted(islice(self.folder.glob(item.file), _MAX_GLOB_MATCHES)):
@@ -237,11 +237,11 @@ class _Project:
         return ""
 
     def find_file(self, *names: str) -> str:
-        """Return the first of these files (or glob patterns) that exists, or ""."""
+        """Return the first of these files or glob patterns that exists, or ""."""
         return self.find(*(_Evidence(name) for name in names))
 
     def package(self, key: str) -> dict[str, object]:
-        """Return an object of package.json, or an empty one."""
+        """Return the object at a key of package.json, or an empty one."""
         try:
             package = json.loads(self.text("package.json") or "{}")
         except (ValueError, RecursionError):
@@ -275,7 +275,7 @@ def _line_number(text: str, offset: int) -> int:
 
 
 def _find_commands(project: _Project) -> Iterator[_Detected]:
-    """Yield every command that is found, the preferred ones first."""
+    """Yield every command that is found, in order of preference."""
     placeholders = _python_placeholders(project)
     for found in _find_tools(project, _PYTHON_TOOLS):
         yield found._replace(command=found.command.format_map(placeholders))
@@ -340,7 +340,7 @@ def _package_manager(project: _Project) -> str:
 
 
 def _is_suitable_script(scripts: Mapping[str, object], name: str) -> bool:
-    """Return whether a script exists, and neither it nor its hooks download or rewrite."""
+    """Return whether a script exists and neither it nor its hooks download or rewrite files."""
     script = str(scripts.get(name, ""))
     if not script.strip() or "no test specified" in script:
         return False
@@ -357,7 +357,7 @@ def _make_targets(project: _Project) -> Iterator[_Detected]:
     for kind, names in _TARGETS.items():
         for name in names:
             yield from _make_target(file, text, name, kind)
-    # `check` runs the tests if no other target does, and the linter otherwise
+    # `check` is taken to run the tests if no other target does, and the linter otherwise.
     has_tests = any(_find_rule(text, name) is not None for name in _TARGETS[TEST])
     yield from _make_target(file, text, _CHECK_TARGET, LINT if has_tests else TEST)
 

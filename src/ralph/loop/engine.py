@@ -1,8 +1,9 @@
-"""The loop: prompt an agent, check its work, journal the iteration, and repeat until it is done.
+"""The loop itself: prompt an agent, check its work, journal the iteration, and repeat.
 
-Everything that touches the world is in `Parts`, which `loop/parts.py` provides. Every iteration is
-journaled, however it ends. The state is saved after every step, and after a crash every part can
-be called again with the same arguments.
+Everything that touches the outside world goes through `Parts`, which `loop/parts.py` implements.
+Sigils are the tags an agent puts in its answer, such as `<task-done>`. Every iteration is
+journaled, however it ends. The state is saved after every step, and after a crash every part can be
+called again with the same arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ralph.loop.state import (
     retry_delay,
 )
 
-MAX_ATTEMPTS = 5  # how often to try an agent that cannot be reached
+MAX_ATTEMPTS = 5  # how many times to try an agent that cannot be reached
 FEEDBACK = "Feedback: "  # opens a person's feedback in the journal
 
 
@@ -42,7 +43,7 @@ class AgentWork(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The outcome of an iteration, and the reason if the task is not done."""
+    """The outcome of an iteration, with a reason if the task is not done."""
 
     outcome: Outcome
     reason: str = ""
@@ -66,16 +67,19 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The world, as the engine sees it."""
+    """The functions through which the engine reaches the outside world."""
 
     assign: Callable[[Run], Task | None]
     """Claim and return the task to work on, or None if nothing is left."""
 
     begin: Callable[[Run, Task], Run]
-    """Begin a task: note whether criteria already fail. If a person stops it, clear the task."""
+    """Begin a task, and record whether its criteria fail at this point.
+
+    If a person stops the run meanwhile, the returned run has no current task.
+    """
 
     ask: Callable[[Run, Task], Ask]
-    """Build the prompt of the next iteration, and store a snapshot of it."""
+    """Build the prompt for the next iteration, and store a snapshot of it."""
 
     work: Callable[[Ask], AgentWork]
     """Run the agent."""
@@ -84,10 +88,13 @@ class Parts:
     """Store what was learned, however the iteration ended."""
 
     check: Callable[[AgentWork], CriteriaVerdict]
-    """Check the criteria now."""
+    """Check the criteria against the current state of the project."""
 
     verify: Callable[[Run, Task, AgentWork], Judgement]
-    """Get a second opinion on a task that seems done: done, why not, or blocked (no verdict)."""
+    """Get a second opinion on a task that seems done.
+
+    The outcome is done, retried with the reason why not, or blocked if there is no verdict.
+    """
 
     journal: Callable[[JournalEntry, str], None]
     """Record how an iteration ended, and report why."""
@@ -102,13 +109,13 @@ class Parts:
     """Save the state of the run."""
 
     stop: Callable[[], EndReason | None]
-    """Return why a person wants the run to end, if they do."""
+    """Return why a person wants the run to end, or None if nobody does."""
 
     feedback: Callable[[Run], Run | None]
-    """After Ctrl-C: return the run with a person's feedback, or None to end it."""
+    """Return the run with the feedback a person gave after Ctrl-C, or None to end the run."""
 
     pause: Callable[[float], None]
-    """Wait for some seconds."""
+    """Wait for a number of seconds."""
 
     cooldown: float = 0.0  # seconds between two iterations
 
@@ -116,7 +123,7 @@ class Parts:
 def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]) -> Run:
     """Iterate until there is a reason to end, and return the ended run.
 
-    `results` are those of the run's earlier iterations. New ones are appended.
+    `results` are the results of the run's earlier iterations. New ones are appended to it.
     """
     end: RunEnd | None = None
     while end is None:
@@ -146,7 +153,7 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
 
 
 def _ask_for_feedback(state: Run, stop_reason: EndReason, parts: Parts) -> Run | None:
-    """Return the run with a person's feedback, or None if it is to end."""
+    """Return the run with a person's feedback, or None if it should end."""
     if stop_reason is not EndReason.INTERRUPTED:
         return None
     return parts.feedback(state)
@@ -184,7 +191,7 @@ def _iterate(
 
 
 def _find_end(state: Run, work: AgentWork, judgement: Judgement, parts: Parts) -> RunEnd | None:
-    """Return the end of the run if its last iteration ended it."""
+    """Return why the last iteration ends the run, or None if the run continues."""
     if work.reply.stop is StopReason.UNAVAILABLE:
         return RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
     if state.only and set(state.only) <= {*state.done, *state.failed}:
@@ -198,7 +205,7 @@ def _find_end(state: Run, work: AgentWork, judgement: Judgement, parts: Parts) -
 
 
 def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
-    """Run the agent. If it cannot be reached, try again with the run's own model."""
+    """Run the agent. If it cannot be reached, retry with the run's own model."""
     work = parts.work(ask)
     for attempt in range(1, MAX_ATTEMPTS):
         if work.reply.stop is not StopReason.UNAVAILABLE or parts.stop():
@@ -215,9 +222,10 @@ def judge(
     """Return the outcome of an iteration.
 
     A task is done only if all criteria pass, and either one of them failed when the task began
-    (`failing`) or the agent says that the task is done: a test suite that was green all along
+    (`failing`) or the agent says that the task is done. A test suite that was green all along
     proves nothing. `<task-failed>` overrides passing criteria, and `<task-done>` overrides
-    `<task-failed>`. A claim of done that fails a criterion uses a retry, and so does a failure.
+    `<task-failed>`. If the agent says done but a criterion fails, that uses a retry, and so does a
+    failure.
     """
     if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judgement(Outcome.INTERRUPTED)
@@ -247,7 +255,7 @@ def judge(
 
 
 def _reported_failure(task: Task, sigils: Sigils) -> str | None:
-    """Return why the agent says that its task failed; None if it does not say so."""
+    """Return the agent's reason if it says that the task failed, otherwise None."""
     if task.id in sigils.done:
         return None
     if task.id in sigils.failed:
@@ -262,7 +270,7 @@ def _judge_failed_stop(what: str, reply: Reply, verdict: CriteriaVerdict) -> Jud
 def _judge_work(
     task: Task, sigils: Sigils, verdict: CriteriaVerdict, unfinished: str, *, failing: bool
 ) -> Judgement:
-    """Judge an iteration that the agent ended normally, or at a limit of its own."""
+    """Judge an iteration in which the agent stopped normally or reached a limit of its own."""
     says_done = task.id in sigils.done or verdict.marked or sigils.promise == "COMPLETE"
     was_repaired = failing and bool(verdict.checks)
     if verdict.passed and (says_done or was_repaired):

@@ -1,8 +1,8 @@
-"""`ralph loop start` and `resume`: run an agent until its goal is met.
+"""Start and resume runs of the loop: `ralph loop start` and `resume`.
 
-Everything that the options name is looked up before anything is written. However a run ends, its
-claims are released and its record is written. The options are stored in the run, so that it is
-resumed with the same ones.
+Everything that the options refer to is looked up before anything is written. However a run ends,
+its claims are released and its record is written. The options are stored with the run, so that it
+is resumed with the same ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _REDACTED = "[redacted: "  # opens the placeholder of a secret that was not stor
 
 @dataclass(frozen=True, slots=True)
 class LoopRequest:
-    """The options of a run. An empty option means the value of the config."""
+    """The options of a run. An empty option falls back to the config."""
 
     goal: str = ""
     task: str = ""
@@ -66,7 +66,7 @@ class LoopRequest:
 
 
 def apply_request(config: Config, request: LoopRequest) -> Config:
-    """Return the config with the options of a run."""
+    """Return the config, overridden by the options of a run."""
     configured = config.loop
     loop = replace(
         configured,
@@ -96,10 +96,10 @@ def prepare(
     agent: Agent | None = None,
     tell: Callable[[str], None] = ignore_text,
 ) -> LoopPlan:
-    """Find the agent (unless one is given), the criteria and the task, without writing anything.
+    """Find the agent (unless one is given) and the criteria, and check the goal or task.
 
-    Raises UsageError if the options contradict each other, Refused if the task is done, and
-    Conflict if another run works on it.
+    Nothing is written. Raises UsageError if the options contradict each other, Refused if the task
+    is done, and Conflict if another run is working on it.
     """
     goal = _read_goal(config, request)
     if request.feature:
@@ -117,7 +117,7 @@ def prepare(
 
 
 def _read_goal(config: Config, request: LoopRequest) -> str:
-    """Return the redacted goal of a request, or ""."""
+    """Return the redacted goal of a request, or "" if it has none."""
     given_goal = request.goal.strip()
     targets = [target for target in (given_goal, request.task, request.feature) if target]
     if len(targets) > 1:
@@ -135,7 +135,7 @@ def _read_goal(config: Config, request: LoopRequest) -> str:
 def _required_criteria(
     config: Config, request: LoopRequest, *, has_tests: bool
 ) -> tuple[Criterion, ...]:
-    """Return the criteria of the options, else of the config, else the project's tests."""
+    """Return the criteria from the options, or from the config, or just the project's tests."""
     if request.criteria:
         texts = [text for text in request.criteria if text.strip().lower() != "none"]
         return criteria.parse_criteria(texts)
@@ -157,7 +157,7 @@ def _configured_criterion(setting: CriterionSetting) -> Criterion:
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
-    """Raise Refused if a task is done, or Conflict if a run other than `run` works on it."""
+    """Raise Refused if a task is done, or Conflict if a run other than `run` is working on it."""
     work = board.find(root, name).task
     worktree.working_folder(root, work)  # raises if the task's worktree cannot be used
     if status_of(work) is TaskStatus.DONE:
@@ -169,7 +169,7 @@ def _check_free(root: Path, name: str, run: str = "") -> None:
 
 
 def _open_task(root: Path, goal: str) -> str:
-    """Return the id of the unfinished task for a goal, or ""."""
+    """Return the id of the unfinished task for a goal, or "" if there is none."""
     if not goal:
         return ""
     wanted = title_and_description(goal)
@@ -181,7 +181,7 @@ def _open_task(root: Path, goal: str) -> str:
 
 
 def title_and_description(goal: str) -> tuple[str, str]:
-    """Return the title and the description of the task for a goal."""
+    """Return the title and description of the task that a goal is turned into."""
     title = goal.split("\n", 1)[0]
     if len(title) > _MAX_TITLE_LENGTH:
         title = title[: _MAX_TITLE_LENGTH - 1].rstrip() + "…"
@@ -206,8 +206,8 @@ def start(
 ) -> Run:
     """Start a run and return it once it has ended.
 
-    `agent` replaces the agent of the config, `rest` is called to sleep, and `by` names who gave the
-    goal. Raises UsageError, Refused or Conflict if the run cannot start.
+    `agent` replaces the configured agent, `rest` is called to sleep, and `by` names whoever gave
+    the goal. Raises UsageError, Refused or Conflict if the run cannot start.
     """
     config = apply_request(config, request)
     patterns = config.privacy.patterns
@@ -238,7 +238,7 @@ def start(
 
 
 def _describe_goal(root: Path, request: LoopRequest, plan: LoopPlan) -> str:
-    """Return what a run is to do, for people."""
+    """Describe what a run should do, for people."""
     if request.task:
         return board.find(root, request.task).task.title
     if plan.goal:
@@ -261,7 +261,7 @@ def resume(
 ) -> Run:
     """Resume a run that was stopped, interrupted, killed or ended by a limit.
 
-    The options of `request` replace those that the run was started with. Raises Refused if the run
+    Options set in `request` override those that the run was started with. Raises Refused if the run
     succeeded, Conflict if it is running, and UsageError if an option must be given again.
     """
     patterns = config.privacy.patterns
@@ -277,7 +277,7 @@ def resume(
     for name in set(run.only) - set(run.done):
         _check_free(root, name, run.id)
     current_task = run.task or "".join(run.only[:1])
-    # This workbench only checks that the run can continue, before the run is taken over.
+    # This workbench only checks that the run can continue, before it is taken over.
     untouched = Workbench(root, config, plan, printer, run, rest)
     untouched.go_to(current_task)
     _check_programs(untouched)
@@ -309,7 +309,7 @@ def resume(
 
 
 def _earlier_results(root: Path, run: Run) -> list[IterationResult]:
-    """Return the results of a run's iterations, as the journal has them."""
+    """Return the results of a run's earlier iterations from its journal."""
     results = []
     for entry in runs.iterations(root, run.id):
         if entry.outcome is Outcome.INTERRUPTED:
@@ -321,7 +321,7 @@ def _earlier_results(root: Path, run: Run) -> list[IterationResult]:
 
 
 def _keeps_counting(run: Run) -> bool:
-    """Return whether a resumed run stays within its limits; otherwise they are reset."""
+    """Return whether a resumed run keeps its counts. Otherwise its limits start afresh."""
     reason = end_reason(run)
     match reason:
         case EndReason.STOPPED | EndReason.INTERRUPTED | EndReason.DIED | EndReason.ERROR:
@@ -405,7 +405,7 @@ def _run_to_end(
         message = "stopped immediately; `ralph loop resume` continues it"
         run = _end_in_the_middle(bench, EndReason.INTERRUPTED, message)
     except BaseException as error:  # recorded in the run, then raised again
-        if bench.saved is not None:  # a start that was refused leaves no run
+        if bench.saved is not None:  # a start that was refused leaves no run behind
             _record_error(bench, error)
         raise
     finally:
@@ -417,7 +417,7 @@ def _run_to_end(
 
 
 def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
-    """Claim the task of the goal, which is added if there is none, and limit the run to it."""
+    """Claim the task for the goal, adding it if necessary, and limit the run to that task."""
     root = bench.root
     has_goal = bool(bench.plan.goal or request.task)
     if run.only or not has_goal:
@@ -475,7 +475,7 @@ def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run
 
 
 def _best_effort(action: Callable[[], object]) -> None:
-    with suppress(RalphError, OSError):  # it must not hide an earlier failure
+    with suppress(RalphError, OSError):  # a failure here must not hide an earlier one
         action()
 
 
@@ -490,7 +490,8 @@ def _changed_options(request: LoopRequest) -> dict[str, object]:
 def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
     """Return the options that a run was started with.
 
-    Raises UsageError if one of them had a secret, which was not stored, and `later` lacks it.
+    Raises UsageError if one of them contained a secret, which was not stored, and `later` does not
+    set it again.
     """
     stored = _stored_options(run)
     given_again = {"goal", *_changed_options(later)}

@@ -1,8 +1,8 @@
-"""The MCP servers that an agent in a project would get, who configured them, and their status.
+"""Find the MCP servers that an agent would get in a project, who configured them, and their status.
 
-Precedence is that of Claude Code. Servers in `.mcp.json`, which came with the repository, are used
-only after `ralph trust` has recorded exactly their configuration. Answers of servers are cached for
-five minutes.
+The order of precedence is the same as in Claude Code. Servers in `.mcp.json`, which came with the
+repository, are used only after `ralph trust` has recorded their exact configuration. A server's
+status is cached for five minutes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _TRANSPORTS = {
     "sse": Transport.SSE,
 }
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
-Specification = Mapping[str, object]  # one server, as its file has it
+Specification = Mapping[str, object]  # one server, as written in its file
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A server and its status, which was either just `checked` or cached at `cached_at`."""
+    """A server and its status, which was either just `checked` or is from the cache."""
 
     server: McpServer
     status: ServerStatus
@@ -64,7 +64,7 @@ class ServerState:
 
 
 def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], list[str]]:
-    """Return every server that an agent would get, and the problems of their files."""
+    """Return every server that an agent would get, and the problems in the server files."""
     reader = _ServerReader(root, env)
     servers: dict[str, McpServer] = {}
     for source in reader.sources():
@@ -75,7 +75,7 @@ def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], l
 
 
 def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
-    """Return the servers of the project's own file, for `ralph trust`."""
+    """Return the servers listed in the project's own file, for `ralph trust`."""
     reader = _ServerReader(root, env)
     specifications = reader.read_specifications(root / _PROJECT_FILE, (_SERVERS_KEY,))
     return tuple(
@@ -94,7 +94,7 @@ def _trust_candidate(
 
 
 class _Source(NamedTuple):
-    """A place where servers are configured: the keys of an object in a JSON file."""
+    """A place where servers are configured: a JSON file and the keys that lead to an object."""
 
     path: Path
     scope: ServerScope
@@ -102,7 +102,7 @@ class _Source(NamedTuple):
 
 
 class _ServerReader:
-    """Reads each file once. A file that cannot be read is a problem to report, not an error."""
+    """Reads server files, each one once. An unreadable file is reported rather than an error."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root = root
@@ -121,7 +121,7 @@ class _ServerReader:
         return {}
 
     def sources(self) -> Iterator[_Source]:
-        """Yield the places where servers are configured. An earlier one takes precedence."""
+        """Yield the places where servers are configured. Earlier ones take precedence."""
         user_file = self._user_file()
         if user_file is not None:
             for folder in self.folders:
@@ -140,7 +140,7 @@ class _ServerReader:
     def read_specifications(
         self, path: Path, keys: tuple[str, ...]
     ) -> Iterator[tuple[str, Specification]]:
-        """Yield the name and the specification of each server below these keys of a file."""
+        """Yield the name and specification of each server under these keys in a file."""
         for name, specification in get_object(self.read(path), *keys).items():
             if isinstance(specification, dict):
                 yield name, specification
@@ -148,7 +148,10 @@ class _ServerReader:
                 self.problems.append(f"{paths.shown(path, self.root)}: {name} is not a server")
 
     def build_server(self, source: _Source, name: str, specification: Specification) -> McpServer:
-        """Return a server with its variables expanded, and why it cannot be used, if so."""
+        """Build a server from its specification, with variables expanded.
+
+        If the server cannot be used, its `why_not` says why.
+        """
         env = {**self.env, "CLAUDE_PROJECT_DIR": str(self.root)}
         command = _expand_command(specification, env)
         url = _expand(specification.get("url"), env)
@@ -192,7 +195,7 @@ def _find_transport(specification: Specification, *, has_url_only: bool) -> Tran
 
 
 def _expand_command(specification: Specification, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the program of a server and its arguments; () if it names no command."""
+    """Return a server's program and arguments, or () if it has no command."""
     if not specification.get("command"):
         return ()
     program = _expand(specification.get("command"), env)
@@ -203,7 +206,7 @@ def _expand_command(specification: Specification, env: Mapping[str, str]) -> tup
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:
-    """Expand `${NAME}` and `${NAME:-default}`. A variable without a value stays as it is."""
+    """Expand `${NAME}` and `${NAME:-default}`. Variables without a value are left as they are."""
     if not isinstance(value, str):
         return ""
 
@@ -239,11 +242,11 @@ def server_status(
     now: int | None = None,
     needed: bool = False,
 ) -> tuple[list[ServerState], list[str]]:
-    """Return every server with its status, and the problems of their files.
+    """Return every server with its status, and the problems in the server files.
 
-    A server without a fresh cached status is asked, and with `refresh` every server is. `now` is in
-    milliseconds since 1970. Raises the error for the missing extra `mcp` if servers must be asked
-    and the status is `needed`.
+    Servers without a fresh status in the cache are contacted. With `refresh`, every server is.
+    `now` is in milliseconds since 1970. If servers must be contacted but the extra `mcp` is
+    missing, their status is unknown, or an error is raised if the status is `needed`.
     """
     servers, problems = list_servers(root, env)
     if now is None:
@@ -273,7 +276,7 @@ def _ask_servers(
     seconds: float,
     needed: bool,
 ) -> Mapping[str, ServerAnswer]:
-    """Return the answer of each server by its name."""
+    """Contact the servers, and return their answers by name."""
     try:
         from ralph.loop.agents.mcp_client import check_servers
     except ModuleNotFoundError as error:
@@ -289,7 +292,7 @@ def _answered_state(
     now: int,
     patterns: Sequence[str],
 ) -> ServerState:
-    """Return the state after the server's answer, or the same state if it was not asked."""
+    """Return the state updated by the server's answer, or unchanged if there is no answer."""
     answer = answers.get(state.server.name)
     if answer is None:
         return state
@@ -310,7 +313,7 @@ def _has_changed(states: Sequence[ServerState], cached: Mapping[str, object]) ->
 
 
 def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, ...]:
-    """Return the project's servers that the user has not trusted, without asking any."""
+    """Return the project's servers that the user has not trusted, without contacting any."""
     servers, _ = list_servers(root, env)
     return tuple(
         ServerState(server, ServerStatus.UNKNOWN, why=server.why_not)
@@ -323,7 +326,10 @@ def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, 
 
 
 def denying_settings(states: Sequence[ServerState]) -> str:
-    """Return settings for `claude --settings` that deny the unusable servers; "" if none are."""
+    """Return settings for `claude --settings` that deny the unusable servers.
+
+    Returns "" if all servers are usable.
+    """
     denied = [{"serverName": state.server.name} for state in states if not state.usable]
     if not denied:
         return ""
@@ -331,7 +337,7 @@ def denying_settings(states: Sequence[ServerState]) -> str:
 
 
 def describe_denied(states: Sequence[ServerState]) -> list[str]:
-    """Return a line for each reason why servers are denied."""
+    """Return a line for each reason for denying servers, with the names of the servers."""
     untrusted = []
     unusable = []
     for state in states:
@@ -354,7 +360,7 @@ def describe_denied(states: Sequence[ServerState]) -> list[str]:
 
 
 def _read_cache(root: Path) -> Mapping[str, object]:
-    """Return the cached servers of a project; an unreadable cache is empty."""
+    """Return the cached servers of a project. An unreadable cache counts as empty."""
     try:
         text = files.read(paths.mcp_status_file(root)) or ""
     except Unreadable:
@@ -372,7 +378,7 @@ def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> 
 
 
 def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
-    """Write the states of a project's servers. Members that Ralph does not know are kept."""
+    """Write the status of a project's servers to the cache, keeping members unknown to Ralph."""
     key = _cache_key(root)
 
     def edit(text: str) -> str:

@@ -1,8 +1,9 @@
-"""The parts of a running loop, made of files, an agent, processes and the clock.
+"""Implement the parts of a running loop with real files, agents, processes and the clock.
 
-Everything that matters is written to disk immediately. A task with a worktree is worked on there:
-while it is the current task, `root`, the agent, the criteria and the changes are those of the
-worktree. What an agent said is redacted before it is stored.
+The engine in `loop/engine.py` calls these parts and touches nothing else. Everything that matters
+is written to disk immediately. A task that has a worktree is worked on there: while it is the
+current task, `root` is the worktree, the agent and the criteria run in it, and changes are detected
+in it. What an agent says is redacted before it is stored.
 """
 
 from __future__ import annotations
@@ -47,39 +48,39 @@ from ralph.tasks import progress, task, worktree
 from ralph.tasks.task import LEASE
 
 BEAT = 10.0  # seconds between two heartbeats
-CHECKS = "checks"  # the member of a journal entry with the check results: name, passed, output
+CHECKS = "checks"  # the journal entry member for check results (name, passed, output)
 _PAUSE_STEP_SECONDS = 0.2  # how often a pause looks for a stop request
 _RENEWALS_PER_LEASE = 6
 _SECONDS_PER_MINUTE = 60.0
 _MILLISECONDS_PER_SECOND = 1000
-_MIN_ITERATION_SECONDS = 1.0  # when the time limit of the run is nearly used up
-_MAX_CHECK_OUTPUT = 2_000  # characters in a journal entry, from the end
-_MAX_REASON_LINES = 4  # printed of why an iteration failed; the journal has all
+_MIN_ITERATION_SECONDS = 1.0  # when the run's time is nearly used up
+_MAX_CHECK_OUTPUT = 2_000  # characters of a check's output in a journal entry, from the end
+_MAX_REASON_LINES = 4  # printed to say why an iteration failed; the journal has all of them
 _MAX_REFUSED_CALLS = 5  # printed after an iteration
-_MAX_WAITING_TASKS = 3  # named if no task is ready
+_MAX_WAITING_TASKS = 3  # named when no task is ready
 
 
 class LoopPrinter(NamedTuple):
-    """The terminal of a loop: its own lines, the agent's text, and a person's interruption."""
+    """The loop's terminal, for its own lines, the agent's text, and interruptions by a person."""
 
     print_line: Callable[[str], None]
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
-    feedback: Callable[[], str]  # a person's text after Ctrl-C; "" to end the run
+    feedback: Callable[[], str]  # what a person typed after Ctrl-C, or "" to end the run
     calm: Callable[[], None]  # clear the interruption, because a person wants to continue
 
 
 class LoopPlan(NamedTuple):
-    """The agent, the criteria and the goal (redacted) of a run."""
+    """The agent, the criteria and the redacted goal of a run."""
 
     agent: Agent
     criteria: tuple[Criterion, ...]
-    from_options: bool  # whether the criteria are those of --criteria
+    from_options: bool  # whether the criteria were given with --criteria
     goal: str = ""
 
 
 class Workbench:
-    """Everything that one run needs. `rest` is called to sleep."""
+    """Everything that one run works with. `rest` is called to sleep."""
 
     def __init__(
         self,
@@ -107,15 +108,15 @@ class Workbench:
             root, config, self._warn, stopped=self.must_stop_now
         )
         self._programs = ("ralph", launchers.agent_program(sys.executable, os.environ))
-        # times of the monotonic clock; 0 means never
+        # Times on the monotonic clock. 0 means never.
         self._last_beat = 0.0
         self._last_renewal = 0.0
-        # the current iteration
+        # The current iteration.
         self._prompt = ""
         self._story = ""
         self._learned: list[knowledge.LearnedEntry] = []
         self._checks: list[dict[str, object]] = []
-        # the criteria before the first iteration, until the first task begins
+        # The verdict before the first iteration, kept until the first task begins.
         self._first_verdict: CriteriaVerdict | None = None
 
     def parts(self) -> Parts:
@@ -149,7 +150,7 @@ class Workbench:
     # --- tasks -----------------------------------------------------------------------------------
 
     def go_to(self, name: str) -> None:
-        """Work in a task's worktree if it has one, and in the project otherwise."""
+        """Switch to a task's worktree if it has one, otherwise to the project folder."""
         folder = self.home
         if name:
             folder = worktree.working_folder(self.home, board.find(self.home, name).task)
@@ -160,7 +161,7 @@ class Workbench:
             self.printer.print_line(f"works in {folder}")
 
     def assign(self, run: Run) -> Task | None:
-        """Claim and return the current task, or else the next one that is free."""
+        """Claim and return the current task, or the next free one. Returns None if none is left."""
         for name in self._candidates(run):
             if name in run.done or name in run.failed:
                 continue
@@ -171,7 +172,7 @@ class Workbench:
         return None
 
     def _candidates(self, run: Run) -> list[str]:
-        """Return the ids of the tasks that a run may work on, in the order of preference."""
+        """Return the ids of the tasks that a run may work on, in order of preference."""
         if run.only:
             return list(run.only)
         names = []
@@ -184,7 +185,7 @@ class Workbench:
         return names
 
     def explain(self, run: Run) -> str:
-        """Name the unfinished tasks and what they wait for."""
+        """Explain why no task is ready, naming the unfinished tasks and what they wait for."""
         everything = board.read(self.root)
         lines = []
         for work in everything.tasks:
@@ -197,12 +198,12 @@ class Workbench:
         return "; ".join(parts)
 
     def before(self) -> CriteriaVerdict:
-        """Check the criteria before the first iteration, when no answer can have a marker yet."""
+        """Check the criteria before the first iteration, when there is no answer to look at."""
         self._first_verdict = self._check_criteria("")
         return self._first_verdict
 
     def begin(self, run: Run, work: Task) -> Run:
-        """Begin a task: note whether criteria already fail."""
+        """Begin a task, and record in the run whether its criteria fail at this point."""
         self.go_to(work.id)
         verdict = self._first_verdict
         if verdict is None:
@@ -215,7 +216,7 @@ class Workbench:
         return replace(run, failing=not verdict.passed)
 
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
-        """Finish the task, count the attempt, or fail the task after its retries."""
+        """Finish the task, count a failed attempt, or fail the task if no retries are left."""
         if judgement.outcome is Outcome.DONE:
             finished = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
             if finished.status == TaskStatus.DONE.value:
@@ -255,7 +256,7 @@ class Workbench:
     # --- the agent -------------------------------------------------------------------------------
 
     def ask(self, run: Run, work: Task) -> Ask:
-        """Build the prompt of the next iteration, and store a snapshot of it."""
+        """Build the prompt for the next iteration, and store a snapshot of it."""
         iteration = run.iterations + 1
         self._prompt = self._build_prompt(run, work)
         self._story = progress.current_story(self.root, work.id)
@@ -294,9 +295,9 @@ class Workbench:
         )
 
     def _iteration_timeout(self, run: Run) -> float:
-        """Return the seconds that the next iteration may take; 0 means no limit.
+        """Return how many seconds the next iteration may take, or 0 for no limit.
 
-        They are at most the rest of the run's time.
+        It never gets more time than the run has left.
         """
         timeout = self.config.loop.iteration_minutes * _SECONDS_PER_MINUTE
         if self.limits.seconds <= 0:
@@ -307,7 +308,10 @@ class Workbench:
         return min(timeout, remaining)
 
     def _allowed_commands(self) -> tuple[str, ...]:
-        """Return the commands that the agent may run without asking: the criteria and Ralph."""
+        """Return the commands that the agent may run without asking.
+
+        They are the commands of the criteria, and Ralph itself.
+        """
         commands = []
         for criterion in self.plan.criteria:
             commands.append(criterion.command or shlex.join(criterion.argv))
@@ -315,12 +319,12 @@ class Workbench:
         return tuple(dict.fromkeys(command for command in commands if command))
 
     def work(self, ask: Ask) -> AgentWork:
-        """Run the agent, and compare the files before and after."""
+        """Run the agent, and find the files that it changed."""
         before = self.disk.snapshot()
         started_at = time.monotonic()
         reply = self.agent.run(ask)
         if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
-            # also what the agent started in the background
+            # End what the agent started in the background, too.
             process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
         seconds = time.monotonic() - started_at
         after = self.disk.snapshot()
@@ -338,7 +342,7 @@ class Workbench:
             )
 
     def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
-        """Store the agent's knowledge entries. One that fails does not affect the others."""
+        """Store the agent's knowledge entries. If one fails, the others are still stored."""
         self._learned = knowledge.learn(
             self.root,
             worked.sigils.knowledge,
@@ -358,7 +362,7 @@ class Workbench:
     # --- checks ----------------------------------------------------------------------------------
 
     def check(self, worked: AgentWork) -> CriteriaVerdict:
-        """Check the criteria and print a line for each."""
+        """Check the criteria, and print a line for each."""
         reply = worked.reply
         last_message = reply.text[reply.final :]
         verdict = self._check_criteria(last_message, reply.outputs)
@@ -386,9 +390,10 @@ class Workbench:
         self.printer.print_line(f"  {mark}  {text}")
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
-        """Verify the work in a read-only session.
+        """Have the work verified in a second, read-only session.
 
-        A session without a verdict is repeated once, and then uses no retry of the task.
+        A session that gives no verdict is repeated once. If there is still no verdict, the
+        iteration does not count against the task's retries.
         """
         if not self._verifies:
             return Judgement(Outcome.DONE)
@@ -400,7 +405,7 @@ class Workbench:
             if reply.stop is StopReason.CANCELLED:
                 return Judgement(Outcome.INTERRUPTED)
             sigils = _read_sigils(reply, text)
-            if sigils.verified is not None:  # no other sigil of this session counts
+            if sigils.verified is not None:  # other sigils do not count in this session
                 return self._report_verdict(sigils)
             problem = "it gave no verdict"
             if reply.error:
@@ -434,9 +439,10 @@ class Workbench:
     # --- records ---------------------------------------------------------------------------------
 
     def journal(self, entry: JournalEntry, reason: str) -> None:
-        """Append the entry of an iteration with its checks, update the task's memory, and report.
+        """Append an iteration's entry to the journal, update the task's memory, and report.
 
-        A failure to update the task's memory does not end the run.
+        The entry includes the check results. A failure to update the task's memory does not end the
+        run.
         """
         entry = replace(entry, extra={**entry.extra, **self._take_journal_members()})
         journal.append(self.root, entry, self._patterns)
@@ -447,7 +453,7 @@ class Workbench:
         self._print_iteration(entry, reason)
 
     def _take_journal_members(self) -> Mapping[str, object]:
-        """Return the check results and the knowledge of the iteration, and forget the checks."""
+        """Return the iteration's check results and knowledge, and clear the check results."""
         learned = insights.knowledge_members(
             [(entry.slug, entry.change) for entry in self._learned]
         )
@@ -484,11 +490,11 @@ class Workbench:
             self.printer.print_line(f"  {line}")
 
     def save(self, run: Run) -> Run:
-        """Save the redacted state after a step, and the run record at the end of the run."""
+        """Save the redacted state after a step. At the end of the run, write its record, too."""
         run = self._redact_run(run)
         if run.status is not RunStatus.RUNNING:
-            # Before the state: if the process is killed in between, the run has not ended yet, and
-            # the record is written again when the run is recovered.
+            # The record comes before the state. If the process is killed in between, the run has
+            # not ended yet, and recovery writes the record again.
             runs.conclude(self.root, run)
         runs.save(self.root, self.saved, run, durable=not run.step)
         self.saved = run
@@ -497,7 +503,7 @@ class Workbench:
         return run
 
     def _redact_run(self, run: Run) -> Run:
-        """Redact the texts of a run that agents and people wrote."""
+        """Redact the text in a run that was written by agents and people."""
         return replace(
             run,
             failure=redact(run.failure, self._patterns).text,
@@ -510,7 +516,7 @@ class Workbench:
     # --- stopping and waiting --------------------------------------------------------------------
 
     def stop(self) -> EndReason | None:
-        """Return why a person wants the run to end, if they do."""
+        """Return why a person wants the run to end, or None if nobody does."""
         if self.printer.interrupted():
             return EndReason.INTERRUPTED
         if runs.stop_asked(self.root, self.run.id):
@@ -520,13 +526,13 @@ class Workbench:
     def must_stop_now(self) -> bool:
         """Return whether a person wants the run to end immediately.
 
-        The agent and the criteria call this often while they run, so it also sends the heartbeat.
+        This is called often while the agent and the criteria run, so it also sends the heartbeat.
         """
         self.beat()
         return self.printer.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
 
     def feedback(self, run: Run) -> Run | None:
-        """Return the run with a person's feedback after Ctrl-C, or None to end it."""
+        """Return the run with the feedback a person gave after Ctrl-C, or None to end the run."""
         if not self.printer.interrupted():
             return None
         feedback = self.printer.feedback().strip()
@@ -536,14 +542,14 @@ class Workbench:
         return replace(run, feedback=redact(feedback, self._patterns).text)
 
     def pause(self, seconds: float) -> None:
-        """Wait, unless a person wants to stop."""
+        """Wait for a number of seconds, or until a person asks the run to stop."""
         while seconds > 0 and self.stop() is None:
             self._rest(min(_PAUSE_STEP_SECONDS, seconds))
             seconds -= _PAUSE_STEP_SECONDS
             self.beat()
 
     def beat(self) -> None:
-        """Renew the heartbeat and the claim from time to time. A failure does not end the agent."""
+        """Renew the heartbeat and the claim if they are due. A failure does not stop the agent."""
         if self.saved is None:  # the start may still be refused
             return
         now = time.monotonic()
@@ -558,7 +564,7 @@ class Workbench:
 
 
 def _run_limits(config: Config, run: Run) -> Limits:
-    """Return the limits of a run, extended by what it used before they were reset."""
+    """Return the limits of a run, extended by what it had used when they were last reset."""
     loop = config.loop
     seconds = 0.0
     if loop.max_minutes:
@@ -570,7 +576,7 @@ def _run_limits(config: Config, run: Run) -> Limits:
 
 
 def _is_in_feature(work: Task, feature: str) -> bool:
-    """Return whether a task belongs to a feature, or no feature is named."""
+    """Return whether a task belongs to the feature. Every task matches if no feature is given."""
     return not feature or work.feature == feature
 
 
@@ -612,7 +618,7 @@ def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[s
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Return a count with its noun: 1 file, 2 files."""
+    """Return a count with its noun, such as "1 file" or "2 files"."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}s"

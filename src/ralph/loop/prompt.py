@@ -1,8 +1,8 @@
-"""Build the prompt of an iteration: sections in a fixed order, within a token budget.
+"""Build the prompt for an iteration, from sections in a fixed order and within a token budget.
 
-The same files give the same bytes. Room is given out by rank, so that a small context window loses
-the global patterns before the journal, and never the task or the rules. Text that does not fit is
-cut at the end of a line.
+The same files always produce the same bytes. Sections get their share of the budget by rank: in a
+small context window, the global patterns are dropped before the journal, and the task and the rules
+are never dropped. Text that does not fit is cut at the end of a line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ralph.search import index, rank
 from ralph.storage import files
 from ralph.tasks import feature, progress, task
 
-# Token budgets of sections. Guardrails and memories share `memories.budget`.
+# Token budgets of the sections. Guardrails and memories share `memories.budget`.
 JOURNAL_TOKENS = 3_000
 KNOWLEDGE_TOKENS = 2_000
 SCRATCHPAD_TOKENS = 1_000
@@ -61,7 +61,7 @@ _OPTIONAL_SECTIONS = (
 )
 """Sections that may be left out, the most important first."""
 _SHORTEST_FENCE = 3  # backticks
-_FULL_TEXT_LAYER = 3  # of `render.entry`
+_FULL_TEXT_LAYER = 3  # the layer of `render.entry` that shows the full text
 
 _RULES = """\
 # Ralph loop: iteration {iteration} of at most {max_iterations}
@@ -139,14 +139,14 @@ NO_VERDICT = (
 
 
 class Section(NamedTuple):
-    """A section of the prompt. Sections with a higher rank are left out first."""
+    """A section of the prompt. The higher its rank, the sooner it is left out."""
 
     text: str
     rank: int
 
 
 class _JournalNotes(NamedTuple):
-    """Entries of the journal for a prompt, without lines that read like instructions."""
+    """Journal entries for a prompt, without the lines that read like instructions."""
 
     of_run: list[JournalEntry]
     of_others: list[JournalEntry]
@@ -167,9 +167,9 @@ def build(
     max_iterations: int,
     compress: Compress = no_compression,
 ) -> str:
-    """Return the prompt of the next iteration.
+    """Return the prompt for the next iteration.
 
-    Notes that do not fit are compressed, or else cut.
+    Notes that do not fit are compressed with `compress`, or cut if that returns nothing.
     """
     words = f"{work.title}\n{work.description}"
     recent = journal.recent(root, run.id, task=work.id)
@@ -247,7 +247,10 @@ def join_sections(sections: Sequence[Section], budget: int) -> str:
 
 
 def truncate_text(text: str, budget: int) -> str:
-    """Cut a text to a number of tokens at the end of a line; "" if only headings would be left."""
+    """Cut text to a number of tokens, at the end of a line.
+
+    Returns "" if only headings would be left.
+    """
     if estimate(text) <= budget:
         return text
     lines = render.cut(text, budget - _CUT_TOKENS, "").split("\n")
@@ -270,9 +273,9 @@ def _section(title: str, text: str) -> str:
 
 
 def _fit(title: str, budget: int, render_within: Callable[[int], str], compress: Compress) -> str:
-    """Return a section within its budget: whole, or else compressed, or else cut.
+    """Return a section that fits its budget, compressing or cutting the text if necessary.
 
-    `render_within` renders the text within a number of tokens; 0 means unlimited.
+    `render_within` renders the text within a number of tokens, where 0 means unlimited.
     """
     text = render_within(0)
     if estimate(text) > budget:
@@ -285,7 +288,7 @@ def _fit(title: str, budget: int, render_within: Callable[[int], str], compress:
 
 
 def _demote_headings(text: str) -> str:
-    """Turn headings of the first and second level into headings below a section."""
+    """Turn first-level and second-level headings into third-level ones, below a section."""
     return f"\n{text}".replace("\n# ", "\n## ").replace("\n## ", "\n### ")
 
 
@@ -295,7 +298,7 @@ def _demote_headings(text: str) -> str:
 def render_rules(
     task: Task, *, iteration: int, max_iterations: int, folder: str, checks: Sequence[str]
 ) -> str:
-    """Return the rules for working and answering."""
+    """Return the section with the rules for working and answering."""
     lines = [f"  - {check}" for check in checks]
     if not lines:
         lines = [f"  - none are set: <task-done> or {MARKER} on a line is enough"]
@@ -309,7 +312,7 @@ def render_rules(
 
 
 def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
-    """Return the task, with the finished tasks that it depends on."""
+    """Return the section with the task and the finished tasks that it depends on."""
     lines = ["## Assigned Task", "", f"**{task.id}**: {task.title}"]
     description = task.description.strip()
     if description and description != task.title:
@@ -321,7 +324,7 @@ def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
 
 
 def render_retry(attempt: int, retries: int, run: Run) -> str:
-    """Return why the last attempt and the last iteration failed, and a person's feedback."""
+    """Return the sections on why the last attempt failed and on a person's feedback."""
     sections = []
     failures = _render_failures(min(attempt, retries), retries, run)
     if failures:
@@ -335,7 +338,7 @@ def render_retry(attempt: int, retries: int, run: Run) -> str:
 
 
 def _render_failures(retry: int, retries: int, run: Run) -> list[str]:
-    """Return the failure of the last attempt, if it is an older one, and of the last iteration."""
+    """Return how the last iteration failed, preceded by the last attempt if that is older."""
     count = ""
     if retry > 0:
         count = f"This is retry {retry} of {retries}. "
@@ -351,7 +354,7 @@ def _render_failures(retry: int, retries: int, run: Run) -> list[str]:
 
 
 def _fence(text: str) -> str:
-    """Put a text into a code block with a fence that the text cannot close."""
+    """Put text into a code block whose fence is longer than any in the text."""
     length = _SHORTEST_FENCE
     for line in text.split("\n"):
         stripped = line.lstrip()
@@ -394,10 +397,10 @@ def _scratchpad(root: Path, budget: int) -> str:
 
 
 def _leave_out_instructions(text: str) -> str:
-    """Leave out the lines that read like instructions to an agent, and say how many."""
+    """Remove the lines that read like instructions to an agent, and note how many there were."""
     lines = text.split("\n")
     rest = [line for line in lines if not injection.looks_like_instructions(line)]
-    wrapped: set[int] = set()  # positions of lines that read like one only together
+    wrapped: set[int] = set()  # positions of line pairs that read like one instruction
     for position, (first, second) in enumerate(pairwise(rest)):
         continuation = second.lstrip()
         is_continued = continuation[:1].islower()
@@ -417,7 +420,7 @@ def _or_empty(read: Callable[[], str]) -> str:
 
 
 def _patterns(root: Path) -> str:
-    """Return the global patterns that may be injected, without the page's own lines."""
+    """Return the global patterns that may be injected, without the page's header lines."""
     document = parse_patterns(files.read(paths.patterns_file(root)) or "")
     may_inject = quarantine.injectable(root)
     for entry in document.entries:
@@ -439,7 +442,7 @@ def _patterns(root: Path) -> str:
 
 
 def _skill(config: Config) -> str:
-    """Return the instructions for using Ralph's memory, if they are to be injected."""
+    """Return the instructions for using Ralph's memory, or "" if they are not injected."""
     settings = config.memories
     if not settings.enabled or not settings.skill_injection or settings.inject is Inject.NONE:
         return ""
@@ -473,7 +476,7 @@ def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
 
 
 def _chosen_memories(root: Path, config: Config) -> list[Record]:
-    """Return the memories that the settings choose for injection."""
+    """Return the memories that the settings select for injection."""
     choice = config.memories.filter
     records = _injectable(root, memory.injected(root))
     return brief.filter_memories(records, choice.types, choice.tags, choice.recent)
@@ -484,7 +487,7 @@ def _by_use(records: Sequence[Record]) -> list[Record]:
 
 
 def _related_first(root: Path, records: Sequence[Record], words: str, task_id: str) -> list[Record]:
-    """Return the memories, those that relate to the words first and the others by use."""
+    """Sort the memories: first those related to `words`, then the others by use."""
     query = Query(text=words, families=(Family.MEMORY,), limit=_MAX_RELATED_MEMORIES, task=task_id)
     result = index.ask(
         root, lambda connection: rank.search(connection, query, today=ids.now().date())
@@ -498,9 +501,9 @@ def _related_first(root: Path, records: Sequence[Record], words: str, task_id: s
 
 
 def _render_records(records: Sequence[Record], budget: int, all_of_them: str) -> str:
-    """Render the records that fit, with a note about the others; a budget of 0 is unlimited.
+    """Render the records that fit into the budget, with a note about the others.
 
-    `all_of_them` says how to list all records.
+    A budget of 0 is unlimited. `all_of_them` is the command that lists all records.
     """
     blocks = [_render_record(record) for record in records]
     if budget <= 0 or estimate("\n".join(blocks)) <= budget:

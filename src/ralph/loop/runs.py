@@ -1,7 +1,16 @@
-"""Runs of the loop on disk: their state, heartbeats, stop requests, and recovery after a crash.
+"""Keep loop runs on disk: their state, heartbeats, stop requests, and recovery after a crash.
 
-The log of a run has `run` lines with what changed, the entries of the journal, and the run record
-at the end. If the process of a run is gone, the next process that recovers runs marks it as died.
+A run's log is a JSON Lines file. It contains `run` lines, each with the fields that changed, the
+journal entries (one per iteration) and, once the run has ended, the run record, which makes it
+searchable. A heartbeat is a small file with the time of the last sign of life. If the process of a
+run is gone, the next process that calls `recover` marks the run as died.
+
+The order of writes makes recovery safe. An iteration is journaled before the state that counts it
+is saved, so a crash in between leaves an entry that is newer than the state, and `_catch_up`
+applies it. Recovery itself saves the final status only after it has written the journal entry,
+released the claims and written the run record. If it is killed before that, the run is still marked
+as running, and the next recovery starts over. Repeating it does no harm, because an iteration that
+is already in the journal is not journaled again, and a new run record replaces the old one.
 """
 
 from __future__ import annotations
@@ -36,8 +45,8 @@ if TYPE_CHECKING:
     from ralph.formats.sigils import Sigils
 
 SILENCE = 600  # seconds without a heartbeat after which a run on another machine is dead
-_MAX_LISTED_ITERATIONS = 20  # in a run record, from the end
-_MAX_LISTED_MATCHES = 5  # of an ambiguous id
+_MAX_LISTED_ITERATIONS = 20  # the newest ones, in a run record
+_MAX_LISTED_MATCHES = 5  # for an ambiguous id
 _ID_BYTES = 4
 _LOCK_FOLDER_MODE = 0o700
 _LOST_GOAL = "(the beginning of its log is missing)"
@@ -55,7 +64,7 @@ DOING = {  # what a run is doing in each step
 
 
 def mint(root: Path) -> str:
-    """Return a new id that no run has."""
+    """Return a new run id that is not in use."""
     while True:
         name = ids.short("run", _ID_BYTES)
         if not paths.run_log(root, name).exists():
@@ -63,7 +72,11 @@ def mint(root: Path) -> str:
 
 
 def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> Run:
-    """Append what changed in a run since `before`, and return the run."""
+    """Append the fields of a run that differ from `before` to its log, and return the run.
+
+    If `before` is None, every field that differs from its default is written. With `durable`, the
+    line is flushed to disk.
+    """
     changed: dict[str, object] = {}
     for name, default in _DEFAULTS.items():
         if name == "id":
@@ -83,7 +96,7 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
 
 
 def read(root: Path, run_id: str) -> Run:
-    """Read a run. The beginning of its id is enough if it is unique.
+    """Read a run by its id or by a unique prefix of its id.
 
     Raises NotFound if there is no such run, and Refused if several runs match.
     """
@@ -101,7 +114,7 @@ def read(root: Path, run_id: str) -> Run:
 
 
 def _find_name(root: Path, run_id: str) -> str:
-    """Return the id of the run whose id begins like this, or ""."""
+    """Return the id of the only run whose id starts with `run_id`, or "" if there is none."""
     names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
     prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
     if prefix in names:
@@ -116,7 +129,7 @@ def _find_name(root: Path, run_id: str) -> str:
 
 
 def _parse_run(members: Mapping[str, object]) -> Run:
-    """Build a run from the members of its log. A member of the wrong type is ignored."""
+    """Build a run from the members in its log, ignoring members of the wrong type."""
     values: dict[str, object] = {"id": members["id"], "goal": str(members.get("goal", _LOST_GOAL))}
     for name, default in _DEFAULTS.items():
         value = members.get(name)
@@ -135,15 +148,15 @@ def _parse_run(members: Mapping[str, object]) -> Run:
 
 
 def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int]:
-    """Return the newest runs first, and the number of all runs."""
+    """Return up to `limit` runs, newest first, and the total number of runs."""
     names = _from_index(root)
     return list(_read_all(root, names[offset : offset + limit])), len(names)
 
 
 def current(root: Path, run_id: str = "") -> Run:
-    """Return the run with an id, or else the running one, or else the newest.
+    """Return the run with the given id, or the one that is running, or the newest.
 
-    Raises NothingYet if there are no runs.
+    Raises NotFound if there is no run with that id, and NothingYet if there are no runs at all.
     """
     if run_id:
         return read(root, run_id)
@@ -162,7 +175,7 @@ def running(root: Path) -> list[Run]:
 
 
 def living(root: Path) -> list[Run]:
-    """Return the live runs, found by their heartbeats instead of the index."""
+    """Return the runs that are alive, found through their heartbeats rather than the index."""
     pattern = paths.heartbeat(root, "run-*")
     names = sorted(path.stem for path in pattern.parent.glob(pattern.name))
     return [run for run in _read_all(root, names) if lives(root, run)]
@@ -188,20 +201,20 @@ def _from_index(root: Path, *, running: bool = False) -> list[str]:
 
 
 def mine(run: Run) -> Run:
-    """Return the run as one that belongs to this process."""
+    """Return the run with this process as its owner."""
     pid = os.getpid()
     return replace(run, pid=pid, born=process.started_at(pid), host=process.process_host())
 
 
 def beat(root: Path, run: Run) -> None:
-    """Write the heartbeat of a run, which is the current time."""
+    """Write the current time as the run's heartbeat."""
     path = paths.heartbeat(root, run.id)
     boundary = paths.state_boundary(root)
     files.write(path, ids.timestamp() + "\n", root=boundary, mode=files.PRIVATE)
 
 
 def last_beat(root: Path, run_id: str) -> str:
-    """Return the time of the last heartbeat; "" if there is none."""
+    """Return the time of the run's last heartbeat, or "" if there is none."""
     stamp = (files.read(paths.heartbeat(root, run_id)) or "").strip()
     if not ids.parse_time(stamp):
         return ""
@@ -211,7 +224,8 @@ def last_beat(root: Path, run_id: str) -> str:
 def lives(root: Path, run: Run) -> bool:
     """Return whether the process of a run is alive.
 
-    On this machine its process id and start time decide, on another one its heartbeat.
+    A run on this machine is identified by its process id and start time. For a run on another
+    machine, the heartbeat must be recent.
     """
     if run.status is not RunStatus.RUNNING:
         return False
@@ -230,7 +244,7 @@ def _ownership_lock(root: Path, run_id: str) -> Iterator[None]:
 
 
 def take(root: Path, run: Run) -> Run:
-    """Take over a run in this process. Raises Conflict if another process has it."""
+    """Take over a run in this process. Raises Conflict if another live process owns it."""
     run = mine(run)
     with _ownership_lock(root, run.id):
         before = read(root, run.id)
@@ -246,7 +260,11 @@ def take(root: Path, run: Run) -> Run:
 
 
 def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
-    """Mark the runs whose process is gone, journal their last step, and release their claims."""
+    """End the runs whose process is gone, and return them.
+
+    Their last step is journaled, their claims are released, and they are marked as died. Journaled
+    text is redacted with `patterns`.
+    """
     recovered = []
     for run in running(root):
         if lives(root, run):
@@ -260,14 +278,21 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
 
 
 def _bury(root: Path, run: Run, patterns: Sequence[str]) -> Run:
-    """End a run whose process was killed."""
+    """End a run whose process was killed.
+
+    The order matters, because this process may be killed too. The run's leftover processes end
+    first, so that they write nothing more. The journal entry, the claims and the run record come
+    before the final status: once the run is no longer marked as running, `recover` does not look at
+    it again, and anything missing would stay missing. The heartbeat is deleted last, because it
+    says when the run died.
+    """
     from ralph.tasks import task
 
     if run.host == process.process_host():
         process.end_processes(process.find_by_variable("RALPH_RUN", run.id))
     died_at = last_beat(root, run.id) or ids.timestamp()
     dead = cut_short(root, run, "The loop's process was killed while it was", died_at, patterns)
-    with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
+    with suppress(NotFound, Unreadable):  # a deleted or broken task is left alone
         task.release_run(root, run.id)
     message = "its process was killed; `ralph loop resume` continues it"
     dead = end_run(dead, EndReason.DIED, message, died_at)
@@ -278,7 +303,11 @@ def _bury(root: Path, run: Run, patterns: Sequence[str]) -> Run:
 
 
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
-    """Journal the step in which a run was ended, unless the journal already has it."""
+    """Journal the iteration that was cut short, unless it is already in the journal.
+
+    The entry's notes are those the agent had printed, followed by `what` and the interrupted step.
+    Returns the run, which now counts the iteration.
+    """
     from ralph.learning import insights
     from ralph.memory import knowledge
     from ralph.recall import journal
@@ -310,7 +339,7 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
 
 
 def _printed_sigils(root: Path, run: Run, iteration: int) -> Sigils:
-    """Return the sigils of an interrupted iteration, as far as its output was printed."""
+    """Return the sigils in the output that an interrupted iteration had printed so far."""
     from ralph.formats.sigils import Sigils, read_sigils
 
     output = files.read(paths.run_output(root, run.id)) or ""
@@ -322,9 +351,9 @@ def _printed_sigils(root: Path, run: Run, iteration: int) -> Sigils:
 
 
 def _catch_up(root: Path, run: Run) -> Run:
-    """Apply journal entries that are newer than the state.
+    """Apply the journal entries that are newer than the state.
 
-    They exist if the process was killed after it had written an entry and before it saved the
+    Such an entry exists if the process was killed after writing the entry, but before saving the
     state.
     """
     for entry in iterations(root, run.id):
@@ -334,7 +363,7 @@ def _catch_up(root: Path, run: Run) -> Run:
 
 
 def _apply_entry(root: Path, run: Run, entry: JournalEntry) -> Run:
-    """Return the run after an iteration, and update its task as the engine would have done."""
+    """Update the task as the engine would have, and return the run after the iteration."""
     from ralph.loop.engine import FEEDBACK
     from ralph.tasks import task
 
@@ -372,7 +401,7 @@ def _apply_entry(root: Path, run: Run, entry: JournalEntry) -> Run:
 
 
 def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
-    """Request that a run stops: immediately (`now`), or after its iteration."""
+    """Ask a run to stop, either immediately (`now`) or after the current iteration."""
     text = "now\n" if now else "after\n"
     files.write(
         paths.stop_request(root, run_id), text, root=paths.state_boundary(root), mode=files.PRIVATE
@@ -388,12 +417,12 @@ def stop_asked(root: Path, run_id: str) -> str:
 
 
 def forget_signals(root: Path, run_id: str) -> None:
-    """Delete the heartbeat and the stop request of a run."""
+    """Delete a run's heartbeat and stop request."""
     files.delete(paths.stop_request(root, run_id))
     files.delete(paths.heartbeat(root, run_id))
 
 
-# --- snapshots of prompts ------------------------------------------------------------------------
+# --- prompt snapshots ----------------------------------------------------------------------------
 
 
 def _prompt_file(root: Path, run_id: str, iteration: int) -> Path:
@@ -401,19 +430,19 @@ def _prompt_file(root: Path, run_id: str, iteration: int) -> Path:
 
 
 def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
-    """Store the prompt of an iteration."""
+    """Store the prompt that an iteration was given."""
     path = _prompt_file(root, run_id, iteration)
     files.write(path, prompt, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
 def snapshots(root: Path, run_id: str) -> dict[int, Path]:
-    """Return the files of the stored prompts by iteration, in order."""
+    """Return the stored prompt files by iteration number, in ascending order."""
     stored = sorted(paths.run_folder(root, run_id).glob("[0-9]*.md"))
     return {int(path.stem): path for path in stored if path.stem.isdigit()}
 
 
 def snapshot(root: Path, run_id: str, iteration: int) -> str:
-    """Return the prompt of an iteration. Raises NotFound if it was not stored."""
+    """Return the stored prompt of an iteration. Raises NotFound if there is none."""
     text = files.read(_prompt_file(root, run_id, iteration))
     if text is None:
         numbers = ", ".join(map(str, snapshots(root, run_id))) or "none"
@@ -427,14 +456,17 @@ def snapshot(root: Path, run_id: str, iteration: int) -> str:
 
 
 def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
-    """Return the journal of a run, in order."""
+    """Return a run's journal entries, oldest first."""
     from ralph.recall import journal
 
     return journal.recent(root, run_id, sys.maxsize)
 
 
 def conclude(root: Path, run: Run) -> Record:
-    """Write the run record, which makes the run searchable. A resumed run gets a new one."""
+    """Write the run record, which makes the run searchable, and return it.
+
+    It replaces the record from before the run was resumed, if there is one.
+    """
     entries = iterations(root, run.id)
     changed_files: dict[str, None] = {}
     for entry in entries:

@@ -14,13 +14,14 @@ from ralph.storage import files
 _OMITTED_NOTE = "<!-- the beginning is left out -->\n"
 
 
-_ESTIMATE_SLACK = 3  # tokens: the estimate of a joined text may exceed the sum of its parts
+_ESTIMATE_SLACK = 3  # tokens; the estimate for joined text may exceed the sum of its parts
 
 
 def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the scratchpad and the headings that are left out.
+    """Return the scratchpad's text and the headings that were left out.
 
-    With a budget in tokens, it is the newest part that fits, below a note.
+    If the text exceeds `budget` (in tokens, 0 for no limit), only the newest part that fits is
+    returned, below a note that the beginning is missing.
     """
     text = files.read(paths.scratchpad(root)) or ""
     if budget <= 0 or tokens.estimate(text) <= budget:
@@ -39,8 +40,8 @@ def write_scratchpad(
 ) -> privacy.Clean:
     """Replace the scratchpad, or append to it on a new line.
 
-    A secret is masked instead of refused, so that the note is not lost. Raises Refused for an empty
-    text or one with invisible characters.
+    Secrets are masked rather than refused, so that the note is not lost. Raises Refused if the text
+    is empty or contains invisible characters.
     """
     cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
     if not cleaned.text.strip():
@@ -58,14 +59,14 @@ def write_scratchpad(
 
 
 def _ended(text: str) -> str:
-    """Return a text with a line break at its end; an empty text stays empty."""
+    """Return the text with a trailing line break, unless it is empty."""
     if text and not text.endswith("\n"):
         return f"{text}\n"
     return text
 
 
 def clear_scratchpad(root: Path) -> bool:
-    """Empty the scratchpad; return False if it was already empty."""
+    """Empty the scratchpad. Returns False if it was already empty."""
     path = paths.scratchpad(root)
     if not files.read(path):
         return False

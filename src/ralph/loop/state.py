@@ -1,8 +1,8 @@
-"""The state of a run, the reasons why it may end, and the limits that end it.
+"""The state of a run, the reasons it can end for, and the limits that end it.
 
 `loop/runs.py` appends every new state to the run's log, so that a run can be resumed after a crash.
-A run makes no progress if it fails several times in the same way with the same files on disk. It
-thrashes if the files alternate between a few states.
+A run makes no progress if it repeatedly fails in the same way and the files on disk do not change.
+It thrashes if the files keep alternating between a few states.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the loop. If `only` is not empty, the run works on these tasks alone."""
+    """One run of the loop. If `only` is not empty, the run works on no other tasks."""
 
     id: str
     goal: str
@@ -95,7 +95,7 @@ class Run:
     feature: str = ""
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
-    words: str = ""  # the reason, for people
+    words: str = ""  # the reason in words, for people
     iterations: int = 0  # finished and journaled iterations
     task: str = ""  # the current task, claimed by this run
     step: str = ""  # what the run is doing; `runs.DOING` describes each step
@@ -109,8 +109,8 @@ class Run:
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
     cost: float = 0.0  # in dollars
-    # What the run had used when it was resumed after it reached a limit. The limits no longer
-    # count it.
+    # What the run had used when it was resumed after reaching a limit. It no longer counts towards
+    # the limits.
     past_iterations: int = 0
     past_seconds: float = 0.0
     past_cost: float = 0.0
@@ -123,7 +123,7 @@ class Run:
 
 
 def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
-    """Return the run as ended."""
+    """Return the run, ended for the given reason at the time `at`."""
     return replace(
         run, status=reason.status, reason=reason.value, words=message, ended_at=at, step=""
     )
@@ -140,7 +140,7 @@ def describe_fault(error: BaseException) -> str:
 
 
 def exit_code(run: Run) -> int:
-    """Return the exit code for a run: that of its end reason, or 0 if it has none."""
+    """Return the exit code of a run's end reason, or 0 if it has none."""
     reason = end_reason(run)
     if reason is None:
         return 0
@@ -148,7 +148,7 @@ def exit_code(run: Run) -> int:
 
 
 def end_reason(run: Run) -> EndReason | None:
-    """Return why a run ended; None if it has not ended or its reason is unknown."""
+    """Return why a run ended, or None if it has not ended or the reason is unknown."""
     for reason in EndReason:
         if reason == run.reason:
             return reason
@@ -168,11 +168,11 @@ class Limits(NamedTuple):
     max_iterations: int = 10
     seconds: float = 0.0
     cost: float = 0.0  # in dollars
-    no_progress: int = 3  # the same failures in a row
+    no_progress: int = 3  # identical failures in a row
 
 
 class IterationResult(NamedTuple):
-    """The failure of an iteration ("" if none) and the fingerprint of the files after it."""
+    """How an iteration failed ("" if it did not), and the fingerprint of the files after it."""
 
     iteration: int
     failure: str
@@ -188,7 +188,10 @@ class RunEnd(NamedTuple):
 
 
 def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
-    """Return the limit that a run has reached. If there are several, the most informative wins."""
+    """Return the limit that a run has reached, or None.
+
+    If it has reached several, the most informative one is returned.
+    """
     end = _find_no_progress(limits.no_progress, results)
     if end is None:
         end = _find_thrashing(results)
@@ -255,7 +258,7 @@ def _find_exhausted_limit(
 
 
 def retry_delay(attempts: int) -> float:
-    """Return the seconds to wait after a number of failed attempts: 5, 10, 20 ... 300."""
+    """Return how many seconds to wait after a number of failed attempts: 5, 10, 20 ... 300."""
     if attempts <= 0:
         return 0.0
     doublings = min(attempts - 1, _MAX_DOUBLINGS)
@@ -263,5 +266,5 @@ def retry_delay(attempts: int) -> float:
 
 
 def _failure_text(result: IterationResult) -> str:
-    """Return a failure for people, without the digest that its signature begins with."""
+    """Return a failure in readable form, without the digest at the start of its signature."""
     return result.failure.partition(" ")[2] or result.failure

@@ -1,4 +1,4 @@
-"""Import, export, backup and the team.
+"""Import, export and back up a project's records, and share them with a team.
 
 Other parts import only the modules that `__all__` lists.
 """

@@ -1,10 +1,11 @@
 """Export, back up and restore everything (`ralph export`, `ralph backup`, `ralph restore`).
 
-Each export format contains the complete records besides the text for readers, as JSON or as HTML
-comments, so that importing the export yields the same records.
+Besides the readable text, every export format contains the complete records, as JSON or in HTML
+comments, so that importing an export yields the same records.
 
-A backup is a compressed tar file of the canonical files, with a digest of each at the end. A
-restore checks all digests and all names before it writes anything.
+A backup is a compressed tar file of the canonical files, which are those that Ralph cannot rebuild.
+The last member of the archive lists a digest of each file. A restore checks all digests and names
+before it writes anything.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ ONE_FILE = ("json", "markdown", "agents-md")
 FOLDERS = ("claude-memory", "basic-memory")
 FORMATS = (*ONE_FILE, *FOLDERS)
 CURATED = ("memories", "guardrails", "patterns", "knowledge")
-LEFT = "left to a person:"  # state of a file that only a person may restore
+LEFT = "left to a person:"  # the state of a file that only a person may restore
 
 _VERSION = "ralph_export"
-_VERSION_CHARACTERS = 100  # of a JSON export, which contain its version
+_VERSION_CHARACTERS = 100  # at the start of a JSON export, which contain its version
 _RECORD_COMMENT = re.compile(r"<!-- ralph-record: (\{.*?\}) -->")
 _MAX_TITLE_CHARACTERS = 80
 _MAX_QUOTED_CHARACTERS = 60
 _MANIFEST = "manifest.json"
 _PROJECT_FILES = ("ralph.yml", "ralph.local.yml", "guardrails.md", "progress.txt", ".ralph.toml")
 _PROJECT_FOLDERS = (".agent", ".ralph")
-_DERIVED = ("local", "cache", "ralph.db")  # prefixes of what Ralph rebuilds
+_DERIVED = ("local", "cache", "ralph.db")  # name prefixes of what Ralph can rebuild
 _MAX_BACKUP_FILE_BYTES = 1 << 30
 
 
 class _NamedRecord(NamedTuple):
-    """A record, and the name of the collection that it belongs to; "" for a log."""
+    """A record, and the name of its collection, which is "" for a record from a log."""
 
     collection: str
     record: Record
@@ -65,7 +66,10 @@ class _NamedRecord(NamedTuple):
 
 
 def export(root: Path, form: str) -> dict[str, str]:
-    """Return the files of an export by name; the file of a one-file format has the name ""."""
+    """Return the contents of an export's files by name.
+
+    If the format `form` uses a single file, its name is "".
+    """
     records = _curated(Library(root))
     if form == "json":
         return {"": _json_export([*records, *_logged(root)])}
@@ -97,7 +101,7 @@ def _markdown_export(records: Iterable[_NamedRecord]) -> str:
 
 
 def _outdated(records: Sequence[_NamedRecord]) -> dict[str, str]:
-    """Return why records no longer hold, by id."""
+    """Return the ids of the records that no longer hold, each with the reason."""
     current = {record.id for record in memory.current([named.record for named in records])}
     reasons = {}
     for named in records:
@@ -110,9 +114,9 @@ def _outdated(records: Sequence[_NamedRecord]) -> dict[str, str]:
 
 
 def _agents_export(records: Sequence[_NamedRecord], outdated: Collection[str]) -> str:
-    """Return the page for AGENTS.md.
+    """Return the export as a page for AGENTS.md.
 
-    Agents follow everything that such a page says, so an outdated record has no visible text.
+    Agents follow everything that such a page says, so outdated records are in it only as comments.
     """
     parts = ["# Memory\n"]
     for kind in MemoryKind:
@@ -129,7 +133,7 @@ def _agents_export(records: Sequence[_NamedRecord], outdated: Collection[str]) -
 
 
 def _memory_index(records: Iterable[_NamedRecord], outdated: Collection[str]) -> str:
-    """Return the MEMORY.md that lists the notes that still hold."""
+    """Return the MEMORY.md page, which lists the notes that still hold."""
     lines = ["# Memory\n"]
     for _, record in records:
         if record.id not in outdated:
@@ -138,7 +142,7 @@ def _memory_index(records: Iterable[_NamedRecord], outdated: Collection[str]) ->
 
 
 def _curated(library: Library) -> list[_NamedRecord]:
-    """Return the records of the files that people curate."""
+    """Return the records in the files that people curate."""
     records = []
     for name in CURATED:
         for stored in library.read(library.collection(name)):
@@ -147,7 +151,7 @@ def _curated(library: Library) -> list[_NamedRecord]:
 
 
 def _logged(root: Path) -> list[_NamedRecord]:
-    """Return the observations and the journal."""
+    """Return the observations and journal entries from the logs."""
     current = index.of(root)
     records = []
     for source in sources(root):
@@ -160,7 +164,7 @@ def _logged(root: Path) -> list[_NamedRecord]:
 
 
 def _value(named: _NamedRecord) -> dict[str, Any]:
-    """Return the JSON object of a record; its member `in` names the collection."""
+    """Return a record as a JSON object, whose member `in` names the collection."""
     value: dict[str, Any] = json.loads(encode_record(named.record))
     if named.collection:
         return {"in": named.collection, **value}
@@ -168,7 +172,7 @@ def _value(named: _NamedRecord) -> dict[str, Any]:
 
 
 def _comment(named: _NamedRecord) -> str:
-    """Return an HTML comment with a record; the record cannot end the comment."""
+    """Return an HTML comment that contains a record, escaped so that it cannot end the comment."""
     text = json.dumps(_value(named), ensure_ascii=False)
     text = text.replace("<", "\\u003c").replace(">", "\\u003e")
     return f"<!-- ralph-record: {text} -->"
@@ -183,7 +187,10 @@ def _note_name(record: Record) -> str:
 
 
 def _note(form: str, named: _NamedRecord, outdated: str) -> str:
-    """Return a note for another tool; `outdated` says why the record no longer holds, or is ""."""
+    """Return a record as a note for another tool.
+
+    `outdated` says why the record no longer holds, and is "" if it still does.
+    """
     record = named.record
     title = _title(record)
     if outdated:
@@ -206,9 +213,9 @@ def _note(form: str, named: _NamedRecord, outdated: str) -> str:
 
 
 def write_export(root: Path, form: str, target: Path, *, force: bool = False) -> int:
-    """Write an export to a file or folder; return the number of files.
+    """Write an export to a file or folder, and return the number of files written.
 
-    Raises NotFound if the folder around the target does not exist, and Refused if the target exists
+    Raises NotFound if the target's parent folder does not exist, and Refused if the target exists
     and `force` is not set.
     """
     _check_parent_folder(target)
@@ -236,7 +243,7 @@ def _check_parent_folder(target: Path) -> None:
 def import_records(
     root: Path, path: Path, notes: list[str], *, really: bool, by: str = "human"
 ) -> Found:
-    """Add the records of an export that are not here, with their ids.
+    """Add the records in an export that the project does not have, keeping their ids.
 
     Records that contain a secret or that were forgotten are skipped. Without `really`, nothing is
     written. Raises Unreadable if `path` is not an export.
@@ -278,7 +285,7 @@ def import_records(
 
 
 def _reason_to_skip(collection: str, record: Record) -> str:
-    """Return why a record must not be imported, or ""."""
+    """Return why a record must not be imported, or "" if it may be."""
     if find_secrets(f"{record.title}\n{record.text}"):
         return "it contains what looks like a secret"
     if record.family is Family.MEMORY and collection not in CURATED:
@@ -287,13 +294,13 @@ def _reason_to_skip(collection: str, record: Record) -> str:
 
 
 def _without_author(record: Record) -> Record:
-    """Return a record whose author is the import: an export could claim any author."""
+    """Return a record with the import as its author, because an export could claim any author."""
     extra = {name: value for name, value in record.extra.items() if name != WHO}
     return replace(record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra)
 
 
 def _read_export(path: Path, notes: list[str]) -> list[_NamedRecord]:
-    """Return the records of an exported file or folder.
+    """Return the records in an exported file or folder.
 
     Raises Unreadable if a file cannot be read, or if there are no records.
     """
@@ -317,7 +324,7 @@ def _read_export(path: Path, notes: list[str]) -> list[_NamedRecord]:
 
 
 def _exported_values(path: Path) -> list[str]:
-    """Return the records in an exported file as JSON texts."""
+    """Return the records in an exported file as JSON strings."""
     text = files.read(path)
     if text is None:
         raise Unreadable(
@@ -335,7 +342,7 @@ def _exported_values(path: Path) -> list[str]:
 
 
 def _named_record(record: Record) -> _NamedRecord:
-    """Return an exported record without the member that names its collection, and that name."""
+    """Separate an exported record from the member `in`, which names its collection."""
     collection = ""
     if record.family is Family.MEMORY:
         collection = str(record.extra.get("in") or "")
@@ -346,7 +353,7 @@ def _named_record(record: Record) -> _NamedRecord:
 def _add_record(
     root: Path, library: Library, named: _NamedRecord, logs: dict[str, SessionLog]
 ) -> bool:
-    """Add a record where it belongs; return False if a collection already has its text."""
+    """Add a record where it belongs. Returns False if a collection already has its text."""
     record = named.record
     if record.family is Family.OBSERVATION:
         _add_observation(root, record, logs)
@@ -417,9 +424,9 @@ def _add_memory(library: Library, named: _NamedRecord) -> bool:
 
 
 def backup(root: Path, target: Path) -> int:
-    """Write a backup of all canonical files; return their number.
+    """Write a backup of all canonical files, and return the number of files.
 
-    Raises Refused if the target exists, and NotFound if the folder around it does not.
+    Raises Refused if the target exists, and NotFound if its parent folder does not.
     """
     if target.exists():
         raise Refused(f"{target} already exists", hint="name another file")
@@ -443,7 +450,7 @@ def backup(root: Path, target: Path) -> int:
 
 
 def _canonical_files(root: Path) -> dict[str, Path]:
-    """Return the files that a backup contains, by their names in it."""
+    """Return the files to back up, keyed by their names in the backup."""
     found = {}
     main = paths.main_checkout(root)
     for path in _project_paths(main):
@@ -482,7 +489,7 @@ def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
 
 
 class RestoredFile(NamedTuple):
-    """A file of a backup: its path, its state, and how much of it is left out.
+    """A file in a backup, with its path, its state, and how much of it is left out.
 
     The state is `new`, `same`, `replaced`, `forgotten` or LEFT.
     """
@@ -490,18 +497,19 @@ class RestoredFile(NamedTuple):
     path: Path
     state: str
     forgotten: int
-    """Entries and lines that were forgotten since the backup."""
+    """The number of entries and lines that were forgotten since the backup."""
 
 
 def restore(root: Path, source: Path, *, really: bool, by: str = "human") -> list[RestoredFile]:
-    """Check a backup and, with `really`, write its files without what was forgotten since.
+    """Check a backup and, with `really`, write its files.
 
-    Files that are replaced are copied first. Raises Unreadable if the backup is damaged, and
-    Refused if it contains a name that is not allowed; then nothing is written.
+    Whatever was forgotten since the backup is left out. Files that are replaced are copied first.
+    Raises Unreadable if the backup is damaged, and Refused if it contains a name that is not
+    allowed. In both cases, nothing is written.
     """
     names = _check_backup(source)
     restored = _restore_files(root, source, names, really=False, by=by)
-    if really:  # every file could be read
+    if really:  # only reached if every file could be read
         restored = _restore_files(root, source, names, really=True, by=by)
         index.discard_all(root)
         index.sync(root)
@@ -559,7 +567,7 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) ->
 
 
 def _compare(present: str | None, restored: str) -> str:
-    """Return the state of a file that a restore would write."""
+    """Return the state of a file, given its present text and the text to restore."""
     if present is None:
         return "new"
     if present == restored:
@@ -568,9 +576,9 @@ def _compare(present: str | None, restored: str) -> str:
 
 
 def _check_backup(source: Path) -> list[str]:
-    """Return the names in a backup after checking all of them and all digests.
+    """Check all names and digests in a backup, and return the names.
 
-    Raises Refused for a name that is not allowed, and Unreadable if the backup is not complete.
+    Raises Refused if a name is not allowed, and Unreadable if the backup is incomplete.
     """
     digests: dict[str, str] = {}
     expected: Mapping[str, str] | None = None
@@ -613,7 +621,7 @@ def _check_backup(source: Path) -> list[str]:
 
 
 def _is_allowed_name(name: str) -> bool:
-    """Return whether a name in a backup stays within the files that a backup contains."""
+    """Return whether a name belongs to the files and folders that a backup may contain."""
     parts = PurePosixPath(name).parts
     if ".." in parts:
         return False

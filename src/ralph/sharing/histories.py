@@ -1,8 +1,8 @@
 """Find the transcripts that coding agents have written about a project.
 
-A transcript belongs to the project if its session began in the project's folder, in one of its
-worktrees, or in a checkout with the same git remote. Symlinks, devices and files that cannot be
-read are skipped with a note.
+A transcript is what a client, such as Claude Code or Aider, stores about a session. It belongs to
+the project if the session began in the project's folder, in one of its worktrees, or in a checkout
+with the same git remote. Symlinks, devices and unreadable files are skipped, and a note says so.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ralph.capture.transcripts import TranscriptEvent
 from ralph.core import discovery, paths
 from ralph.storage import files, foreign
 
-_MAX_LINE_BYTES = 32 * 1024 * 1024  # the same limit as for the payload of a hook
-_MAX_JSON_BYTES = 64 * 1024 * 1024  # of a file that is one JSON value
-_HEAD_LINES = 40  # of a transcript; its folder is named in one of them
+_MAX_LINE_BYTES = 32 * 1024 * 1024  # the same limit as for a hook's payload
+_MAX_JSON_BYTES = 64 * 1024 * 1024  # for a file that is a single JSON value
+_HEAD_LINES = 40  # at the start of a transcript, one of which names its folder
 _DIGEST_DIGITS = 16  # hexadecimal digits of a mark
-_AIDER_PREFIX_DIGITS = 8  # hexadecimal digits in the session ids of Aider
+_AIDER_PREFIX_DIGITS = 8  # hexadecimal digits in the session ids for Aider
 _CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"type": "assistant"')
 _CLINE_EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")
 _CLINE_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -43,7 +43,7 @@ Events = Iterator[TranscriptEvent]
 
 
 class Transcript(NamedTuple):
-    """A session or file that can be imported; its `mark` changes when its content does."""
+    """A session or file that can be imported. Its `mark` changes when its content does."""
 
     source: str
     key: str
@@ -54,15 +54,15 @@ class Transcript(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """The project whose transcripts are searched, the user's folders, and notes on what is skipped.
+    """The project whose transcripts are wanted, and the environment that locates them.
 
-    `notes` grows while the transcripts are found and read.
+    `notes` collects what is skipped while transcripts are found and read.
     """
 
     root: Path
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     notes: list[str] = field(default_factory=list)
-    _known: dict[str, bool] = field(default_factory=dict)  # the answers of `has`
+    _known: dict[str, bool] = field(default_factory=dict)  # cached answers of `has`
     _folders: tuple[str, ...] = ()
     _git_directory: str = ""
     _remote: str = ""
@@ -81,18 +81,18 @@ class Place:
 
     @property
     def home(self) -> Path:
-        """The user's home folder, or a path that cannot contain anything if there is none."""
+        """The user's home folder. If there is none, a path that cannot contain anything."""
         return Path(self.env.get("HOME") or os.devnull)
 
     def folder(self, variable: str, *default: str) -> Path:
-        """Return the folder that a variable names, or else a folder in the user's home."""
+        """Return the folder named by an environment variable, or a default in the user's home."""
         value = self.env.get(variable)
         if value:
             return Path(value)
         return self.home.joinpath(*default)
 
     def has(self, cwd: str) -> bool:
-        """Return whether a session in this folder belongs to the project."""
+        """Return whether a session that began in the folder `cwd` belongs to the project."""
         if cwd not in self._known:
             is_absolute = cwd.startswith("/") and "\0" not in cwd
             self._known[cwd] = is_absolute and self._contains(os.path.normpath(cwd))
@@ -110,9 +110,9 @@ class Place:
         return any(f"{path}/".startswith(f"{folder}/") for folder in self._folders)
 
     def _is_nested_project(self, folder: str) -> bool:
-        """Return whether a folder in this project belongs to another project or repository.
+        """Return whether a folder in this project belongs to a nested project or repository.
 
-        Such a project has its own memory.
+        A nested project has its own memory.
         """
         try:
             other = discovery.find_root(folder)
@@ -126,7 +126,7 @@ class Place:
 
 
 def _shared_git_directory(folder: str) -> str:
-    """Return the git directory that all checkouts of a repository share, or ""."""
+    """Return the git directory shared by all checkouts of a repository, or "" if none."""
     try:
         common = discovery.locate(folder).common
         return os.path.realpath(common) if common else ""
@@ -135,9 +135,9 @@ def _shared_git_directory(folder: str) -> str:
 
 
 def _remote_of(folder: str) -> str:
-    """Return the repository that a checkout's `origin` names, or "".
+    """Return the repository that a checkout's remote `origin` points to, or "".
 
-    The result does not depend on the protocol, the user or the spelling of the URL.
+    The result is normalized, so it does not depend on the protocol, user or spelling of the URL.
     """
     git_directory = _shared_git_directory(folder)
     if not git_directory:
@@ -158,7 +158,7 @@ def _remote_of(folder: str) -> str:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Return the folders in a folder, by name; symlinks do not count."""
+    """Return the folders in a folder, sorted by name, without symlinks."""
     folders = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=attrgetter("name")):
@@ -168,7 +168,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _files_in(folder: Path, notes: list[str], *suffixes: str) -> list[Path]:
-    """Return the regular files in a folder with one of these suffixes, by name."""
+    """Return the regular files in a folder with one of these suffixes, sorted by name."""
     chosen = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=attrgetter("name")):
@@ -182,7 +182,7 @@ def _files_in(folder: Path, notes: list[str], *suffixes: str) -> list[Path]:
 
 
 def _bounded_lines(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[bytes]:
-    """Yield the lines of a file; skip lines that are too long, with a note."""
+    """Yield the lines of a file. Lines that are too long are skipped with a note."""
     while raw := file.readline(_MAX_LINE_BYTES):
         is_too_long = False
         while len(raw) >= _MAX_LINE_BYTES and not raw.endswith(b"\n"):
@@ -195,9 +195,9 @@ def _bounded_lines(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[byt
 
 
 def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> Iterator[Json]:
-    """Yield the objects of a JSONL file.
+    """Yield the objects in a JSONL file.
 
-    With `wanted`, only the lines that contain one of these texts are parsed.
+    If `wanted` is given, only lines that contain one of its byte strings are parsed.
     """
     broken = 0
     try:
@@ -208,7 +208,7 @@ def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> It
                 try:
                     value = json.loads(raw)
                 except (ValueError, RecursionError):
-                    # An agent may still be writing the last line, which then has no newline.
+                    # An agent may still be writing the last line, which has no newline yet.
                     if raw.strip() and raw.endswith(b"\n"):
                         broken += 1
                     continue
@@ -223,7 +223,7 @@ def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> It
 
 
 def read_json(path: Path, notes: list[str]) -> object:
-    """Return the value of a JSON file, or None if it is missing or cannot be read."""
+    """Return the value in a JSON file, or None if it is missing or cannot be read."""
     try:
         with files.open_regular(path) as file:
             raw = file.read(_MAX_JSON_BYTES + 1)
@@ -240,7 +240,7 @@ def read_json(path: Path, notes: list[str]) -> object:
 def _transcript_of(
     source: str, parts: Sequence[Path], read: Callable[[], Events]
 ) -> Transcript | None:
-    """Return the transcript that consists of some files, or None if one of them is missing."""
+    """Return the transcript stored in the files `parts`, or None if one of them is missing."""
     marks = []
     size = 0
     for path in parts:
@@ -255,7 +255,7 @@ def _transcript_of(
 
 
 def _first_text(values: Iterable[Json], member: Callable[[Json], object]) -> str:
-    """Return the first text that a member has in the head of a transcript, or ""."""
+    """Return the first nonempty string that `member` finds at the start of a transcript, or ""."""
     for value in islice(values, _HEAD_LINES):
         text = member(value)
         if isinstance(text, str) and text:
@@ -274,9 +274,10 @@ def _objects(value: object) -> list[Json]:
 
 
 def claude_folders(place: Place) -> Iterator[Path]:
-    """Yield the folders of Claude Code that belong to the project.
+    """Yield Claude Code's folders for the project.
 
-    These have a session of the project, or have no session at all and are named after the project.
+    Such a folder contains a session of the project, or it contains no sessions and is named after
+    the project.
     """
     for folder in _folders_in(place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"):
         if _is_claude_folder_of(place, folder):
@@ -291,13 +292,13 @@ def _is_claude_folder_of(place: Place, folder: Path) -> bool:
             return True
         if cwd:
             has_other_sessions = True
-    # The name alone is not enough, because the projects `x/y` and `x-y` have the same one.
+    # The name alone is not enough, because the projects `x/y` and `x-y` share one.
     is_named_after_project = folder.name == re.sub(r"[^A-Za-z0-9]", "-", str(place.root))
     return is_named_after_project and not has_other_sessions
 
 
 def _claude_cwd(path: Path) -> str:
-    """Return the folder in which a session of Claude Code began."""
+    """Return the folder in which a Claude Code session began."""
     return _first_text(json_lines(path, [], (b'"cwd"',)), lambda value: value.get("cwd"))
 
 
@@ -314,7 +315,7 @@ def _claude(place: Place) -> Iterator[Transcript | None]:
 
 
 def _read_claude(parts: Sequence[Path], notes: list[str]) -> Events:
-    """Yield the events of a session and its subagents in the order in which they happened."""
+    """Return the events of a session and its subagents in chronological order."""
     streams = [transcripts.read_claude(json_lines(path, notes, _CLAUDE_LINES)) for path in parts]
     if len(streams) == 1:
         return streams[0]
@@ -408,7 +409,7 @@ def _copilot(place: Place) -> Iterator[Transcript | None]:
 
 
 def _application_folders(place: Place) -> tuple[Path, Path]:
-    """Return the folders where applications keep their data on Linux and macOS."""
+    """Return the folders where applications keep their data, on Linux and on macOS."""
     return (
         place.folder("XDG_CONFIG_HOME", ".config"),
         place.home / "Library" / "Application Support",
@@ -425,7 +426,7 @@ def _cursor(place: Place) -> Iterator[Transcript | None]:
 
 
 def _cursor_conversations(workspaces: Path, place: Place) -> dict[str, str]:
-    """Return the conversations of the project by id, each with the folder of its workspace."""
+    """Return the project's conversations as a mapping from id to workspace folder."""
     conversations: dict[str, str] = {}
     for folder in _folders_in(workspaces):
         workspace = read_json(folder / "workspace.json", place.notes)
@@ -478,7 +479,7 @@ def _cline(place: Place) -> Iterator[Transcript | None]:
 
 
 def _cline_tasks(storage: Path, place: Place) -> Iterator[Transcript | None]:
-    """Yield the tasks of one extension in one editor."""
+    """Yield the transcripts of one editor extension's tasks."""
     history = _objects(read_json(storage / "state" / "taskHistory.json", place.notes))
     items = {str(item.get("id")): item for item in history}
     for folder in _folders_in(storage / "tasks"):
@@ -493,7 +494,7 @@ def _cline_tasks(storage: Path, place: Place) -> Iterator[Transcript | None]:
 
 
 def _cline_cwd(item: Mapping[str, object]) -> str:
-    """Return the folder of a task, which one of several members names, or ""."""
+    """Return a task's folder, which may be in one of several members, or ""."""
     for member in _CLINE_FOLDER_MEMBERS:
         if item.get(member):
             return str(item[member])
@@ -540,16 +541,16 @@ FINDERS: dict[str, Callable[[Place], Iterator[Transcript | None]]] = {
     "cline": _cline,
     "aider": _aider,
 }
-"""Every client whose transcripts can be read."""
+"""The functions that find each client's transcripts."""
 
 
 def find(place: Place, source: str) -> list[Transcript]:
-    """Return one client's transcripts about the project."""
+    """Return the transcripts that one client (`source`) has about the project."""
     return [transcript for transcript in FINDERS[source](place) if transcript is not None]
 
 
 def count_sessions(root: Path, env: Mapping[str, str]) -> list[str]:
-    """Return one line about the sessions that can be imported, or nothing if there are none."""
+    """Return a line about the sessions that can be imported, or no lines if there are none."""
     place = Place(root, env)
     counts = []
     for name in FINDERS:

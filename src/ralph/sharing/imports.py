@@ -1,12 +1,13 @@
 """Import what agents and other memory tools have already stored about a project (`ralph import`).
 
-A transcript becomes the log of its session. Each event is redacted, interpreted and attributed by
-the functions that hooks use, and a log is written with one atomic replacement. An observation that
-a log already has, by id, call or text, is not added again. So an import may be killed or repeated,
-and it may include sessions that hooks have recorded.
+A transcript becomes the log of its session. Its events are redacted, interpreted and attributed by
+the same functions that hooks use, and a log is written with one atomic replacement. An observation
+is not added if the log already has one with the same id, call or text. An import can therefore be
+killed or repeated, and it can include sessions that hooks have recorded.
 
-Memories of other tools, of rule files and of git's history become proposals for `ralph review`,
-each only once. A ledger records the state in which each source was read.
+Memories from other tools, rule files and the git history become proposals for `ralph review`, each
+only once. A ledger records what was imported and in which state, so that only new and changed
+transcripts are read again.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from ralph.storage.config import privacy_rules
 from ralph.storage.sources import EVENT, Format, Interpret, Source, contents
 
 _MAX_BUFFERED_CHARACTERS = 4_000_000  # collected before a log is written
-_MAX_SUMMARISED_RECORDS = 20_000  # the newest of a session, for its summary
-_MAX_FILE_BYTES = 4_000_000  # of a note, a rule file or a chunk
+_MAX_SUMMARISED_RECORDS = 20_000  # the newest ones in a session, for its summary
+_MAX_FILE_BYTES = 4_000_000  # for a note, a rule file or a chunk
 _MAX_PROPOSAL_CHARACTERS = 2_000
 _MIN_PROPOSAL_CHARACTERS = 12
 _MAX_PROPOSAL_TAGS = 6
@@ -84,7 +85,7 @@ _COMMENT = re.compile(r"<!-- ralph:start.*?<!-- ralph:end[^>]*-->|<!--.*?-->", r
 _BULLET = re.compile(r" {0,3}(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.+?)\s*#*$")
 _OBSERVATION = re.compile(
-    r"(?!\[[ x-]\])"  # not an item of a to-do list
+    r"(?!\[[ x-]\])"  # not an item in a to-do list
     r"(?:\[(?P<kind>[^\]\[()]{1,40})\]\s+)?(?P<text>.+)"
 )
 _TAG = re.compile(r"(?<!\S)#([\w/-]{1,40})")
@@ -92,7 +93,7 @@ _DECISION = re.compile(
     r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*"
     r"(?P<text>\S.*(?:\n\S.*)*)"
 )
-_DECIDED = re.compile(  # a subject that states a decision, either with a label or as a sentence
+_DECIDED = re.compile(  # a subject that announces a decision, with a label or as a sentence
     r"(?i)(?:decision|decided?):\s*(?P<text>\S.*)"
     r"|(?:we (?:have )?)?(?:decided (?:to|that|on|against|for)\b|chose .+ over )"
 )
@@ -103,7 +104,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Found:
-    """What a source has for the project: how much, how much of it is new or changed, its size."""
+    """What a source has about the project: the number of items, how many are new, and the size."""
 
     source: str
     kind: str
@@ -114,7 +115,7 @@ class Found:
 
 
 class _ImportedState(NamedTuple):
-    """The state in which an item of a source was imported."""
+    """An item in a source, and the state (`mark`) in which it was imported."""
 
     source: str
     key: str
@@ -133,14 +134,14 @@ class Ledger:
                 value = json.loads(line)
                 self._marks[value["source"], value["key"]] = value["mark"]
             except (ValueError, LookupError, TypeError):
-                continue  # a kill left half a line: its transcript is read again
+                continue  # a kill left half a line, so its transcript is read again
 
     def has(self, source: str, key: str, mark: str) -> bool:
-        """Return whether this state was imported."""
+        """Return whether an item was already imported in this state."""
         return self._marks.get((source, key)) == mark
 
     def add(self, states: Iterable[_ImportedState]) -> None:
-        """Record that these states were imported."""
+        """Record that these items were imported in these states."""
         lines = []
         for state in states:
             self._marks[state.source, state.key] = state.mark
@@ -151,9 +152,10 @@ class Ledger:
 def sources_named(
     names: Sequence[str], every: tuple[str, ...], *, extra: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Return the named sources, or all but the extra ones if none is named.
+    """Return the named sources, or `every` source if none is named.
 
-    Raises UsageError, which lists the valid sources, for an unknown name.
+    The `extra` sources are used only if they are named. Raises UsageError for an unknown name, with
+    a list of the valid ones.
     """
     valid = (*every, *extra)
     for name in names:
@@ -175,7 +177,10 @@ def import_histories(
     really: bool,
     progress: Progress | None = None,
 ) -> list[Found]:
-    """Find the transcripts of these clients; with `really`, import the new and changed ones."""
+    """Find the transcripts of the named clients.
+
+    With `really`, the new and changed ones are imported.
+    """
     ledger = Ledger(root)
     found: dict[str, Found] = {}
     waiting: list[Transcript] = []
@@ -203,7 +208,7 @@ def import_histories(
 
 
 class SessionRecorder:
-    """Writes the events of transcripts to the logs of their sessions."""
+    """Writes the events in transcripts to the logs of their sessions."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -211,14 +216,14 @@ class SessionRecorder:
         self._forgotten = forgotten.load()
         self._interpret = index.interpreter(root, self._privacy)
 
-        @cache  # the id and the folder of a session are in each of its events
+        @cache  # a session's id and folder are repeated in each of its events
         def redact_text(text: str) -> str:
             return Redactor(self._privacy.patterns, tolerant=True)(text)
 
         self._redact_text = redact_text
 
     def record(self, transcript: Transcript) -> int:
-        """Import the observations that the logs do not have; return their number."""
+        """Import the observations that are not in the logs yet, and return their number."""
         logs: dict[str, SessionLog] = {}
         for event in transcript.read():
             session = str(event.payload.get("session_id") or "")
@@ -230,7 +235,7 @@ class SessionRecorder:
         return sum(log.finish() for log in logs.values())
 
     def _add_event(self, log: SessionLog, event: TranscriptEvent, client: str) -> None:
-        """Add the observation of an event to a log, unless it is private or was forgotten."""
+        """Add an event to a log as an observation, unless it is private or was forgotten."""
         payload = self._redact(event.payload)
         if payload is None:
             return
@@ -268,9 +273,9 @@ class SessionRecorder:
 
 
 def _without_copies(payload: dict[str, object]) -> dict[str, object]:
-    """Return the payload of an edit with each text only once.
+    """Return an edit's payload with redundant copies of its text removed.
 
-    The texts before and after each change come from the patch in the answer, if there is one.
+    The text before and after each change is taken from the patch in the response, if there is one.
     """
     parameters = payload.get("tool_input")
     answer = payload.get("tool_response")
@@ -295,7 +300,7 @@ class SessionLog:
 
     def __init__(self, root: Path, session: str, interpret: Interpret) -> None:
         self.session = session
-        self.size = 0  # characters that are not written yet
+        self.size = 0  # number of characters that are not written yet
         self.fields: dict[str, object] = {}
         self._boundary = paths.state_boundary(root)
         self._lines: list[str] = []
@@ -323,9 +328,9 @@ class SessionLog:
                 self._calls.add(payload.get("tool_use_id"))
 
     def add(self, record: Record, call: str) -> None:
-        """Add an observation unless the log has it."""
+        """Add an observation unless the log already has it."""
         if record.kind is ObservationKind.NOTE and self._notes[record.title, record.text] > 0:
-            self._notes[record.title, record.text] -= 1  # hooks recorded it at another instant
+            self._notes[record.title, record.text] -= 1  # hooks recorded it with another time
             return
         if record.id in self._ids or (call and call in self._calls):
             return
@@ -351,14 +356,14 @@ class SessionLog:
         self.size = 0
 
     def finish(self) -> int:
-        """Write the remaining lines and the summary; return the number of observations added."""
+        """Write the remaining lines and the summary. Returns the number of observations added."""
         if self._added:
             self._lines.append(encode_line("session", self._session_members()))
             self.write()
         return self._added
 
     def _session_members(self) -> dict[str, object]:
-        """Return the members of the session's line: its fields, its times and its summary."""
+        """Return the members of the session's line: its fields, times and summary."""
         summary = summaries.summary(list(self._records))
         text = summaries.text(summary, summaries.TOKENS, estimate)
         times = [record.created_at for record in self._records if record.created_at]
@@ -376,7 +381,7 @@ class SessionLog:
 
 
 class Proposal(NamedTuple):
-    """A text that may become a memory, and where it comes from."""
+    """Text that may become a memory, and where it comes from."""
 
     text: str
     kind: MemoryKind
@@ -385,20 +390,20 @@ class Proposal(NamedTuple):
 
 
 class _ListItem(NamedTuple):
-    """An item of a Markdown list, and the heading above it."""
+    """An item in a Markdown list, and the heading above it."""
 
     heading: str
     text: str
 
 
 def _kind(word: object, default: MemoryKind = MemoryKind.CONTEXT) -> MemoryKind:
-    """Return the kind of memory that a word of another tool stands for."""
+    """Return the kind of memory that another tool's word for it stands for."""
     name = str(word or "").strip().lower()
     return kind_of(_KIND_ALIASES.get(name, name)) or default
 
 
 def _texts(value: object) -> list[str]:
-    """Return the texts of a list, which may be encoded as JSON."""
+    """Return the strings in a list, which may be encoded as JSON."""
     if isinstance(value, str) and value.startswith("["):
         try:
             value = json.loads(value)
@@ -412,7 +417,7 @@ def _texts(value: object) -> list[str]:
 def _read(path: Path, place: Place) -> str:
     """Return the text of a file.
 
-    Returns "" and adds a note for a symlink, and for a file that is too large or cannot be read.
+    If the file is a symlink, too large or unreadable, a note is added and "" is returned.
     """
     try:
         if not path.is_symlink() and path.stat().st_size <= _MAX_FILE_BYTES:
@@ -424,7 +429,7 @@ def _read(path: Path, place: Place) -> str:
 
 
 def _list_items(text: str) -> Iterator[_ListItem]:
-    """Yield the items of all lists with their continuation lines.
+    """Yield all list items in the text, including their continuation lines.
 
     Code blocks and comments are skipped.
     """
@@ -454,9 +459,9 @@ def _is_fence(line: str) -> bool:
 
 
 def _paragraph_lines(text: str) -> list[int]:
-    """Return the first line of each paragraph that is ordinary prose.
+    """Return the number of the first line of each paragraph of ordinary prose.
 
-    Lists, code blocks, comments, headings and front matter are not.
+    Lists, code blocks, comments, headings and front matter do not count.
     """
     matter = read_front_matter(text)
     if isinstance(matter, FrontMatter):
@@ -482,7 +487,7 @@ def _paragraph_lines(text: str) -> list[int]:
 
 
 def _blank_lines(text: str) -> str:
-    """Return the newlines of a text alone, so that the lines after it keep their numbers."""
+    """Reduce text to its newlines, so that the lines after it keep their numbers."""
     return "\n" * text.count("\n")
 
 
@@ -511,7 +516,7 @@ def _claude_mem_text(row: Mapping[str, Any]) -> str:
 
 
 def _basic_memory(place: Place) -> Iterator[Proposal]:
-    """Yield the observations in the notes of Basic Memory."""
+    """Yield the observations in Basic Memory's notes."""
     config_folder = place.folder("BASIC_MEMORY_CONFIG_DIR", ".basic-memory")
     config = read_json(config_folder / "config.json", place.notes)
     projects = config.get("projects") if isinstance(config, dict) else None
@@ -562,7 +567,7 @@ def _engram(place: Place) -> Iterator[Proposal]:
 
 
 def _read_engram_chunk(path: Path) -> list[object]:
-    """Return the JSON values of a chunk, which is one value or has one value per line."""
+    """Return the JSON values in a chunk, which is either one value or one value per line."""
     with files.open_regular(path) as raw:
         file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         text = file.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
@@ -572,7 +577,7 @@ def _read_engram_chunk(path: Path) -> list[object]:
 
 
 def _engram_observations(values: Iterable[object]) -> Iterator[dict[str, object]]:
-    """Yield the observations in a chunk's values; a value may itself be one."""
+    """Yield the observations in a chunk's values. A value may itself be an observation."""
     for value in values:
         if not isinstance(value, dict):
             continue
@@ -584,7 +589,7 @@ def _engram_observations(values: Iterable[object]) -> Iterator[dict[str, object]
 def _auto_memory(place: Place) -> Iterator[Proposal]:
     """Yield the memories that Claude Code keeps about the project.
 
-    Its MEMORY.md is an index, which is read only if there are no notes.
+    MEMORY.md is only an index, so it is read only if there are no notes.
     """
     for folder in claude_folders(place):
         paths_found = sorted((folder / "memory").glob("*.md"))
@@ -602,7 +607,7 @@ def _auto_memory(place: Place) -> Iterator[Proposal]:
 
 
 def _codex_memories(place: Place) -> Iterator[Proposal]:
-    """Yield the items in the sections of Codex's memories that name the project's folder."""
+    """Yield the items in those sections of Codex's memories that name the project's folder."""
     path = place.folder("CODEX_HOME", ".codex") / "memories" / "MEMORY.md"
     text = _read(path, place) if path.is_file() else ""
     root = str(place.root)
@@ -619,7 +624,7 @@ def _codex_memories(place: Place) -> Iterator[Proposal]:
 
 
 def _rules(place: Place) -> Iterator[Proposal]:
-    """Yield the list items of the project's rule files."""
+    """Yield the list items in the project's rule files."""
     for pattern in _RULE_FILES:
         for path in sorted(place.root.glob(pattern)):
             yield from _rule_file(path, place)
@@ -650,7 +655,7 @@ class _Commit(NamedTuple):
 
 
 def _git(place: Place, since: str) -> Iterator[Proposal]:
-    """Yield the reverts and decisions in git's history."""
+    """Yield the reverts and decisions in the git history."""
     for commit in _commits(place.root, since):
         via = f"git {commit.hash} of {commit.day}"
         reverted = _REVERTED.search(commit.body)
@@ -670,7 +675,7 @@ def _git(place: Place, since: str) -> Iterator[Proposal]:
 
 
 def _commits(root: Path, since: str) -> Iterator[_Commit]:
-    """Yield the newest commits, newest first, without merges."""
+    """Yield recent commits without merges, newest first."""
     arguments = [
         "log",
         "--no-merges",
@@ -694,9 +699,9 @@ READERS: dict[str, Callable[[Place], Iterator[Proposal]]] = {
     "codex-memories": _codex_memories,
     "rules": _rules,
 }
-"""Every store whose memories can be proposed.
+"""The functions that read each store whose memories can be proposed.
 
-The memories.md of ralph-orchestrator is missing because Ralph reads it in place.
+There is none for ralph-orchestrator's memories.md, because Ralph reads that file in place.
 """
 GIT = "git"
 
@@ -704,7 +709,10 @@ GIT = "git"
 def propose(
     root: Path, names: Iterable[str], place: Place, *, really: bool, since: str = ""
 ) -> list[Found]:
-    """Find the memories in these stores that are new here; with `really`, propose them."""
+    """Find the memories in the named stores that are new to the project.
+
+    With `really`, they are proposed.
+    """
     ledger = Ledger(root)
     collector = _ProposalCollector(root, ledger)
     found = []
@@ -728,7 +736,7 @@ def propose(
 
 
 class _ProposalCollector:
-    """Collects the proposals that the project does not have, each once."""
+    """Collects the proposals that are new to the project, each only once."""
 
     _LEDGER_SOURCE = "proposal"
     _LEDGER_MARK = "1"
@@ -745,12 +753,12 @@ class _ProposalCollector:
                 self._known.add(normalise_text(stored.record.text))
 
     def clean(self, proposal: Proposal) -> str:
-        """Return the text of a proposal on one line, shortened and without secrets."""
+        """Return a proposal's text on one line, shortened and without secrets."""
         line = " ".join(proposal.text.split())[:_MAX_PROPOSAL_CHARACTERS]
         return redact(line, self._patterns).text.strip()
 
     def is_new(self, text: str) -> bool:
-        """Return whether a text is long enough, and neither known, imported nor forgotten."""
+        """Return whether the text is long enough and is not known, imported or forgotten."""
         if len(text) < _MIN_PROPOSAL_CHARACTERS or normalise_text(text) in self._known:
             return False
         if self._ledger.has(self._LEDGER_SOURCE, _digest(text), self._LEDGER_MARK):
@@ -758,7 +766,7 @@ class _ProposalCollector:
         return not self._forgotten.has(text)
 
     def add(self, text: str, proposal: Proposal) -> None:
-        """Collect a new proposal with its tags that contain no secret."""
+        """Collect a new proposal, leaving out tags that contain a secret."""
         self._known.add(normalise_text(text))
         tags = [
             tag for tag in dict.fromkeys(proposal.tags) if redact(tag, self._patterns).text == tag
@@ -778,6 +786,6 @@ class _ProposalCollector:
 
 
 def _digest(text: str) -> str:
-    """Return the key of a text in the ledger."""
+    """Return the ledger key for a proposal's text."""
     raw = normalise_text(text).encode("utf-8", "replace")
     return hashlib.sha256(raw).hexdigest()[:_KEY_DIGITS]

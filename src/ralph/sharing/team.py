@@ -1,9 +1,10 @@
 """Share records with a team through its PostgreSQL server (`ralph team`).
 
-A push sends what this machine shares; a pull receives what the other machines share. The server's
-list of sources is the only watermark, so nothing on this machine can disagree with it, and the
-machines fill a rebuilt server again. Ids of forgotten records are kept in the state folder, and are
-sent before any row.
+A push sends what this machine shares, and a pull receives what the other machines share. A source
+is a shared file or part of one, a row is one of its records, and a tombstone is the id of a
+forgotten record. The server's list of sources is the only record of what has been pushed, so
+nothing on this machine can disagree with it, and a rebuilt server is filled again by the machines.
+Tombstones are kept in the state folder, and are sent before any rows.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from ralph.storage.team_server import (
 )
 
 _ROWS_PER_TRANSACTION = 20_000  # in `team.db`
-_MARK_DIGITS = 32  # hexadecimal digits of the digest of all curated sources
+_MARK_DIGITS = 32  # hexadecimal digits in the digest of all curated sources
 _CURATED_FORMATS = frozenset(form.value for form in CURATED)
 _APPENDED_FORMATS = (Shared.JOURNAL, Shared.OBSERVATIONS)  # their files only grow
 
@@ -63,7 +64,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class PushResult:
-    """What a push sent, or would send: rows by source, removed sources, and tombstones."""
+    """What a push sent or would send: rows by source, removed sources, and tombstones."""
 
     sent: dict[str, list[PushedRow]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
@@ -73,12 +74,12 @@ class PushResult:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """The number of rows in all sources that were sent."""
         return sum(map(len, self.sent.values()))
 
 
 class PullResult(NamedTuple):
-    """The numbers of sources that a pull changed, of their rows, and of sources it removed."""
+    """How many sources a pull updated, with how many rows, and how many it removed."""
 
     sources: int = 0
     rows: int = 0
@@ -89,13 +90,13 @@ class PullResult(NamedTuple):
 
 
 def project_name(root: Path, team: Team) -> str:
-    """Return the name of a project on the server."""
+    """Return the project's name on the server."""
     return team.project or paths.main_checkout(root).name
 
 
 @contextmanager
 def _joined(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
-    """Connect to the team's server; yield it with the name of the project there.
+    """Connect to the team's server, and yield it with the project's name there.
 
     Raises UsageError if the project has not joined a team.
     """
@@ -110,9 +111,10 @@ def _joined(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
 
 
 def join(root: Path, team: Team, url: str, project: str = "") -> str:
-    """Connect once, and write the server and the project to ralph.local.yml; return the project.
+    """Join a project on a team's server, and return the project's name.
 
-    Raises NotFound if the user is not a member of the project.
+    After a test connection, the URL and the name are written to ralph.local.yml. Raises NotFound if
+    the user is not a member of the project.
     """
     project = project or project_name(root, team)
     with needs_extra("team", "`ralph team`"):
@@ -135,8 +137,8 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
 def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
     """Leave the team, and delete what was pulled.
 
-    With `delete_mine`, delete this machine's rows on the server as well. Returns the number of rows
-    deleted there.
+    With `delete_mine`, this machine's rows on the server are deleted as well. Returns the number of
+    rows deleted there.
     """
     removed = 0
     if delete_mine:
@@ -156,9 +158,10 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
 def push(
     root: Path, config: Config, *, dry_run: bool = False, progress: Progress | None = None
 ) -> PushResult:
-    """Send what changed since the last push, tombstones first; each source is one transaction.
+    """Send what changed since the last push, tombstones first.
 
-    Raises ServerError if the server refused a source, after all others were sent.
+    Each source is sent in its own transaction. If the server refuses a source, the others are still
+    sent, and then ServerError is raised.
     """
     root = paths.main_checkout(root)
     shared = SharedRows(root, config.team.share, config.privacy)
@@ -179,7 +182,7 @@ def push(
 
 
 class _Push:
-    """One push to the server; with `dry_run`, nothing is sent."""
+    """One push to the server. With `dry_run`, nothing is sent."""
 
     def __init__(
         self,
@@ -202,7 +205,7 @@ class _Push:
         self._present: set[str] = set()  # paths of the parts that exist here
 
     def send_tombstones(self) -> None:
-        """Send the ids that were forgotten here, and remember those of the whole team."""
+        """Send the ids that were forgotten here, and remember those forgotten by the whole team."""
         on_server = _tombstones(self._server, self._project)
         forgotten_here = _forgotten_ids(self._root)
         new = forgotten_here - on_server
@@ -228,7 +231,7 @@ class _Push:
                     progress(number, len(changed))
 
     def _send_part(self, connection: sqlite3.Connection, part: Part, git: GitState) -> None:
-        """Send the new rows of a part that only grew, or else all its rows."""
+        """Send the new rows of a part that has only grown, or all rows of any other part."""
         before = self._pushed.get(part.path)
         if before is not None and not _is_prefix(self._root, part, before, self._shared.rules):
             before = None
@@ -248,10 +251,10 @@ class _Push:
         self.result.sent[part.path] = rows
 
     def remove_sources(self) -> None:
-        """Remove the sources that no longer exist here.
+        """Remove the sources from the server that no longer exist here.
 
-        The log of a session that retention removed stays on the server, because retention does not
-        mean forgetting.
+        Session logs that retention deleted here stay on the server, because retention is not the
+        same as forgetting.
         """
         kept_formats = {shared.value for shared in self._shared.share} - _CURATED_FORMATS
         for path, source in self._pushed.items():
@@ -262,12 +265,12 @@ class _Push:
 
 
 def _sources_of(machine: str, sources: Iterable[ServerSource]) -> dict[str, ServerSource]:
-    """Return the sources that a machine pushed, by path."""
+    """Return the sources pushed by a machine, by path."""
     return {source.path: source for source in sources if source.machine == machine}
 
 
 def _is_changed(part: Part, pushed: Mapping[str, ServerSource], rules: str) -> bool:
-    """Return whether the server lacks the present state of a part."""
+    """Return whether a part differs from what the server has."""
     before = pushed.get(part.path)
     if before is None:
         return True
@@ -275,7 +278,7 @@ def _is_changed(part: Part, pushed: Mapping[str, ServerSource], rules: str) -> b
 
 
 def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool:
-    """Return whether the server has the beginning of a log, cleaned by the same rules."""
+    """Return whether the server has the beginning of a log, cleaned with the same rules."""
     if part.format not in _APPENDED_FORMATS or before.rules != rules or not before.size:
         return False
     if before.size > part.source.size:
@@ -291,7 +294,7 @@ def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool
 
 
 class _WantedSource(NamedTuple):
-    """A source to pull: its name here, and what was pulled before."""
+    """A source to pull, with its local name and what has already been pulled."""
 
     name: str
     source: ServerSource
@@ -299,14 +302,14 @@ class _WantedSource(NamedTuple):
 
 
 class _IdLine(NamedTuple):
-    """A line of the log format, and the id of its record."""
+    """A line in the log format, and the id of its record."""
 
     id: str
     line: str
 
 
 class _ServerMemory(NamedTuple):
-    """A row of the server's function `memories_of`."""
+    """A row returned by the server's function `memories_of`."""
 
     format: str
     member: str
@@ -317,14 +320,17 @@ class _ServerMemory(NamedTuple):
 
 
 class _Pulled(NamedTuple):
-    """The number of sources and rows that a part of a pull received."""
+    """How many sources and rows one step of a pull received."""
 
     sources: int = 0
     rows: int = 0
 
 
 def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
-    """Update `team.db` to what the other machines share, and delete what was forgotten."""
+    """Bring `team.db` up to date with what the other machines share.
+
+    What the team has forgotten is deleted from it.
+    """
     root = paths.main_checkout(root)
     machine = machine_name(root)
     skipped_formats = set()
@@ -359,9 +365,10 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
 
 
 def _is_log(name: str) -> bool:
-    """Return whether a name in `team.db` is that of a log.
+    """Return whether a source name in `team.db` belongs to a log.
 
-    The name of a log has a member, a machine and a path; all memories of a format share one name.
+    A log's name contains a member, a machine and a path, whereas all memories in one format share a
+    name.
     """
     return name.count("/") > 1
 
@@ -401,7 +408,7 @@ class _Pull:
         return _Pulled(len(wanted), rows)
 
     def _pull_batch(self, batch: Sequence[_WantedSource]) -> int:
-        """Pull the rows of some sources in one transaction; return their number."""
+        """Pull the rows of several sources in one transaction, and return the number of rows."""
         lines: dict[int, list[_IdLine]] = {wanted.source.key: [] for wanted in batch}
         last_keys: dict[int, int] = {}
         positions = [(wanted.source.key, wanted.pulled.last) for wanted in batch]
@@ -422,9 +429,9 @@ class _Pull:
     def pull_memories(
         self, curated: Sequence[ServerSource], states: Mapping[str, PulledState]
     ) -> _Pulled:
-        """Replace the memories of the other machines if one of their files changed.
+        """Replace the memories from other machines if one of their files has changed.
 
-        There are few of them, so they are all pulled, and stored as one source per format.
+        There are so few that all of them are pulled and stored as one source per format.
         """
         pulled = [state for name, state in states.items() if not _is_log(name)]
         mark = _mark_of(curated)
@@ -450,7 +457,7 @@ class _Pull:
     def remove_logs(
         self, logs: Mapping[str, ServerSource], states: Mapping[str, PulledState]
     ) -> int:
-        """Delete the logs that the server no longer has; return their number."""
+        """Delete the logs that are no longer on the server, and return their number."""
         removed = [
             state.key for name, state in states.items() if _is_log(name) and name not in logs
         ]
@@ -463,7 +470,7 @@ class _Pull:
 def _wanted_logs(
     logs: Mapping[str, ServerSource], states: Mapping[str, PulledState]
 ) -> list[_WantedSource]:
-    """Return the logs that have rows which were not pulled."""
+    """Return the logs with rows that have not been pulled yet."""
     wanted = []
     for name, source in logs.items():
         pulled = states.get(name)
@@ -492,7 +499,7 @@ def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:
 
 
 def _mark_of(sources: Iterable[ServerSource]) -> str:
-    """Return a digest that changes when one of the sources does."""
+    """Return a digest that changes whenever one of the sources does."""
     lines = []
     for source in sources:
         lines.append(f"{source.key} {source.generation} {source.last} {source.commit}")
@@ -500,7 +507,7 @@ def _mark_of(sources: Iterable[ServerSource]) -> str:
 
 
 def _with_origin(memory: _ServerMemory) -> str:
-    """Return the line of a memory with who pushed it, and from which branch and commit."""
+    """Return a memory's line, extended by who pushed it and from which branch and commit."""
     entries = parse_log(memory.body).entries
     if not entries:
         return memory.body
@@ -513,7 +520,7 @@ def _with_origin(memory: _ServerMemory) -> str:
 def exchange(root: Path, config: Config) -> str:
     """Push and pull at the end of a loop if `team.loop` is set.
 
-    Returns a line about the result, also if it failed, or "" if nothing was to be done.
+    Returns a line that reports the result or a failure, or "" if there was nothing to do.
     """
     if not config.team.loop or not config.team.url:
         return ""
@@ -529,12 +536,12 @@ def exchange(root: Path, config: Config) -> str:
 
 
 def _tombstones(server: TeamServer, project: str) -> set[str]:
-    """Return the ids that the whole team forgot."""
+    """Return the ids of the records that the whole team has forgotten."""
     return {row[0] for row in server.call("tombstones_of", project)}
 
 
 def forget(root: Path, config: Config, name: str) -> int:
-    """Delete a record on the server, and on each machine with its next pull.
+    """Delete a record from the server, and from each machine at its next pull.
 
     Returns the number of rows deleted on the server. Raises NotFound if the server does not know
     the record.
@@ -561,9 +568,9 @@ def forget(root: Path, config: Config, name: str) -> int:
 
 
 def status(root: Path, config: Config) -> dict[str, Any]:
-    """Describe what is shared; `to_push` counts sources.
+    """Describe what is shared with the team.
 
-    If the server does not answer, `problem` says so.
+    `to_push` is the number of sources to push. If the server does not answer, `problem` says why.
     """
     root = paths.main_checkout(root)
     team = config.team
@@ -602,7 +609,7 @@ def status(root: Path, config: Config) -> dict[str, Any]:
 
 
 def _machine_in(name: str) -> str:
-    """Return the machine in the name of a pulled log."""
+    """Return the machine that the name of a pulled log contains."""
     _, _, machine, *_ = name.split("/")
     return machine
 
@@ -622,8 +629,8 @@ def migrate(
 ) -> list[str]:
     """Update a server's schema to this version, and add members to a project.
 
-    Returns one line per change. Raises UsageError for members without a project, and if the schema
-    is newer than this version.
+    Returns one line per change. Raises UsageError if members are given without a project, or if the
+    schema is newer than this version.
     """
     if (members or readers) and not project:
         raise UsageError(
@@ -646,7 +653,7 @@ def migrate(
 
 
 def check(url: str) -> tuple[int, list[str]]:
-    """Return the version of a server's schema and the problems with it, for its owner."""
+    """Return the version of a server's schema and the problems with it, for the server's owner."""
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         version = server.version()
         if not version:

@@ -1,9 +1,9 @@
 """Select and clean the rows that a project shares with its team.
 
-A row is a line of the log format, cleaned by today's rules. It contains nothing that is local to
-this machine: paths in the project become relative, the home folder becomes `~`, and temporary files
-lose their names. Prompts and answers are not shared, because together they would be a transcript. A
-source is shared in parts, one for each family.
+A row is a line in the log format, cleaned with the current privacy rules. It contains nothing that
+is local to this machine: paths in the project become relative, the home folder becomes `~`, and
+temporary files lose their names. Prompts and answers are not shared, because together they would
+form a transcript. A source is shared in parts, one for each family of records.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ CURATED = {
     Format.GUARDRAILS: Shared.GUARDRAILS,
     Format.KNOWLEDGE: Shared.KNOWLEDGE,
 }
-"""The files of memories that may be shared.
+"""The memory files that may be shared.
 
 Personal memory and the memory of enclosing projects are never shared.
 """
-_GOAL = "Goal: "  # begins the line of a summary that quotes a prompt
-_SESSION_FAMILY = len(FAMILIES)  # the number of a session's row, after those of the families
-_NAME_DIGITS = 16  # hexadecimal digits of the names of machines and rule sets
+_GOAL = "Goal: "  # starts the line in a summary that quotes a prompt
+_SESSION_FAMILY = len(FAMILIES)  # the family number for session rows, after the real families
+_NAME_DIGITS = 16  # hexadecimal digits in the names of machines and rule sets
 _MAX_BYTES_PER_CHARACTER = 4  # in UTF-8
-_MAX_INDEX_BYTES = 2 * LARGEST  # of a row's search columns, and of its terms
+_MAX_INDEX_BYTES = 2 * LARGEST  # for a row's search columns, and for its terms
 
-# How the lines of a log begin, and how far into an event its rules are named.
+# How lines in a log start, and how far into an event line its rules are named.
 _EVENT_START = b'{"v": 1, "type": "event"'
 _SESSION_START = b'{"v": 1, "type": "session"'
 _EVENT_HEAD_BYTES = 300
@@ -80,15 +80,15 @@ _LOCAL_MARKS = (
     "/private/",
     "/dev/shm/",  # noqa: S108 - the name of a folder, not of a file
 )
-"""Parts of local paths, for a fast check.
+"""Parts of local paths, for a quick check.
 
-A text that names a path of this machine contains one of them, or the name of one of its folders.
+Text that names a path on this machine contains one of them, or one of this machine's folder names.
 """
-_NOT_RELATIVE = ("/", "~", "(", "\\")  # starts of a cleaned name that is outside the project
+_NOT_RELATIVE = ("/", "~", "(", "\\")  # how a cleaned name outside the project can start
 
 
 class Part(NamedTuple):
-    """A part of a source that is shared, and its family, which is None for summaries."""
+    """A shared part of a source, and its family, which is None for session summaries."""
 
     source: IndexedSource
     path: str
@@ -106,7 +106,7 @@ class GitState(NamedTuple):
 
 
 def git_state(root: Path) -> GitState:
-    """Ask git for the state of a checkout; without git, the branch counts as the default one."""
+    """Ask git for the state of a checkout. Without git, the branch counts as the default one."""
     git = Repository(root)
     commit, _, committed_at = git.answer("log", "-1", "--format=%H %ct").partition(" ")
     branch = git.branch()
@@ -121,13 +121,13 @@ def git_state(root: Path) -> GitState:
 
 
 def machine_name(root: Path) -> str:
-    """Return a name for this clone on this machine that reveals nothing about either."""
+    """Return a name for this clone that reveals nothing about the clone or the machine."""
     text = f"{discovery.machine_id()} {paths.main_checkout(root)}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_NAME_DIGITS]
 
 
 class SharedRows:
-    """Selects the rows of an index that are shared."""
+    """Selects the rows in an index that are shared."""
 
     def __init__(self, root: Path, share: Collection[Shared], privacy: Privacy) -> None:
         self.root = root
@@ -138,7 +138,7 @@ class SharedRows:
         self.rules = hashlib.sha256(raw).hexdigest()[:_NAME_DIGITS]
 
     def parts(self, connection: sqlite3.Connection) -> Iterator[Part]:
-        """Yield the parts of all sources that have something to share."""
+        """Yield the parts to share, from all sources."""
         for source in team_db.indexed_sources(connection):
             form = Format(source.format)
             if CURATED.get(form) in self.share:
@@ -159,7 +159,7 @@ class SharedRows:
     def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
         """Return what the server stores about a part.
 
-        These are the parameters of its function `push` that follow the machine.
+        These are the parameters that follow the machine in the server's function `push`.
         """
         source = part.source
         state = git if part.family is Family.MEMORY else GitState()
@@ -192,9 +192,9 @@ class SharedRows:
         return rows
 
     def _is_redacted(self, name: str) -> bool:
-        """Return whether hooks wrote every event of a log under today's rules.
+        """Return whether hooks wrote every event in a log under the current rules.
 
-        Each line names its rules by a digest.
+        Each line names the rules it was written under by their digest.
         """
         mark = f'"rules": "{rules_mark(self._clean.patterns)}"'.encode()
         try:
@@ -204,7 +204,10 @@ class SharedRows:
             return False
 
     def _session_rows(self, session: dict[str, str]) -> Iterator[PushedRow]:
-        """Yield a session, and its summary as an observation, because only those are searched."""
+        """Yield a row for a session, and one for its summary.
+
+        The summary is an observation, because sessions themselves are not searched.
+        """
         name = session["id"]
         members = {key: value for key, value in session.items() if key != "summary"}
         line = encode_line("session", members).rstrip("\n")
@@ -219,16 +222,16 @@ class SharedRows:
 
 
 def _has_mark(line: bytes, mark: bytes) -> bool:
-    """Return whether a line of a log is an event with this mark, or describes the session."""
+    """Return whether a log line is an event with this mark, or describes the session."""
     if line.startswith(_EVENT_START):
         return mark in line[:_EVENT_HEAD_BYTES]
     return line.startswith(_SESSION_START)
 
 
 def _summary_record(session: dict[str, str]) -> Record:
-    """Return the summary of a session, without the prompt that it quotes.
+    """Return a session's summary as a record, without the prompt that it quotes.
 
-    The record names the session in `extra`. It is not an observation of the session itself, because
+    The record names the session only in `extra`. If it were an observation in the session itself,
     the observations next to it would count as its neighbours.
     """
     name = session["id"]
@@ -249,7 +252,7 @@ def _summary_record(session: dict[str, str]) -> Record:
 
 
 def _fits(row: PushedRow) -> bool:
-    """Return whether the server accepts a row of this size."""
+    """Return whether a row is small enough for the server."""
     return (
         _has_at_most(row.body, LARGEST)
         and _has_at_most(row.columns, _MAX_INDEX_BYTES)
@@ -258,7 +261,7 @@ def _fits(row: PushedRow) -> bool:
 
 
 def _has_at_most(text: str, max_bytes: int) -> bool:
-    """Return whether a text fits into this many bytes; most need not be encoded for that."""
+    """Return whether text fits into this many bytes, encoding it only if necessary."""
     if len(text) * _MAX_BYTES_PER_CHARACTER <= max_bytes:
         return True
     return len(text.encode()) <= max_bytes
@@ -276,9 +279,9 @@ def _row(record: Record, seq: int) -> PushedRow:
 
 
 def _folders_pattern(folders: Collection[str]) -> str:
-    """Return a pattern for folders, whose slashes may be escaped as in JSON.
+    """Return a pattern that matches folders, whose slashes may be escaped as in JSON.
 
-    A folder at the top, such as `/app`, does not match within a path such as `src/app`.
+    A top-level folder such as `/app` does not match within a path such as `src/app`.
     """
     if not folders:
         return "(?!)"  # matches nothing
@@ -292,7 +295,7 @@ def _folders_pattern(folders: Collection[str]) -> str:
 
 
 class RowCleaner:
-    """Prepares records to leave the machine, and rejects those that must not."""
+    """Cleans records before they leave the machine, and rejects those that must not leave it."""
 
     def __init__(self, root: Path, privacy: Privacy) -> None:
         self.patterns = privacy.patterns
@@ -318,10 +321,10 @@ class RowCleaner:
         )
 
     def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
-        """Return a record without secrets, private parts and local paths.
+        """Return the record without secrets, private parts and local paths.
 
-        Returns None for a record that must not leave the machine. `is_redacted` means that today's
-        rules have already redacted it.
+        Returns None if the record must not leave the machine. `is_redacted` means that it has
+        already been redacted under the current rules.
         """
         if not _may_be_shared(record) or self._names_private_path(record):
             return None
@@ -334,7 +337,7 @@ class RowCleaner:
                 text = redact(text)
             return self.localise(text)
 
-        # The redactor carries open private parts from text to text, so the order matters.
+        # A private part may start in one text and end in a later one, so the order matters.
         origin = record.origin
         relative_files = []
         for name in origin.files:
@@ -356,7 +359,7 @@ class RowCleaner:
             value = redact_members(map_texts(dict(extra), clean), self.patterns)
             extra = value if isinstance(value, dict) else {}
         if text != record.text:
-            # It held the length of the text before the tool's output, which is now wrong.
+            # It held the length of the text before the tool's output, which no longer fits.
             extra = {name: value for name, value in extra.items() if name != OWN}
         tags = tuple(map(clean, record.tags))
         return replace(
@@ -370,7 +373,7 @@ class RowCleaner:
         return self._private.named_in(texts, record.origin.files, self._root)
 
     def _may_contain_secret(self, record: Record, extra_texts: Sequence[str]) -> bool:
-        """Return whether the rules must look at a record; a fast check rules out most."""
+        """Return whether a record must be redacted. A quick check rules out most records."""
         if self.patterns:
             return True
         origin = record.origin
@@ -378,7 +381,7 @@ class RowCleaner:
         return needs_rules("\n".join((*texts, record.label, origin.task, origin.agent)))
 
     def localise(self, text: str) -> str:
-        """Return a text without paths of this machine."""
+        """Return the text with all paths on this machine replaced."""
         if not any(mark in text for mark in self._marks):
             return text
         return self._paths.sub(_localised_path, text)
@@ -394,7 +397,7 @@ def _may_be_shared(record: Record) -> bool:
 
 
 def _localised_path(match: re.Match[str]) -> str:
-    """Return what replaces a local path."""
+    """Return the replacement for a local path."""
     if match["sibling"] is not None:  # `shop2` next to `shop`
         return "../" + match["here"].rpartition("/")[2]
     if match["inner"]:

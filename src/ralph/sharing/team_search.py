@@ -1,6 +1,7 @@
-"""Search what the whole team shares, with Ralph's own ranking (`ralph search --team`).
+"""Search what the whole team shares, using Ralph's own ranking (`ralph search --team`).
 
-The search covers the index together with the pulled records, or the rows on the team's server.
+Depending on the config, the search covers either the local index together with the pulled records
+in `team.db`, or the rows on the team's server.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ralph.storage.server_lookup import ServerLookup
 
 
 class _TeamResult(NamedTuple):
-    """The records found, and by id who shared each of them and why some no longer hold."""
+    """The records found, with two mappings by id: who shared a record, and why it is outdated."""
 
     found: SearchResult
     members: Mapping[str, str]
@@ -42,9 +43,10 @@ class _FoundKeys(NamedTuple):
 
 
 def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> SearchAnswer:
-    """Return the best records of the whole team; only a search on the server needs the network.
+    """Return the best matches among the records of the whole team.
 
-    Raises UsageError if the project shares nothing.
+    Only a search on the server needs the network. Raises UsageError if the project shares nothing
+    with a team.
     """
     database = paths.team_database(paths.main_checkout(root))
     if not team.url and not database.is_file():
@@ -68,7 +70,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
 def _search_files(
     root: Path, own: sqlite3.Connection, team: sqlite3.Connection, query: Query
 ) -> _TeamResult:
-    """Search the index and `team.db`; if both have a record, the index takes precedence."""
+    """Search the index and `team.db`. If both have a record, the index takes precedence."""
     store = PairedLookup(own, team)
     found, keys = _find_in_files(own, team, store, query)
     records = [hit.record for hit in found.hits]
@@ -89,7 +91,11 @@ def _search_files(
 def _find_in_files(
     own: sqlite3.Connection, team: sqlite3.Connection, store: PairedLookup, query: Query
 ) -> _FoundKeys:
-    """Return the newest records without words, those with an id, or the best for the words."""
+    """Return the records for a query.
+
+    Without words, these are the newest records. If the text is an id, they are the records with
+    that id, and otherwise the best matches for the words.
+    """
     text = query.text.strip()
     if not text:
         newest = store.select(
@@ -130,7 +136,7 @@ def _rank_in_files(
 
 
 def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
-    """Return the records that contain the letters of a text, where no word of it is indexed."""
+    """Return the records that contain the text as letters, for text without any indexed words."""
     keep = queries.filter_of(query)
     words = queries.safe(text).split()
     keys = store.select(lambda connection: lookup.containing(connection, words, keep))
@@ -141,7 +147,7 @@ def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
 
 
 def _prefer_own(hits: Iterable[Hit]) -> list[Hit]:
-    """Return one hit per id: our own record, with the score of the first hit."""
+    """Return one hit per id, preferring our own record, with the score of the first hit."""
     unique: dict[str, Hit] = {}
     for hit in hits:
         first = unique.get(hit.record.id)
@@ -156,9 +162,9 @@ def _prefer_own(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
-    """Search the rows on the server or a replica; memories in the index take precedence.
+    """Search the rows on the server or its replica. Memories in the index take precedence.
 
-    Raises UsageError for a query without words.
+    Raises UsageError if the query has no words.
     """
     from ralph.storage.team_server import connect
 
@@ -211,7 +217,7 @@ def _rank_on_server(store: ServerLookup, query: Query, text: str) -> _FoundKeys:
 
 
 def _own_memories(root: Path, records: Iterable[Record]) -> dict[str, Record]:
-    """Return the index's versions of the memories among these records."""
+    """Return the memories among these records as they are in the index, by id."""
     names = [record.id for record in records if record.family is Family.MEMORY]
 
     def find(connection: sqlite3.Connection) -> dict[str, Record]:
@@ -231,7 +237,7 @@ def _own_memories(root: Path, records: Iterable[Record]) -> dict[str, Record]:
 def _show(
     merged: Sequence[MergedHit], query: Query, result: _TeamResult, fit: bool
 ) -> tuple[ShownHit, ...]:
-    """Render hits in the query's detail, each with the member who shared it."""
+    """Render hits at the query's level of detail, each with the member who shared it."""
     short_ids = ids.short_ids(hit.record.id for hit in result.found.hits)
     shown = []
     lines = []
@@ -259,7 +265,7 @@ def _show(
 
 
 def _member_in(record: Record) -> str:
-    """Return the member of the team that a pulled record names, or ""."""
+    """Return the team member named in a pulled record, or ""."""
     team = record.extra.get("team")
     if isinstance(team, dict):
         return str(team.get("member", ""))

@@ -1,4 +1,4 @@
-"""Tasks, features, worktrees and progress.
+"""Manage tasks, features, worktrees and progress.
 
 Other parts import only the modules that `__all__` lists.
 """

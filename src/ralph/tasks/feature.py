@@ -1,9 +1,9 @@
-"""The operations of `ralph feature`: what several tasks build together.
+"""Implement `ralph feature`. A feature is something that several tasks build together.
 
-Each feature has a folder in `.ralph/features/` of the main checkout. Ralph owns `feature.json`.
-People own `spec.md` and `plan.md`: Ralph creates them once, with headings to fill in, and never
-writes them again. Their text, without private parts, goes into the prompt of each task of the
-feature.
+Each feature has a folder in `.ralph/features/` in the main checkout. `feature.json` belongs to
+Ralph. `spec.md` and `plan.md` belong to people: Ralph creates them once, with headings to fill in,
+and never writes to them again. Their text, without private parts, goes into the prompt for every
+task of the feature.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> FeatureView:
-    """Add a feature, with a spec.md and a plan.md to fill in."""
+    """Add a feature, with a spec.md and a plan.md for people to fill in."""
     from ralph.privacy import privacy
 
     clean_title = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
@@ -58,7 +58,7 @@ def add(
 
 
 def _fresh_id(root: Path, features_folder: Path) -> str:
-    """Return an id that no feature and no folder has."""
+    """Return a new id that is not used by any feature or folder."""
     features, _ = _read(root)
     taken = {view.feature.id for view in features}
     while True:
@@ -68,7 +68,7 @@ def _fresh_id(root: Path, features_folder: Path) -> str:
 
 
 def list_(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
-    """Return all features with their tasks, oldest first, and the files that cannot be read."""
+    """Return all features with their tasks, oldest first, and the files that are unreadable."""
     everything = board.read(root)
     features, unread = _read(root)
     return [_with_tasks(view, everything) for view in features], unread
@@ -95,7 +95,7 @@ def find(root: Path, feature_id: str) -> FeatureView:
 def show(root: Path, feature_id: str) -> FeatureView:
     """Return a feature with its tasks, its spec and its plan.
 
-    The spec and the plan are "" until somebody has written them.
+    The spec and the plan are "" as long as nobody has filled them in.
     """
     view = _with_tasks(find(root, feature_id), board.read(root))
     spec = _read_page(view.folder / "spec.md")
@@ -104,7 +104,7 @@ def show(root: Path, feature_id: str) -> FeatureView:
 
 
 def _read_page(path: Path) -> str:
-    """Return the text of a page without private parts, or "" if nobody has written it."""
+    """Return a page's text without private parts, or "" if nobody has filled it in."""
     from ralph.privacy import privacy
 
     text, _ = privacy.strip_private(files.read(path) or "")

@@ -1,8 +1,9 @@
-"""A task's PRD and progress.txt, and what a finished task contributes to the project.
+"""Manage a task's PRD and progress.txt, and what a finished task contributes to the project.
 
-After each iteration the loop appends a redacted block to progress.txt. A learning that occurs
-twice, or that was given as knowledge, joins the patterns at the top of the file. Lines that people
-wrote stay unchanged.
+A PRD (prd.json) lists the task's user stories. After each iteration, the loop appends a block to
+progress.txt: redacted notes and the learnings in them. A learning that occurs in two blocks, or
+that the agent gave as knowledge, is added to the patterns at the top of the file. Lines that people
+wrote are never changed.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ from ralph.recall import graph
 from ralph.storage import board, files, queries
 from ralph.tasks import worktree
 
-BUDGET = 2_000  # tokens of progress.txt in the prompt of an iteration
-_HEADING_TOKENS = 40  # reserved for the headings and the note on older blocks
+BUDGET = 2_000  # tokens that progress.txt may take up in a prompt
+_HEADING_TOKENS = 40  # reserved for the headings and the note about older blocks
 _MAX_BULLETS = 12
 _MAX_FILES = 20
 _MAX_LINE_CHARACTERS = 400
 _MAX_PATTERN_CHARACTERS = 300
-_MAX_LABEL_CHARACTERS = 60  # a longer line that begins with "learning" is a sentence
+_MAX_LABEL_CHARACTERS = 60  # a longer line that starts with "learning" is a sentence
 _MINUTE_CHARACTERS = len("2026-01-31T12:00")  # a timestamp up to its minutes
 _LEARNINGS_LABEL = "- **Learnings for future iterations:**"
 _UNSAFE_IN_URI = re.compile(r"[^A-Za-z0-9._-]+")
 _LIST_MARKERS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
 _MARKUP_LINE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
 
-_Cleaner = Callable[[str], str]  # returns a text without secrets and invisible characters
+_Cleaner = Callable[[str], str]  # removes secrets and invisible characters from text
 
 
 # --- files of a task -----------------------------------------------------------------------------
 
 
 def folder(root: Path, task_id: str) -> Path:
-    """Return the folder with a task's files."""
+    """Return the folder that holds a task's files."""
     return board.find(root, task_id).path.parent
 
 
@@ -76,7 +77,7 @@ def set_up(
 
 
 def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
-    """Return a PRD as it may be stored.
+    """Parse a PRD, and clean it for storage.
 
     Raises Refused if the PRD is empty, contains a secret, or cannot be parsed.
     """
@@ -95,7 +96,7 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
 
 
 def begin(root: Path, task_id: str) -> None:
-    """Create a task's progress.txt unless it exists."""
+    """Create a task's progress.txt if it does not exist."""
     path = folder(root, task_id) / "progress.txt"
     files.update(path, lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
 
@@ -103,7 +104,7 @@ def begin(root: Path, task_id: str) -> None:
 def start_in_worktree(
     root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text
 ) -> worktree.Worktree:
-    """Give a task a worktree, and a progress.txt unless it has one."""
+    """Give a task a worktree, and a progress.txt if it does not have one."""
     begin(root, task_id)
     return worktree.create(root, task_id, tell=tell)
 
@@ -112,7 +113,10 @@ def start_in_worktree(
 
 
 def stories(root: Path, task_id: str) -> list[Story]:
-    """Return the stories of a task's PRD, the next one first; those that pass come last."""
+    """Return the stories in a task's PRD, starting with the next one to work on.
+
+    Stories that already pass come last.
+    """
     text = files.read(folder(root, task_id) / "prd.json")
     if text is None:
         return []
@@ -125,7 +129,7 @@ def stories(root: Path, task_id: str) -> list[Story]:
 
 
 def current_story(root: Path, task_id: str) -> str:
-    """Return the id of the story to work on now, or of the task if no story is open."""
+    """Return the id of the story to work on now, or the task's id if no story is open."""
     for story in stories(root, task_id):
         if not story.passes:
             return story.id
@@ -133,7 +137,10 @@ def current_story(root: Path, task_id: str) -> str:
 
 
 def stories_section(root: Path, task_id: str) -> str:
-    """Return the stories for a prompt, the open ones with their criteria; "" if there are none."""
+    """Return the stories for a prompt, or "" if there are none.
+
+    Open stories are shown with their acceptance criteria.
+    """
     path = folder(root, task_id) / "prd.json"
     lines = []
     for story in stories(root, task_id):
@@ -158,9 +165,10 @@ def stories_section(root: Path, task_id: str) -> str:
 def prompt_section(
     root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()
 ) -> str:
-    """Return progress.txt for a prompt: its patterns, then the newest blocks that fit the budget.
+    """Return the parts of progress.txt for a prompt: patterns, then the newest blocks that fit.
 
-    `told` are the journal ids of the blocks that the prompt has elsewhere; they are left out.
+    `budget` is in tokens. Blocks whose journal id is in `told` are left out, because the prompt
+    already contains them elsewhere.
     """
     path = folder(root, task_id) / "progress.txt"
     document = pages.parse_progress(files.read(path) or "")
@@ -189,7 +197,7 @@ def _is_block_to_show(record: Record, told: Collection[str]) -> bool:
 
 
 def _newest_blocks(blocks: Sequence[Record], room: int) -> list[str]:
-    """Return the newest blocks that fit into `room` tokens, oldest first."""
+    """Return as many of the newest blocks as fit into `room` tokens, oldest first."""
     newest: list[str] = []
     for record in reversed(blocks):
         block = "\n".join([f"### {record.title}", f"({record.kind.value})", record.text])
@@ -212,7 +220,10 @@ def append_iteration(
     story: str = "",
     patterns: Sequence[str] = (),
 ) -> list[Record]:
-    """Append the block of an iteration unless it is there; return the patterns that are new."""
+    """Append an iteration's block to progress.txt, and return the patterns that are new.
+
+    If the block is already there, it is not appended again.
+    """
 
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
@@ -235,7 +246,7 @@ def append_iteration(
 
 
 def _with_block(document: pages.ProgressDocument, block: Record) -> pages.ProgressDocument:
-    """Return the document with a block, added unless a block of the same iteration exists."""
+    """Return the document with the block added, unless it has one for the same iteration."""
     iteration = block.extra[pages.JOURNAL_KEY]
     for entry in document.entries:
         if entry.record.extra.get(pages.JOURNAL_KEY) == iteration:
@@ -248,8 +259,8 @@ def _with_block(document: pages.ProgressDocument, block: Record) -> pages.Progre
 
 
 def _block(entry: JournalEntry, story: str, clean: _Cleaner) -> Record:
-    """Return the record of an iteration's block."""
-    notes = clean(entry.notes)  # as a whole: a key may span several lines
+    """Build the record for an iteration's block."""
+    notes = clean(entry.notes)  # cleaned as a whole, because a key may span several lines
     lessons = [_line(bullet.text) for bullet in pages.read_learnings("", list(scan_lines(notes)))]
     bullets = _note_bullets(notes, lessons) or [_line(clean(entry.title))]
     body = [f"- {bullet}" for bullet in bullets]
@@ -267,9 +278,9 @@ def _block(entry: JournalEntry, story: str, clean: _Cleaner) -> Record:
 
 
 def _note_bullets(notes: str, lessons: Collection[str]) -> list[str]:
-    """Return the lines of the notes as bullets, without the learnings and without markup.
+    """Return the lines of the notes as bullets, without learnings and markup.
 
-    List markers and rules have a meaning in progress.txt, so they are removed.
+    List markers and horizontal rules are removed, because they have a meaning in progress.txt.
     """
     bullets = []
     for line in notes.splitlines():
@@ -296,7 +307,7 @@ def _list_files(names: Sequence[str], clean: _Cleaner) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, shortened if it is too long."""
+    """Put text on one line, shortening it if it is too long."""
     line = " ".join(text.split())
     if len(line) <= _MAX_LINE_CHARACTERS:
         return line
@@ -304,7 +315,7 @@ def _line(text: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return the first paragraph of a text on one line, shortened at a word if it is too long."""
+    """Return the first paragraph on one line, cut at a word boundary if it is too long."""
     paragraph = text.strip().split("\n\n", 1)[0]
     line = " ".join(paragraph.split())
     if len(line) <= _MAX_PATTERN_CHARACTERS:
@@ -318,7 +329,10 @@ def _sentence(text: str) -> str:
 def _with_patterns(
     document: pages.ProgressDocument, knowledge: Iterable[str]
 ) -> tuple[pages.ProgressDocument, list[Record]]:
-    """Add knowledge and repeated learnings as patterns; return the document and the new ones."""
+    """Add knowledge and repeated learnings to a document as patterns.
+
+    Returns the new document and the patterns that were added.
+    """
     texts = []
     for entry in document.entries:
         if pages.is_progress_pattern(entry.record):
@@ -332,7 +346,7 @@ def _with_patterns(
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
         try:
             document = document.add(record)
-        except Refused:  # it cannot be a bullet; the block or the knowledge entry has it
+        except Refused:  # it cannot be a bullet, but the block or the knowledge entry has it
             continue
         matcher.add(bare_text)
         texts.append(bare_text)
@@ -341,14 +355,14 @@ def _with_patterns(
 
 
 class _Learning(NamedTuple):
-    """A learning, and the block that it was learned in."""
+    """A learning, and the block that it appears in."""
 
     text: str
     block: str
 
 
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
-    """Yield the learnings that occur in more than one block, in their first wording."""
+    """Yield the learnings that occur in more than one block, each as first worded."""
     matcher = TextMatcher()
     distinct: list[_Learning] = []
     for learning in _learnings(document):
@@ -370,7 +384,10 @@ def _learnings(document: pages.ProgressDocument) -> Iterator[_Learning]:
 
 
 def _position_of(text: str, learnings: Sequence[_Learning]) -> int | None:
-    """Return the position of an equal text: the matcher cannot compare very short ones."""
+    """Return the position of the learning with exactly this text, or None.
+
+    This is needed because the matcher cannot compare very short texts.
+    """
     for number, learning in enumerate(learnings):
         if learning.text == text:
             return number

@@ -1,7 +1,7 @@
-"""The operations of `ralph task`, and the claims of runs.
+"""Implement `ralph task`, and the claims with which runs reserve tasks.
 
-A claim is valid until it expires or its process dies. A person who starts a task makes no claim,
-and no run picks such a task automatically.
+A claim is valid until it expires or its process dies. A person who starts a task by hand makes no
+claim, and runs do not pick up such a task on their own.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from ralph.learning.review import Promotion
 
-LEASE = 1800.0  # seconds that a claim is valid unless it is renewed
+LEASE = 1800.0  # seconds for which a claim is valid unless it is renewed
 _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 
 class ListedTask(NamedTuple):
-    """A task in a listing: what it waits for, and whether it can be started."""
+    """A task in a listing, with what it waits for and whether it can be started."""
 
     task: Task
     waits_for: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class TaskView(NamedTuple):
 
 
 def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
-    """Return the claim of a run that this process executes."""
+    """Return a claim for a run that is executed by this process."""
     expires_at = (now or ids.now()) + timedelta(seconds=lease)
     return Claim(run, board.host_name(), os.getpid(), ids.timestamp(expires_at))
 
@@ -74,10 +74,11 @@ def _holds(run: str, task: Task) -> bool:
 def claim(
     root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False
 ) -> Task | None:
-    """Claim a task; return None if it has ended, is blocked, or somebody else works on it.
+    """Claim a task, and return it with the claim.
 
-    `named` means that a person chose the task. It may then also have failed, be blocked, or have
-    been started by hand. Blockers are not checked.
+    Returns None if the task has ended, is blocked, or is being worked on by someone else. `named`
+    means that a person chose the task, so it may have failed, be blocked, or have been started by
+    hand. The tasks in `blocked_by` are not checked.
     """
 
     def edit(task: Task) -> Task:
@@ -101,7 +102,7 @@ def claim(
 
 
 def _can_be_claimed(status: TaskStatus | None, holder: str, named: bool) -> bool:
-    """Return whether the state of a task without a live claim lets a run take it."""
+    """Return whether a run may claim a task in this state. The task must have no live claim."""
     if status is TaskStatus.PENDING:
         return True
     if status is TaskStatus.IN_PROGRESS and holder:  # its run died
@@ -112,7 +113,7 @@ def _can_be_claimed(status: TaskStatus | None, holder: str, named: bool) -> bool
 def renew(
     root: Path, task_id: str, run: str, *, now: datetime | None = None, lease: float = LEASE
 ) -> bool:
-    """Extend a run's claim; return False if the run no longer holds the task."""
+    """Extend a run's claim. Returns False if the run no longer holds the task."""
     extended = claim_of(run, now=now, lease=lease)
 
     def edit(task: Task) -> Task:
@@ -124,7 +125,10 @@ def renew(
 
 
 def release_run(root: Path, run: str) -> list[str]:
-    """Release all tasks of a dead run, finish complete parents, and return the released ids."""
+    """Release all tasks held by a run that has ended, and return their ids.
+
+    Parents whose subtasks are all done are marked as done.
+    """
 
     def release(task: Task) -> Task:
         if not _holds(run, task):
@@ -138,7 +142,7 @@ def release_run(root: Path, run: str) -> list[str]:
         if not _holds(run, task):
             continue
         before, _ = board.update(root, task.id, release)
-        if _holds(run, before):  # else another process was faster
+        if _holds(run, before):  # otherwise another process was faster
             released.append(task.id)
     close_parents(root)
     return released
@@ -155,7 +159,7 @@ def finish(
 ) -> Task:
     """Store how a run's work on a task ended, and release the task.
 
-    A task that another run holds, or that has ended, is left unchanged.
+    A task that is held by another run, or that has already ended, is left unchanged.
     """
     from ralph.privacy import privacy
 
@@ -191,7 +195,10 @@ def count_attempt(
     note: str = "",
     patterns: Sequence[str] = (),
 ) -> int:
-    """Count a failed attempt with its reason, once per iteration; return the number of attempts."""
+    """Count a failed attempt and store its reason, and return the number of attempts.
+
+    The same iteration of a run is counted only once.
+    """
     from ralph.privacy import privacy
 
     note = privacy.redact_note(note, patterns)
@@ -199,7 +206,7 @@ def count_attempt(
 
     def edit(task: Task) -> Task:
         if attempt and task.extra.get(board.ATTEMPT) == attempt:
-            return task  # counted before: the process was killed before it could note that
+            return task  # already counted; the process was killed before it could record that
         if task.claim is not None and not _holds(run, task):
             return task
         after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
@@ -209,9 +216,9 @@ def count_attempt(
 
 
 def close_parents(root: Path, *, by: str = "") -> list[Task]:
-    """Mark the parents whose subtasks are all done as done, up the tree; return them.
+    """Mark every parent whose subtasks are all done as done, up the tree, and return them.
 
-    Parents that a run works on are left alone.
+    Parents that a run is working on are left alone.
     """
 
     def end(task: Task) -> Task:
@@ -253,7 +260,7 @@ def add(
 ) -> TaskChange:
     """Add a task, optionally with a PRD and a worktree.
 
-    Raises Refused if the PRD, the priority, the parent or a blocker is not valid. If the PRD or the
+    Raises Refused if the PRD, the priority, the parent or a blocker is invalid. If the PRD or the
     worktree cannot be created, no task is added.
     """
     from ralph.memory import quarantine
@@ -302,7 +309,7 @@ def add(
 
 
 def _check_parent(everything: board.Board, parent_id: str | None) -> None:
-    """Raise Refused if a parent has ended."""
+    """Raise Refused if the parent has ended."""
     parent = everything.get(parent_id) if parent_id else None
     if parent is not None and board.status_of(parent) in _ENDED:
         raise Refused(
@@ -314,7 +321,7 @@ def _check_parent(everything: board.Board, parent_id: str | None) -> None:
 def list_(
     root: Path, *, status: TaskStatus | None = None, feature_id: str = "", only_ready: bool = False
 ) -> tuple[list[ListedTask], tuple[board.UnreadableFile, ...]]:
-    """List the tasks in the order to do them, and the files that could not be read."""
+    """Return the tasks in the order to do them, and the files that could not be read."""
     everything = board.read(root)
     tasks = []
     for listed in _list_board(everything):
@@ -337,9 +344,9 @@ def _list_board(everything: board.Board) -> Iterator[ListedTask]:
 
 
 def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
-    """Return the tasks that can be started now, the next one first.
+    """Return the tasks that can be started now, in the order to do them.
 
-    Parents whose subtasks are all done are marked done first.
+    Before that, parents whose subtasks are all done are marked as done.
     """
     close_parents(root)
     return board.read(root).ready(now or ids.now())
@@ -365,7 +372,7 @@ def show(root: Path, task_id: str) -> TaskView:
 def start(root: Path, task_id: str) -> TaskChange:
     """Start a task by hand.
 
-    Raises Refused while the task waits for another one, or while a run works on it.
+    Raises Refused if the task is waiting for another one, or if a run is working on it.
     """
     everything = board.read(root)
 
@@ -386,9 +393,9 @@ def start(root: Path, task_id: str) -> TaskChange:
 
 
 def done(root: Path, task_id: str) -> TaskChange:
-    """Mark a task done, and its parent once every subtask is done.
+    """Mark a task as done, and its parent too if that was the last open subtask.
 
-    Raises Refused while the task has subtasks that are not done.
+    Raises Refused if the task has subtasks that are not done.
     """
     everything = board.read(root)
 
@@ -414,7 +421,7 @@ def done(root: Path, task_id: str) -> TaskChange:
 def complete(
     root: Path, task_id: str, *, patterns: Sequence[str] = ()
 ) -> tuple[TaskChange, Promotion | None, str]:
-    """Mark a task done, and promote its insights to the project.
+    """Mark a task as done, and promote its insights to the project.
 
     Returns the change, the promotion, and the reason if the promotion failed.
     """
@@ -433,7 +440,7 @@ def fail(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> TaskChange:
-    """Give up a task; the prompt of the next attempt contains the reason."""
+    """Give up on a task. The reason is included in the prompt for the next attempt."""
     return _stop(root, task_id, TaskStatus.FAILED, reason, allow_secret, patterns)
 
 
@@ -446,9 +453,10 @@ def block(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> TaskChange:
-    """Block a task until the tasks `by` are done, or until somebody starts or resets it.
+    """Block a task until the tasks in `by` are done.
 
-    Raises Refused for a task that is done if `by` names tasks.
+    If `by` is empty, the task is blocked until somebody starts or resets it. Raises Refused if `by`
+    names tasks and the task is already done.
     """
     if not by:
         return _stop(root, task_id, TaskStatus.BLOCKED, reason, allow_secret, patterns)
@@ -493,10 +501,10 @@ def _stop(
 
 
 def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
-    """Make a task and its finished parents pending again, and clear the task's attempts.
+    """Make a task and its finished parents pending again, and reset its attempts to 0.
 
-    Raises Refused if the task and all its subtasks are done. Also raises Refused if a run works on
-    the task, unless `force` is set.
+    Raises Refused if the task is done and so are all its subtasks. Also raises Refused if a run is
+    working on the task, unless `force` is set.
     """
     everything = board.read(root)
     if task_id in everything.done and everything.has_done_all(task_id):
@@ -518,7 +526,7 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
 
 
 def _reopen_parents(root: Path, task: Task) -> list[Task]:
-    """Make the finished parents above a task pending again."""
+    """Make the finished parents above a task pending again, and return them."""
 
     def reopen(parent: Task) -> Task:
         if board.status_of(parent) is not TaskStatus.DONE:
@@ -537,7 +545,7 @@ def _reopen_parents(root: Path, task: Task) -> list[Task]:
 
 
 def _check_free(task: Task) -> None:
-    """Raise Refused if a run is working on a task."""
+    """Raise Refused if a run is working on the task."""
     if task.claim is not None and board.is_live(task.claim, ids.now()):
         process = f"process {task.claim.pid} on {task.claim.host}"
         raise Refused(
@@ -558,7 +566,7 @@ def _change(root: Path, task_id: str, edit: board.Edit) -> TaskChange:
 
 
 def prerequisites(root: Path, task: Task) -> list[Task]:
-    """Return the finished blockers of a task, in the order in which it names them."""
+    """Return the finished tasks that blocked a task, in the order it lists them."""
     if not task.blocked_by:
         return []
     everything = board.read(root)
@@ -574,7 +582,10 @@ def retry_note(task: Task) -> str:
 
 
 def log(root: Path, task_id: str) -> list[dict[str, str]]:
-    """Return the events of a task, oldest first; `by` is a run, or "" for a person."""
+    """Return the events in a task's history, oldest first.
+
+    An event's `by` is the id of a run, or "" for a person.
+    """
     task = board.find(root, task_id).task
     events = []
     if task.created_at:
@@ -609,7 +620,7 @@ def _status_changes(task: Task) -> Iterator[dict[str, str]]:
 
 
 def _iterations(root: Path, task_id: str) -> list[Record]:
-    """Return the journal's records of a task, oldest first."""
+    """Return the journal records for a task, oldest first."""
     from ralph.search import index
 
     where, values = queries.iterations(task=task_id)

@@ -1,7 +1,8 @@
-"""Import and export tasks: the stories of a prd.json, or a tasks.jsonl with one task per line.
+"""Import and export tasks.
 
-An import adds either everything or nothing. Importing the same file again adds nothing: a task is
-identified by its id, a story by its id and its PRD. A story that passes marks its task done.
+An import reads the stories in a prd.json, or a tasks.jsonl with one task per line. It adds either
+everything or nothing. Importing the same file again adds nothing, because a task is identified by
+its id, and a story by its id and its PRD. If a story passes, its task is marked as done.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from ralph.storage import board
 from ralph.storage.board import Board, parse_time, status_of
 from ralph.tasks.task import close_parents
 
-_STORY = "story"  # member of a task.json: the id and the PRD of the story that it was made from
+_STORY = "story"  # the member of task.json with the id and PRD of the story it was made from
 _MAX_REPORTED_PROBLEMS = 20
 _MAX_QUOTED_ID = 80  # characters
 _IMPORTED_STATES = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 
 
 class TaskImport(NamedTuple):
-    """The result of an import: tasks that are new, finished by it, or already there."""
+    """The result of an import: tasks that were added, marked as done, or already there."""
 
     added: tuple[Task, ...] = ()
     finished: tuple[Task, ...] = ()
@@ -40,28 +41,28 @@ class TaskImport(NamedTuple):
 
 
 class _ReadTask(NamedTuple):
-    """A task of the file, and its line; 0 for a story."""
+    """A task in the file, and its line number, which is 0 for a story."""
 
     line: int
     task: Task
 
 
 class _ReadFile(NamedTuple):
-    """The tasks of a file, and the problems with it."""
+    """The tasks in a file, and the problems with it."""
 
     tasks: list[_ReadTask]
     problems: list[Problem]
 
 
 class _CleanTask(NamedTuple):
-    """A task as it may be stored, and the number of private parts removed from it."""
+    """A task cleaned for storage, and the number of private parts removed from it."""
 
     task: Task
     private_parts: int
 
 
 class _ExistingTask(NamedTuple):
-    """A task of the project, and the same task as the file has it."""
+    """A task in the project, and the same task as read from the file."""
 
     stored: Task
     imported: Task
@@ -83,10 +84,10 @@ class _Plan:
 def import_(
     root: Path, text: str, name: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> TaskImport:
-    """Import the tasks of a file.
+    """Import the tasks in a file with the given text and name.
 
-    The content determines the format, or `name` if the content is not valid JSON. Raises
-    Refused with every problem and its line, and then imports nothing.
+    The format is detected from the content, or from `name` if the content is not valid JSON. If
+    anything is wrong, nothing is imported, and Refused is raised with the problems and their lines.
     """
     content = _read_stories(text, name) if _is_prd(text, name) else _read_lines(text)
     errors = [problem for problem in content.problems if problem.level == "error"]
@@ -127,7 +128,7 @@ def _make_plan(
     allow_secret: bool,
     patterns: Sequence[str],
 ) -> _Plan:
-    """Sort the tasks of a file into new, existing and refused ones."""
+    """Sort the tasks in a file into new, existing and refused ones."""
     plan = _Plan()
     now = ids.now()
     stories = {_story_key(task): task for task in everything.tasks if _story_key(task)}
@@ -151,7 +152,7 @@ def _make_plan(
 
 
 def _label(task: Task) -> str:
-    """Return how a message names a task of the file."""
+    """Return the label for a task of the file in a message."""
     story = task.extra.get(_STORY)
     if not task.id and isinstance(story, dict):
         return f"story {story['id']}"
@@ -159,16 +160,16 @@ def _label(task: Task) -> str:
 
 
 def _with_times(task: Task, now: datetime, number: int) -> Task:
-    """Return a task with the times that it lacks.
+    """Return a task with its missing timestamps filled in.
 
-    The times of consecutive tasks differ by a microsecond, so that they keep the file's order.
+    The timestamps of consecutive tasks differ by a microsecond, so that tasks stay in file order.
     """
     time = ids.timestamp(now + timedelta(microseconds=number), "microseconds")
     return replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
 
 
 def _refused(name: str, errors: list[Problem]) -> Refused:
-    """Return the error that lists the first problems of a file, by line."""
+    """Return the error that lists the first few problems in a file, ordered by line."""
     parts = []
     for problem in sorted(errors, key=lambda problem: problem.line)[:_MAX_REPORTED_PROBLEMS]:
         if problem.line:
@@ -184,7 +185,7 @@ def _refused(name: str, errors: list[Problem]) -> Refused:
 
 
 def _read_lines(text: str) -> _ReadFile:
-    """Read a tasks.jsonl."""
+    """Read the tasks in a tasks.jsonl file."""
     tasks: dict[str, _ReadTask] = {}
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -203,7 +204,7 @@ def _read_lines(text: str) -> _ReadFile:
 
 
 def _read_stories(text: str, name: str) -> _ReadFile:
-    """Read the stories of a prd.json as tasks without ids."""
+    """Read the stories in a prd.json file as tasks without ids."""
     document = parse_prd(text)
     source = "/".join(part for part in (document.project, document.branch) if part) or name
     tasks: dict[str, _ReadTask] = {}
@@ -218,7 +219,7 @@ def _read_stories(text: str, name: str) -> _ReadFile:
 
 
 def _task_of(story: Story, source: str) -> Task:
-    """Return the task of a story; `source` names its PRD."""
+    """Return the task for a story. `source` names the PRD that the story comes from."""
     paragraphs = []
     if story.description:
         paragraphs.append(story.description)
@@ -239,7 +240,7 @@ def _task_of(story: Story, source: str) -> Task:
 
 
 def _story_key(task: Task) -> str:
-    """Return what identifies the story that a task was made from, or ""."""
+    """Return a key for the story that a task was made from, or "" if there is no story."""
     story = task.extra.get(_STORY)
     if isinstance(story, dict):
         return f"{story.get('prd')}\n{story.get('id')}"
@@ -250,9 +251,10 @@ def _story_key(task: Task) -> str:
 
 
 def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> _CleanTask:
-    """Remove secrets, private parts and everything that holds only in the other project.
+    """Remove secrets, private parts, and whatever only applies to the project it comes from.
 
-    Raises Refused for a secret, and for an id that cannot be the name of a folder.
+    Raises Refused if the title, description or id contains a secret, or if the id cannot be used as
+    a folder name.
     """
     title = privacy.clean_title(task.title, allow_secret=allow_secret, patterns=patterns)
     description = privacy.clean_description(
@@ -263,7 +265,7 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> _CleanTas
         raise Refused(f"the id {task.id[:_MAX_QUOTED_ID]!r} cannot be the name of a folder")
     status = status_of(task)
     if status not in _IMPORTED_STATES:
-        status = TaskStatus.PENDING  # nobody works on it here
+        status = TaskStatus.PENDING  # nobody is working on it here
     extra = privacy.redact_value(dict(task.extra), patterns)
     clean = replace(
         task,
@@ -282,14 +284,14 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> _CleanTas
 
 
 def _valid_time(text: str) -> str:
-    """Return a timestamp, or "" if it is not one."""
+    """Return the text if it is a valid timestamp, otherwise ""."""
     if parse_time(text).year > 1:  # an invalid time is parsed as year 1
         return text
     return ""
 
 
 def _link_problems(everything: Board, new: Collection[_ReadTask]) -> Iterator[Problem]:
-    """Yield the new tasks that name unknown tasks or would wait for themselves."""
+    """Yield a problem for each new task that names an unknown task or would wait for itself."""
     if not new:
         return
     after = everything.with_tasks(item.task for item in new)
@@ -310,7 +312,7 @@ def _link_problems(everything: Board, new: Collection[_ReadTask]) -> Iterator[Pr
 
 
 def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task, ...]:
-    """Mark the existing tasks done whose story passes; return those that were not done."""
+    """Mark the existing tasks whose story passes as done, and return those that changed."""
 
     def end(task: Task) -> Task:
         if status_of(task) is TaskStatus.DONE:
@@ -332,7 +334,7 @@ def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task
 
 
 def export(root: Path) -> str:
-    """Return all tasks as the lines of a tasks.jsonl, without claims and worktrees."""
+    """Return all tasks as the content of a tasks.jsonl file, without claims and worktrees."""
     lines = []
     for task in board.read(root).tasks:
         lines.append(render_task_line(replace(task, claim=None, worktree=None)))

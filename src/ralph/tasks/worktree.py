@@ -1,11 +1,11 @@
 """Create, check, merge and drop task worktrees.
 
-The worktree of a task is a checkout in `.worktrees/<id>/` on the branch `ralph/<id>`. If a person
-or git changed it, the problem is reported together with the command that repairs it. A lock ensures
-that only one process at a time creates, merges or drops a worktree.
+A task's worktree is a checkout in `.worktrees/<id>/`, by default on the branch `ralph/<id>`. If
+somebody has moved or deleted it, the problem is reported together with the command that repairs it.
+A lock ensures that only one process at a time creates, merges or drops a worktree.
 
 A merge runs the user's hooks. Ralph's own files are merged entry by entry (`formats/merge.py`). Any
-other conflict, or a hook that refuses the commit, aborts the merge.
+other conflict, or a hook that rejects the commit, aborts the merge.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from ralph.storage.board import is_live
 from ralph.storage.config import hide_from_git
 
 FOLDER = ".worktrees"
-BRANCH = "ralph/"  # prefix of the branches that Ralph creates
+BRANCH = "ralph/"  # the prefix of branches that Ralph creates
 PAGE = "AGENTS.md"
 NO_VERIFY = "--no-verify"
 
 PATIENCE = 120.0  # seconds to wait for another process; a merge may run slow hooks
 _LOCK_POLL_SECONDS = 0.05
 
-_BRANCH_CREATOR = "branch_by"  # member of task.json, present if Ralph created the task's branch
+_BRANCH_CREATOR = "branch_by"  # a member of task.json, set if Ralph created the task's branch
 _MEMORY_PATH = re.compile(
     r"(\.agent|\.ralph/agent|\.ralph/guardrails\.md|\.ralph/knowledge"
     r"|\.ralph/global-patterns\.md|guardrails\.md)(/.*)?",
     re.DOTALL,
 )
-# Ignored files that are no loss: tools rebuild their caches, and Ralph rebuilds its own files.
+# Ignored files that can be lost, because tools rebuild their caches and Ralph its own files.
 _TOOL_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 _RALPH_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
 _RALPH_FILE_SUFFIXES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
 _RALPH_STATE = (".ralph/", ".agent/")
 
-# Limits on the hook output or conflict that a message quotes.
+# Limits on how much of a hook's output or a conflict a message quotes.
 _MAX_QUOTED_LINES = 30
 _MAX_QUOTED_COLUMNS = 300
 _UNDECODABLE = "\ufffd"  # stands for bytes that are not UTF-8
@@ -64,7 +64,7 @@ _DIFF_HEADERS = ("diff ", "index ", "--- ", "* Unmerged")
 
 
 class Worktree(NamedTuple):
-    """A task's worktree: where the agent works, on which branch, and whether it is new."""
+    """A task's worktree: the folder the agent works in, its branch, and whether it is new."""
 
     task: Task
     place: Path
@@ -89,7 +89,7 @@ class WorktreeProblem(NamedTuple):
 def repository_lock(
     root: Path, what: str, *, tell: Callable[[str], None] = ignore_text, patience: float = PATIENCE
 ) -> Iterator[None]:
-    """Hold the lock of the project's repository while doing `what`.
+    """Hold the lock on the project's repository. `what` describes the operation to others.
 
     Raises Conflict if another process still holds the lock after `patience` seconds.
     """
@@ -124,7 +124,7 @@ def repository_lock(
 def folder_of(root: Path, task: Task) -> Path | None:
     """Return the folder where an agent works on a task, or None if the task has no worktree.
 
-    The folder need not exist.
+    The folder does not have to exist.
     """
     if not task.worktree:
         return None
@@ -132,14 +132,14 @@ def folder_of(root: Path, task: Task) -> Path | None:
 
 
 def checkout_folder(root: Path, task_id: str) -> Path:
-    """Return the top folder of a task's checkout."""
+    """Return the top-level folder of a task's checkout."""
     return paths.main_checkout(root) / FOLDER / task_id
 
 
 def working_folder(root: Path, task: Task) -> Path:
-    """Return the folder to work in on a task.
+    """Return the folder in which to work on a task.
 
-    Raises Refused if its worktree cannot be used.
+    Raises Refused if the task's worktree cannot be used.
     """
     problem = problem_of(root, task, quick=True)
     if problem is not None:
@@ -148,9 +148,9 @@ def working_folder(root: Path, task: Task) -> Path:
 
 
 def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProblem | None:
-    """Return the problem with a task's worktree, or None.
+    """Return the problem with a task's worktree, or None if there is none.
 
-    `quick` skips the checks that need to start git.
+    With `quick`, the checks that run git are skipped.
     """
     folder = folder_of(root, task)
     if folder is None:
@@ -203,7 +203,7 @@ def _belongs_to(folder: Path, main: Path) -> bool:
 
 
 def problems(root: Path) -> list[WorktreeProblem]:
-    """Return the problems with all task worktrees, and the folders that belong to no task."""
+    """Return the problems with all task worktrees, including folders without a task."""
     tasks = [task for task in board.read(root).tasks if task.worktree]
     found = []
     for task in tasks:
@@ -241,7 +241,7 @@ def _orphaned_folders(folder: Path, tasks: Iterable[Task]) -> list[str]:
 
 
 def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> Worktree:
-    """Create a task's worktree, or reuse and repair an existing one.
+    """Create a task's worktree, or repair and reuse the existing one.
 
     Raises Refused if there is no commit to start from, if the branch cannot be used, or if the
     folder exists but is not a worktree.
@@ -254,7 +254,7 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
         branch = task.branch or f"{BRANCH}{task.id}"
         _check_branch_is_usable(git, branch)
         folder = checkout_folder(root, task_id)
-        files.target(main / FOLDER, main, folder=True)  # refuses a symlink out of the project
+        files.target(main / FOLDER, main, folder=True)  # refuses a symlink that leaves the project
         hide_from_git(main / FOLDER, main)
         is_new = not _repair(git, folder)
         creates_branch = is_new and not git.is_branch(branch)
@@ -274,7 +274,7 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
 
 
 def _repository_with_commit(git: Repository) -> Path:
-    """Return the top folder of a repository that has at least one commit."""
+    """Return the repository's top-level folder. Raises Refused if it has no commits."""
     top = git.top
     if top is None:
         raise Refused(
@@ -319,11 +319,14 @@ def _without_branch_creator(task: Task) -> dict[str, object]:
 
 
 def _repair(git: Repository, folder: Path) -> bool:
-    """Repair a moved worktree, or forget a deleted one; return whether the worktree exists."""
+    """Repair a worktree that was moved, or make git forget one that was deleted.
+
+    Returns whether the worktree exists. Raises Refused if the folder is not a worktree.
+    """
     registered = _registered(git)
     if not folder.exists():
         if os.path.realpath(folder) in registered:
-            # Somebody deleted the folder: this removes only git's record of it.
+            # Somebody deleted the folder, so this only removes git's record of it.
             git.tell("worktree", "remove", "--force", str(folder))
         return False
     if folder.is_symlink() or not (folder / ".git").is_file():
@@ -352,7 +355,7 @@ def _is_connected(folder: Path, registered: set[str]) -> bool:
 
 
 def _registered(git: Repository) -> set[str]:
-    """Return the real paths of the worktrees that git has a record of."""
+    """Return the real paths of the worktrees that git has registered."""
     folders = set()
     for line in git.names("worktree", "list", "--porcelain", "-z"):
         if line.startswith("worktree "):
@@ -364,11 +367,11 @@ def _registered(git: Repository) -> set[str]:
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
-    """Add learnings to a worktree's AGENTS.md, and return those that are new there.
+    """Add learnings to a worktree's AGENTS.md, and return those that were not there yet.
 
     The page is committed unless it already had uncommitted changes.
     """
-    # Agents trust this page, so text that reads like instructions stays out of it.
+    # Agents trust this page, so text that reads like instructions is kept out of it.
     records = [record for record in learned if not looks_like_instructions(record.text)]
     if not records:
         return []
@@ -383,7 +386,7 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
             try:
                 document = document.add(record)
             except Refused:
-                # The page cannot hold it, or its markers do not pair: progress.txt has it.
+                # The page cannot hold it or has unpaired markers, but progress.txt has it.
                 continue
             matcher.add(record.text)
             added.append(record)
@@ -399,7 +402,7 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
 
 def _commit_page(git: Repository, task_id: str) -> None:
     git.tell("add", "--", PAGE)
-    # The text is Ralph's own, so neither hooks nor a signature are needed.
+    # Ralph wrote this text itself, so neither hooks nor a signature are needed.
     settings = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")
     message = f"Record what {task_id} learned"
     git.tell(*settings, "commit", "--quiet", "--only", "-m", message, "--", PAGE)
@@ -410,7 +413,7 @@ def _commit_page(git: Repository, task_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What exists only in a worktree: uncommitted files, ignored files, and commits."""
+    """What exists only in a worktree: uncommitted files, ignored files and unmerged commits."""
 
     uncommitted: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -422,7 +425,7 @@ class Losses:
 
     @property
     def description(self) -> str:
-        """The losses as one sentence."""
+        """The losses in words, on one line."""
         parts = []
         if self.uncommitted:
             parts.append(f"{len(self.uncommitted)} uncommitted: {join_names(self.uncommitted)}")
@@ -436,7 +439,7 @@ class Losses:
 
 
 def losses(root: Path, task_id: str) -> Losses:
-    """Return what would be lost with a task's worktree.
+    """Return what would be lost if a task's worktree were dropped.
 
     Raises NotFound if the task has no worktree.
     """
@@ -466,7 +469,7 @@ def losses(root: Path, task_id: str) -> Losses:
 
 
 def _unmerged_commits(main: Repository, head: str, branch_to_delete: str) -> tuple[str, ...]:
-    """Return the commits that only the worktree's HEAD or the branch to delete contains."""
+    """Return the commits that are only on the worktree's HEAD or on the branch to delete."""
     tips = []
     exclusions = []
     if head:
@@ -481,14 +484,14 @@ def _unmerged_commits(main: Repository, head: str, branch_to_delete: str) -> tup
 
 
 def _branch_to_delete(main: Repository, task: Task) -> str:
-    """Return the task's branch if Ralph created it and it still exists, else ""."""
+    """Return the task's branch if Ralph created it and it still exists, otherwise ""."""
     if task.branch and task.extra.get(_BRANCH_CREATOR) and main.is_branch(task.branch):
         return task.branch
     return ""
 
 
 def _ignored(git: Repository) -> tuple[str, ...]:
-    """Return the files that git ignores and that nothing can rebuild."""
+    """Return the files that git ignores and that cannot be rebuilt."""
     status = git.names(
         "status",
         "--porcelain=v1",
@@ -502,7 +505,7 @@ def _ignored(git: Repository) -> tuple[str, ...]:
         name = line.removeprefix("!! ")
         if line.startswith("!! ") and not name.startswith(_RALPH_STATE):
             names.add(name)
-    # `status` may name Ralph's folders as a whole; only some of the files in them are a loss.
+    # `status` may list Ralph's folders as a whole, but only some of their files would be a loss.
     names.update(
         git.names(
             "ls-files",
@@ -519,7 +522,7 @@ def _ignored(git: Repository) -> tuple[str, ...]:
 
 
 def _can_be_rebuilt(name: str) -> bool:
-    """Return whether an ignored file is a tool's cache or one that Ralph writes again."""
+    """Return whether an ignored file is a tool's cache or a file that Ralph can recreate."""
     parts = name.rstrip("/").split("/")
     if not _TOOL_CACHES.isdisjoint(parts):
         return True
@@ -531,7 +534,7 @@ def _can_be_rebuilt(name: str) -> bool:
 
 
 def _uncommitted(git: Repository) -> list[str]:
-    """Return the uncommitted files of a checkout, except the scratchpad of its iterations."""
+    """Return the uncommitted files in a checkout, except the scratchpad."""
     return [path for path in git.uncommitted() if not path.endswith(".ralph/scratchpad.md")]
 
 
@@ -562,7 +565,7 @@ def drop(
             index.remove_worktree_index(root, name)
 
         def edit(old: Task) -> Task:
-            # A branch that the PRD names is kept: the next worktree uses it again.
+            # A branch named in the PRD is kept, because the next worktree uses it again.
             branch = old.branch
             if old.extra.get(_BRANCH_CREATOR) and branch == f"{BRANCH}{old.id}":
                 branch = None
@@ -572,7 +575,7 @@ def drop(
 
 
 def _check_free(root: Path, task: Task) -> None:
-    """Raise Conflict if a run is working on a task."""
+    """Raise Conflict if a run is working on the task."""
     run_id = _run_working_on(root, task)
     if run_id:
         raise Conflict(
@@ -582,7 +585,10 @@ def _check_free(root: Path, task: Task) -> None:
 
 
 def _run_working_on(root: Path, task: Task) -> str:
-    """Return the id of the run that works on a task, even if somebody ended the task, else ""."""
+    """Return the id of the run that is working on a task, or "" if there is none.
+
+    A run still counts after somebody else has ended the task.
+    """
     if task.claim is not None and is_live(task.claim, ids.now()):
         return task.claim.run
     run_id = ""
@@ -594,7 +600,7 @@ def _run_working_on(root: Path, task: Task) -> str:
 
 
 def _check_losses(task_id: str, lost: Losses, agreed: Losses | None) -> None:
-    """Raise Refused if uncommitted memory, or more than was agreed to, would be lost."""
+    """Raise Refused if uncommitted memory or anything not agreed to would be lost."""
     memory = [path for path in lost.uncommitted if _MEMORY_PATH.fullmatch(path)]
     if memory:
         raise Refused(
@@ -642,8 +648,8 @@ class MergeResult(NamedTuple):
     into: str
     commits: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()  # entries that are new in AGENTS.md
-    committed: tuple[str, ...] = ()  # files of the worktree that `--commit` committed first
+    learned: tuple[str, ...] = ()  # new entries in AGENTS.md
+    committed: tuple[str, ...] = ()  # files in the worktree that `--commit` committed first
     notes: tuple[str, ...] = ()
 
     @property
@@ -653,7 +659,7 @@ class MergeResult(NamedTuple):
 
 
 class _Versions(NamedTuple):
-    """The text of a file in the three commits of a merge; "" where the file does not exist."""
+    """A file's text in the three commits of a merge, or "" where the file does not exist."""
 
     base: str
     ours: str
@@ -661,13 +667,13 @@ class _Versions(NamedTuple):
 
 
 class _Branches(NamedTuple):
-    """A task's branch, and the branch of the main checkout that it is merged into."""
+    """A task's branch, and the branch in the main checkout that it is merged into."""
 
     task: Task
     main: Repository
     branch: str
     into: str
-    prefix: str  # the project's folder in the repository, ending with "/"; "" at the top
+    prefix: str  # the project's folder in the repository, ending with "/", or "" for the top
 
     def base(self) -> str:
         return self.main.answer("merge-base", "HEAD", self.branch)
@@ -689,7 +695,7 @@ class _Branches(NamedTuple):
         )
 
     def new_learnings(self) -> tuple[str, ...]:
-        """Return the entries of AGENTS.md that only the task's branch has."""
+        """Return the entries in AGENTS.md that are only on the task's branch."""
         versions = self.versions(f"{self.prefix}{PAGE}")
         existing = set()
         for text in (versions.base, versions.ours):
@@ -701,7 +707,7 @@ class _Branches(NamedTuple):
     def merged_entries(self, path: str) -> str | None:
         """Merge a memory file entry by entry.
 
-        Returns None for any other file, and if a conflict remains.
+        Returns None if it is not a memory file, or if a conflict remains.
         """
         name = path.removeprefix(self.prefix)
         if not path.startswith(self.prefix) or not merging.can_merge(name):
@@ -723,12 +729,12 @@ def merge(
     verify: bool = True,
     tell: Callable[[str], None] = ignore_text,
 ) -> MergeResult:
-    """Merge a task's branch into the branch of the main checkout.
+    """Merge a task's branch into the branch that the main checkout is on.
 
-    `commit` commits the worktree's changes first. Without `verify`, git skips its hooks. Raises
-    NotFound if the task has no branch, Conflict if both sides changed the same text or a run is
-    working on the task, and Refused if anything else prevents the merge. In each case nothing is
-    merged.
+    With `commit`, the worktree's changes are committed first. Without `verify`, git skips its
+    hooks. Raises NotFound if the task has no branch, Conflict if both sides changed the same text
+    or a run is working on the task, and Refused if anything else prevents the merge. In all these
+    cases, nothing is merged.
     """
     with repository_lock(root, f"merging {task_id}", tell=tell):
         branches = _find_branches(root, task_id)
@@ -798,14 +804,14 @@ def _check_branch_exists(main: Repository, branch: str, task_id: str) -> None:
 
 
 def _files_to_commit(worktree: Repository, branches: _Branches) -> list[str]:
-    """Return the uncommitted files of a worktree that is on its task's branch."""
+    """Return the uncommitted files in a worktree, provided that it is on its task's branch."""
     if worktree.folder.is_dir() and worktree.branch() == branches.branch:
         return _uncommitted(worktree)
     return []
 
 
 def _check_main_checkout(branches: _Branches, written: set[str]) -> None:
-    """Raise Refused if the merge would write files that the main checkout has not committed."""
+    """Raise Refused if the merge would write to uncommitted files in the main checkout."""
     in_the_way = [path for path in branches.main.uncommitted() if path in written]
     if in_the_way:
         raise Refused(
@@ -827,7 +833,7 @@ def _commit_worktree(
 
 
 def _merge(branches: _Branches, flags: Sequence[str]) -> None:
-    """Merge in the main checkout; if that fails, abort the merge and raise the reason."""
+    """Merge in the main checkout. If that fails, the merge is aborted and an error is raised."""
     main = branches.main
     message = f"Merge {branches.branch}: {branches.task.title}"
     style = ("-c", "merge.conflictStyle=merge")
@@ -850,7 +856,7 @@ def _merge(branches: _Branches, flags: Sequence[str]) -> None:
             resolved[name] = text
     failure: RalphError
     if unresolved:
-        # Read the conflict before the abort: git has both sides only while the merge is open.
+        # Read the conflict before aborting, because git has both sides only during the merge.
         failure = _conflict(branches, unresolved)
     else:
         if resolved:
@@ -893,7 +899,7 @@ def _abort_merge(branches: _Branches) -> None:
 
 
 def _git_refused(result: ProcessResult, what: str) -> Refused:
-    """Return the error for a commit that git, or a hook, refused, with the end of its output."""
+    """Return the error for a commit that git or a hook rejected, quoting the end of the output."""
     output = f"{result.out}\n{result.err}".splitlines()
     lines = [line.rstrip() for line in output if line.strip()]
     quoted = ""
@@ -907,7 +913,7 @@ def _git_refused(result: ProcessResult, what: str) -> Refused:
 
 
 def _quote(lines: Sequence[str]) -> str:
-    """Return lines indented below a message, shortened and without control characters."""
+    """Indent lines for quoting below a message, shortened and without control characters."""
     quoted = ""
     for line in lines:
         printable = "".join(char if char.isprintable() else " " for char in line)

@@ -1,7 +1,8 @@
-"""Run any agent that speaks the Agent Client Protocol, with the protocol's SDK (the extra `acp`).
+"""Run any agent that speaks the Agent Client Protocol, using the protocol's SDK (the extra `acp`).
 
-The agent may read anything and edit files inside the folder; everything else needs the permission
-`bypass`. A read-only prompt gets a mode of the agent that only reads, where it has one.
+The agent may read anything and edit files inside the folder. Everything else requires the
+permission `bypass`. For a read-only prompt, the agent is switched to a read-only mode if it has
+one.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ BYPASS = "bypass"
 _TICK_SECONDS = 0.05
 _STOP_CHECK_SECONDS = 0.2
 _AUTH_REQUIRED = -32000  # the protocol's error code
-_CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # they run Claude Code
-_READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # they have a mode, or tools, that only read
+_CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # adapters that run Claude Code
+_READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # with a mode or a tool set that only reads
 _READ_KINDS = {"read", "search", "think"}
 _WRITE_KINDS = {"edit", "delete", "move"}
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "abs_path", "filePath")
 _MAX_TOOL_NAME_CHARACTERS = 60
 
-# What agents call their modes, in order of preference.
+# The names that agents give their modes, in order of preference.
 _READ_MODES = (
     "dontAsk",  # Claude Code's, whose tools we choose
     "read-only",
@@ -51,7 +52,7 @@ _BYPASS_MODES = ("bypassPermissions", "yolo")
 Session = schema.NewSessionResponse | schema.LoadSessionResponse | schema.ResumeSessionResponse
 ToolCallEvent = schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
 Interruption = Literal[StopReason.CANCELLED, StopReason.TIMEOUT]
-"""Why we ended a turn that the agent had not finished."""
+"""Why we ended a turn before the agent had finished it."""
 
 
 class _UnsupportedError(Exception):
@@ -63,14 +64,14 @@ class _UnsupportedError(Exception):
 
 @dataclass(slots=True)
 class Acp:
-    """An agent that speaks the protocol. The permission `bypass` allows it everything."""
+    """An agent that speaks the protocol. With the permission `bypass`, it may do anything."""
 
     program: Sequence[str]
     permission: str = ""
     name: str = "acp"
     settings: str = ""  # JSON for Claude Code, added to the user's settings to disable MCP servers
-    # Whether the program runs Claude Code, which starts the servers of `.mcp.json` and accepts
-    # settings.
+    # Whether the program runs Claude Code, which starts the servers listed in `.mcp.json` and
+    # accepts settings.
     is_claude: bool = field(init=False)
     reads_only: bool = field(init=False)  # whether the program enforces read-only prompts
 
@@ -80,7 +81,7 @@ class Acp:
         self.reads_only = any(name in line for name in _READ_ONLY_PROGRAMS)
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, in a new session or in the one that it names."""
+        """Run one prompt, either in a new session or in the one that it names."""
         with files.unnamed() as errors:
             return asyncio.run(self._run(ask, errors))
 
@@ -130,7 +131,7 @@ class Acp:
         if mode is not None:
             await connection.set_session_mode(listener.session, mode)
         await _choose_model(connection, session, listener, ask)
-        listener.started = True  # earlier updates replay the history
+        listener.started = True  # updates before this point replay the history
         response = await connection.prompt(listener.session, [text_block(ask.prompt)])
         return _to_stop_reason(response.stop_reason)
 
@@ -155,7 +156,7 @@ class Acp:
         raise _UnsupportedError("it cannot go on with an earlier session")
 
     def _claude_metadata(self, ask: Ask) -> dict[str, Any]:
-        """Return options for Claude Code, which extend the protocol; other agents ignore them."""
+        """Return options for Claude Code. They extend the protocol, so other agents ignore them."""
         options: dict[str, Any] = {}
         if ask.read_only:
             options = {"tools": list(READERS), "strictMcpConfig": True}
@@ -166,7 +167,7 @@ class Acp:
         return {"claudeCode": {"options": options}}
 
     def _find_mode(self, session: Session, ask: Ask) -> str | None:
-        """Return the preferred mode of those that the session offers."""
+        """Return the most preferred mode that the session offers, or None."""
         if session.modes is None:
             return None
         offered = {mode.id for mode in session.modes.available_modes}
@@ -189,7 +190,7 @@ class Acp:
         listener: _AcpListener,
         errors: IO[str],
     ) -> Reply:
-        """Return the reply of a turn that has ended, in whatever way."""
+        """Return the reply after a turn has ended, whether or not it succeeded."""
         try:
             return listener.reply(turn.result())
         except _UnsupportedError as error:
@@ -207,7 +208,7 @@ class Acp:
     async def _describe_early_exit(
         self, program: asyncio.subprocess.Process, errors: IO[str]
     ) -> str:
-        # Its last error output may arrive a moment after the pipe is closed.
+        # The last error output may arrive a moment after the pipe is closed.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(program.wait(), process.LINGER)
         errors.seek(0)
@@ -226,7 +227,7 @@ async def _wait_for_turn(
     listener: _AcpListener,
     ask: Ask,
 ) -> Interruption | None:
-    """Show text until the turn ends. Return why it was interrupted, or None if it was not."""
+    """Show text until the turn ends. Returns why we interrupted it, or None if we did not."""
     deadline = process.deadline_after(ask.timeout)
     next_stop_check = 0.0
     while True:
@@ -250,7 +251,7 @@ async def _wait_for_turn(
 async def _cancel_turn(
     turn: asyncio.Task[StopReason], connection: ClientSideConnection, listener: _AcpListener
 ) -> None:
-    """Ask the agent to end its turn, and give it time to do so."""
+    """Ask the agent to end its turn, and give it some time to do so."""
     if not listener.session:
         return
     with contextlib.suppress(OSError):
@@ -290,7 +291,7 @@ def _to_stop_reason(reason: schema.StopReason) -> StopReason:
             return StopReason.REFUSAL
         case "cancelled":
             return StopReason.CANCELLED
-    # Type checkers report a reason that a newer SDK adds. A running loop must not fail for it.
+    # If a newer SDK adds a reason, type checkers report it, but a running loop must not fail.
     _unknown: Never = reason
     return StopReason.END_TURN
 
@@ -317,7 +318,7 @@ async def _choose_model(
 
 
 class _AcpListener:
-    """Collects the reply from the agent's updates, and answers its requests for permission."""
+    """Collects the reply from the agent's updates, and answers its permission requests."""
 
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
         self._ask = ask
@@ -345,7 +346,7 @@ class _AcpListener:
             self._add_usage(update)
 
     def _add_text(self, text: str) -> None:
-        """Add a piece of a message. The first one after a tool call begins a new message."""
+        """Add a chunk of a message. The first chunk after a tool call begins a new message."""
         if self._new_message:
             text = f"\n\n{text}"
             self._last_message_start = len(self._texts)
@@ -357,7 +358,10 @@ class _AcpListener:
             self._cost = update.cost.amount
 
     def show(self) -> None:
-        """Show new text. The callback cannot do it, because the SDK swallows its exceptions."""
+        """Show the text that is new.
+
+        This cannot be done in `session_update`, because the SDK swallows exceptions raised there.
+        """
         while self._shown_count < len(self._texts):
             text = self._texts[self._shown_count]
             self._shown_count += 1
@@ -413,7 +417,7 @@ class _AcpListener:
 def _find_option(
     options: list[schema.PermissionOption], *, allowed: bool
 ) -> schema.PermissionOption | None:
-    """Return the option to select: for this one call, if the agent offers that."""
+    """Return the option to select, preferably one that applies to this call only."""
     kinds = ("reject_once", "reject_always")
     if allowed:
         kinds = ("allow_once", "allow_always")
@@ -426,7 +430,7 @@ def _find_option(
 
 @dataclass(slots=True)
 class _AcpToolCall:
-    """A tool call, put together from several updates."""
+    """A tool call, assembled from several updates."""
 
     title: str = ""
     kind: str = ""
@@ -453,7 +457,7 @@ class _AcpToolCall:
 
 
 def _paths_in(update: ToolCallEvent) -> list[str]:
-    """Return the files that an update names: its locations, its edits and its arguments."""
+    """Return the files that an update names in its locations, edits and arguments."""
     paths = [location.path for location in update.locations or ()]
     for block in update.content or ():
         if isinstance(block, schema.FileEditToolCallContent):

@@ -1,7 +1,7 @@
-"""List the agents, check which of them are installed and answer, and create the one of a loop.
+"""List the agents, check which of them are installed and respond, and create the one for a loop.
 
-In a loop, Claude Code runs without the MCP servers that do not answer, that need a login, or that
-came with the repository and are not trusted.
+In a loop, Claude Code runs without the MCP servers that do not respond, that require a login, or
+that came with the repository and are not trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
 ACP_PROGRAM = "claude-agent-acp"
 _PROGRAMS = {"claude": "claude", "codex": "codex", "acp": ACP_PROGRAM}
-"""The usual program of each agent that has one."""
+"""The default program of each agent that has one."""
 _VERSION_SECONDS = 20.0  # how long `--version` may take
 _ANSWER_SECONDS = 60.0  # how long an agent may take to answer
 _QUESTION = "Answer with the single word READY. Use no tools and change nothing."
@@ -42,9 +42,9 @@ def create_agent(
     permission: str = "",
     script: Path | None = None,
 ) -> Agent:
-    """Return the agent of this name.
+    """Return the agent with this name.
 
-    `command` replaces its usual program. Raises UsageError if there is no such agent, or if its
+    `command` replaces its default program. Raises UsageError if there is no such agent, or if its
     program, script or extra is missing.
     """
     name = resolve_name(name)
@@ -75,9 +75,10 @@ def _agent_program(name: str, command: str | Sequence[str]) -> Sequence[str]:
 
 
 def resolve_name(name: str) -> str:
-    """Return the agent's name. For `auto`, it is the first of claude and codex that is installed.
+    """Return the name of an agent, resolving `auto` to claude or codex.
 
-    Raises UsageError if neither of them is installed.
+    For `auto` or "", the first of the two that is installed is returned. Raises UsageError if
+    neither of them is.
     """
     if name not in ("", AUTO):
         return name
@@ -94,7 +95,11 @@ def resolve_name(name: str) -> str:
 
 
 def list_agents(folder: Path) -> list[dict[str, Any]]:
-    """Return every agent: whether it is usable here, its version, its path, and what is missing."""
+    """Return a description of every agent.
+
+    It says whether the agent is usable here, its version, the path of its program, and a note about
+    what is missing or needed.
+    """
     agents = {
         "claude": _find_program("claude", folder),
         "codex": _find_program("codex", folder),
@@ -127,10 +132,10 @@ def _find_program(program: str, folder: Path) -> dict[str, Any]:
 
 
 def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str, Any]]:
-    """Ask the named agent, or each that is installed, for one word.
+    """Ask the named agent, or every installed agent, to answer with one word.
 
-    Each result has the agent's `answer`, or a `note` that says why there is none. Raises
-    UsageError if there is no agent of that name.
+    Each result contains the agent's `answer`, or a `note` that says why there is none. Raises
+    UsageError if there is no agent with that name.
     """
     if name and name not in NAMES:
         raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join(NAMES)}")
@@ -169,10 +174,10 @@ def _check_agent(root: Path, name: str, command: str) -> dict[str, str]:
 
 
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:
-    """Return the agent that the config names for loops.
+    """Return the agent that the config selects for loops.
 
-    Raises UsageError if its program is missing. `tell` receives a line about each MCP server that
-    Claude Code must not use.
+    `tell` is called with lines about the MCP servers that Claude Code must not use. Raises
+    UsageError if the agent's program is missing.
     """
     if loop.agent == "scripted":
         script = None
@@ -183,14 +188,14 @@ def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text
     name = resolve_name(loop.agent)
     permission = loop.permission
     if permission == Loop().permission and name != "claude":
-        permission = ""  # the default is a mode of Claude Code, which other agents do not have
+        permission = ""  # the default is a Claude Code mode that other agents do not have
     agent = create_agent(name, command=loop.agent_command, permission=permission)
     _deny_servers(root, agent, tell)
     return agent
 
 
 def _check_program(root: Path, loop: Loop) -> None:
-    """Raise UsageError if the program of the configured agent is not installed."""
+    """Raise UsageError if the configured agent's program is not installed."""
     program = _PROGRAMS.get(loop.agent, "")
     if loop.agent_command:
         program = split_command(loop.agent_command)[0]
@@ -214,7 +219,7 @@ def _deny_servers(root: Path, agent: Agent, tell: Callable[[str], None]) -> None
         return
     try:
         states = servers.server_status(root, os.environ, refresh=True)[0]
-    except RalphError:  # Claude Code itself reports a broken file of servers
+    except RalphError:  # Claude Code reports a broken server file itself
         return
     for line in servers.describe_denied(states):
         tell(line)

@@ -1,7 +1,8 @@
-"""Run Claude Code as an agent: `claude -p`, which prints a stream of JSON events.
+"""Run Claude Code as an agent, with `claude -p`, which prints a stream of JSON events.
 
-The reply is all text of the main conversation. A read-only prompt gets only reading tools, because
-in plan mode a classifier decides what a shell may do.
+The reply consists of all text in the main conversation, without that of subagents. A read-only
+prompt gets only the tools that read. Plan mode is not enough, because there a classifier decides
+what a shell may do.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ READERS = ("Read", "Glob", "Grep")
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
 _DENIED_ARGUMENTS = ("command", "file_path", "url")
 _MAX_DENIAL_CHARACTERS = 200
-_PLACEHOLDER_MODEL = "<synthetic>"  # the model of messages that Claude Code writes itself
+_PLACEHOLDER_MODEL = "<synthetic>"  # stands for the model in messages from Claude Code itself
 _STOP_REASONS = {
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "refusal": StopReason.REFUSAL,
 }
-"""The API's stop reasons that do not mean the end of a turn."""
+"""The API's stop reasons, except those for a normal end of the turn."""
 
 
 @runtime_checkable
@@ -39,7 +40,7 @@ class AcceptsClaudeSettings(Protocol):
 
 
 def as_claude(agent: Agent) -> AcceptsClaudeSettings | None:
-    """Return the agent if it is Claude Code, otherwise None."""
+    """Return the agent if it runs Claude Code, otherwise None."""
     if isinstance(agent, AcceptsClaudeSettings) and agent.is_claude:
         return agent
     return None
@@ -57,11 +58,11 @@ class Claude:
     is_claude: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, in a new conversation or in the one that it names."""
+        """Run one prompt, either in a new conversation or in the one that it names."""
         return client.run_client(self.command_line(ask), ask, ClaudeEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:
-        """Return the command line for a prompt; the prompt itself goes to standard input."""
+        """Return the command line for a prompt, which is itself passed on standard input."""
         argv = [*self.program, "-p", "--output-format", "stream-json", "--verbose"]
         if ask.read_only:
             argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS)]
@@ -140,9 +141,9 @@ class ClaudeEventReader(client.EventReader):
                 self.calls[call_id] = replace(self.calls[call_id], ok=False, writes=False)
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
-        """Return why Claude Code ended, and its error.
+        """Return why Claude Code ended, and its error message.
 
-        If no message had a text, the result's text becomes the reply.
+        If no message contained text, the text of the final result becomes the reply.
         """
         end = self._result
         if end is None:
@@ -162,7 +163,7 @@ class ClaudeEventReader(client.EventReader):
 
 
 def _describe_denial(denial: Mapping[str, object]) -> str:
-    """Return the tool that was not permitted, and what it was to work on."""
+    """Describe a denied tool call: the tool's name and the command, file or URL."""
     arguments = get_object(denial, "tool_input")
     words = [get_text(denial, "tool_name")]
     words += [get_text(arguments, key) for key in _DENIED_ARGUMENTS]
@@ -181,7 +182,7 @@ def _error_message(end: Mapping[str, object]) -> str:
 def _classify_failed_result(end: Mapping[str, object], message: str) -> StopReason:
     status = int(get_number(end, "api_error_status"))
     stop = client.classify_error(message, status)
-    # An API error without a status: there is no network, or nobody is logged in.
+    # An API error without a status means that there is no network or nobody is logged in.
     is_unreachable = get_text(end, "terminal_reason") == "api_error" and not status
     if is_unreachable and stop is StopReason.CRASHED:
         return StopReason.UNAVAILABLE

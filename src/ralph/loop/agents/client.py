@@ -1,9 +1,10 @@
-"""Share what the agents have in common, and run any program as an agent.
+"""Provide what all agents share, and run an arbitrary program as an agent.
 
-Agents have in common their environment, paths, JSON events and failures. An agent inherits our
-environment, because a user's API key must reach it, without the variables of an enclosing session.
-Error texts change with every version of a client, so the HTTP status decides how an error is
-classified, if it is known. Every other error is a crash, after which the loop tries again.
+A client is the program that an agent runs, such as `claude`. Agents share how they set up its
+environment, make paths relative, read its JSON events, and classify its failures. A client inherits
+our environment, so that the user's API key reaches it, except for the variables set by an enclosing
+session. Error messages change with every client version, so errors are classified by their HTTP
+status where it is known. Any other unrecognized error is a crash, after which the loop tries again.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from ralph.core import process
 from ralph.core.errors import UsageError
 from ralph.core.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 
-MAX_ERROR_CHARACTERS = 2000  # of a program's error output that are reported
+MAX_ERROR_CHARACTERS = 2000  # how much of a program's error output is reported
 _MAX_LINE_CHARACTERS = 1 << 27  # only a program that is out of control prints a longer line
 STOPPED = "it was stopped"
 TIMED_OUT = "it took too long and was stopped"
 _PROMPT_PLACEHOLDER = "{prompt}"
 _BETWEEN_TEXTS = "\n\n"
 
-# Characters of either stream. Output is parsed as it arrives, and only the end of the errors
-# matters.
+# Characters kept of each stream. Output is parsed as it arrives, and only the end of the error
+# output matters.
 _OUTPUT_LIMIT = 4000
 
 _SESSION_VARIABLES = frozenset(
@@ -67,7 +68,7 @@ _UNAVAILABLE = re.compile(
 
 
 def without_session(env: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables of an enclosing Claude Code session."""
+    """Return the environment without the variables set by an enclosing Claude Code session."""
     kept: dict[str, str] = {}
     for name, value in env.items():
         if name not in _SESSION_VARIABLES and not name.startswith(_SESSION_PREFIXES):
@@ -76,19 +77,19 @@ def without_session(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def agent_environment(ask: Ask) -> dict[str, str]:
-    """Return our environment, with the prompt's variables added."""
+    """Return the environment for an agent: our own, plus the variables of the prompt."""
     return without_session(os.environ) | dict(ask.environment)
 
 
 def relative_path(path: str, folder: Path) -> str:
-    """Return a path relative to the folder, or unchanged if it is outside the folder."""
+    """Return a path relative to `folder`, or unchanged if it is outside that folder."""
     if not is_inside(path, folder):
         return path
     return os.path.relpath(os.path.realpath(folder / path), os.path.realpath(folder))
 
 
 def is_inside(path: str, folder: Path) -> bool:
-    """Return whether a file is inside the folder, after following symbolic links."""
+    """Return whether a path is inside `folder` once symbolic links are followed."""
     if not path or "\0" in path:
         return False
     return Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(folder))
@@ -98,7 +99,10 @@ def is_inside(path: str, folder: Path) -> bool:
 
 
 def classify_error(message: str, status: int = 0) -> StopReason:
-    """Classify a client's error. `status` is the HTTP status of the model's API, 0 if unknown."""
+    """Classify a client's error by its message and HTTP status.
+
+    `status` is the status that the model's API returned, or 0 if it is unknown.
+    """
     if not status:
         match = _STATUS.search(message)
         if match is not None:
@@ -113,7 +117,10 @@ def classify_error(message: str, status: int = 0) -> StopReason:
 
 
 def forced_end(result: ProcessResult) -> tuple[StopReason, str] | None:
-    """Return the stop reason and a message if a program did not start or was stopped."""
+    """Return the stop reason and a message if a program did not start or was stopped.
+
+    Returns None if the program ended by itself.
+    """
     if result.missing:
         return StopReason.UNAVAILABLE, result.err
     if result.stopped:
@@ -139,7 +146,7 @@ def describe_crash(name: str, result: ProcessResult) -> str:
 
 
 def run_client(argv: Sequence[str], ask: Ask, reader: EventReader) -> Reply:
-    """Run a client with the prompt as its standard input, and pass each line to the reader."""
+    """Run a client with the prompt on standard input, passing each output line to the reader."""
     lines = LineBuffer(reader.read_line)
     result = process.run(
         argv,
@@ -158,7 +165,7 @@ def run_client(argv: Sequence[str], ask: Ask, reader: EventReader) -> Reply:
 
 
 class LineBuffer:
-    """Joins pieces of output into lines, in linear time even for a line of many megabytes."""
+    """Joins chunks of output into lines, in linear time even if a line is many megabytes long."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -166,7 +173,7 @@ class LineBuffer:
         self._room = _MAX_LINE_CHARACTERS
 
     def add(self, text: str) -> None:
-        """Append output, and pass on the lines that it completes."""
+        """Append a chunk of output, and pass on the lines that it completes."""
         for number, piece in enumerate(text.split("\n")):
             if number > 0:
                 self.flush()
@@ -187,7 +194,7 @@ class LineBuffer:
 
 
 def parse_object(line: str) -> Mapping[str, object] | None:
-    """Return the JSON object on a line, or None if the line has no object."""
+    """Parse a line as a JSON object. Returns None if it is anything else."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -198,7 +205,7 @@ def parse_object(line: str) -> Mapping[str, object] | None:
 
 
 def get_object(value: object, *keys: str) -> Mapping[str, object]:
-    """Return the object below these keys, or an empty one."""
+    """Return the object nested under these keys, or an empty one."""
     for key in keys:
         if not isinstance(value, Mapping):
             return {}
@@ -209,7 +216,7 @@ def get_object(value: object, *keys: str) -> Mapping[str, object]:
 
 
 def get_text(value: Mapping[str, object], key: str) -> str:
-    """Return the text at a key, or ""."""
+    """Return the string at a key, or "" if there is none."""
     text = value.get(key)
     if isinstance(text, str):
         return text
@@ -217,7 +224,7 @@ def get_text(value: Mapping[str, object], key: str) -> str:
 
 
 def get_number(value: Mapping[str, object], key: str) -> float:
-    """Return the number at a key, or 0."""
+    """Return the number at a key, or 0 if there is none."""
     number = value.get(key)
     if isinstance(number, int | float) and not isinstance(number, bool):
         return float(number)
@@ -238,7 +245,7 @@ def _objects_in(items: object) -> Iterator[Mapping[str, object]]:
 
 
 def content_text(content: object) -> str:
-    """Return the text of a tool's result, which is a string or a list of blocks."""
+    """Return the text of a tool result, which is a string or a list of content blocks."""
     if isinstance(content, str):
         return content
     texts = [get_text(block, "text") for block in _objects_in(content)]
@@ -246,7 +253,7 @@ def content_text(content: object) -> str:
 
 
 class EventReader(ABC):
-    """Collects a reply from JSON events. A line that is not JSON belongs to the reply's text."""
+    """Collects a reply from JSON events. A line that is not JSON is part of the reply's text."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -274,10 +281,10 @@ class EventReader(ABC):
 
     @abstractmethod
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
-        """Return why a program that was not stopped has ended, and its error."""
+        """Return why a program that was not stopped has ended, and its error message."""
 
     def add_text(self, text: str) -> None:
-        """Add and show text. The first text after a tool call begins a new message."""
+        """Add text to the reply, and show it. Text after a tool call begins a new message."""
         if self._new_message:
             self._last_message_start = len(self.texts)
         self._new_message = False
@@ -290,7 +297,7 @@ class EventReader(ABC):
     def add_call(
         self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool
     ) -> None:
-        """Add a tool call, with the files that it names."""
+        """Add a tool call and the files that it names."""
         self._new_message = True
         files = [relative_path(path, self.ask.folder) for path in paths if path]
         call = ToolCall(name, tuple(dict.fromkeys(files)), ok, writes)
@@ -318,9 +325,9 @@ class EventReader(ABC):
 
 
 class CommandAgent:
-    """Any program as an agent, which prints its reply.
+    """An agent that runs an arbitrary program, whose output is the reply.
 
-    It gets the prompt as its standard input, or in place of `{prompt}` in its arguments.
+    The program gets the prompt on standard input, or in place of `{prompt}` in its arguments.
     """
 
     name = "command"
@@ -330,7 +337,7 @@ class CommandAgent:
         self._argv = split_command(command)
 
     def run(self, ask: Ask) -> Reply:
-        """Start the program with the prompt, and return its output as the reply."""
+        """Run the program with the prompt, and return its output as the reply."""
         argv = self._argv
         stdin = ask.prompt
         if any(_PROMPT_PLACEHOLDER in argument for argument in argv):
@@ -353,9 +360,9 @@ class CommandAgent:
 
 
 def split_command(command: str | Sequence[str]) -> list[str]:
-    """Split a command into arguments.
+    """Split a command into its arguments.
 
-    Raises UsageError if the command is empty or a quote is not closed.
+    Raises UsageError if the command is empty or contains an unclosed quote.
     """
     if isinstance(command, str):
         try:

@@ -1,7 +1,7 @@
-"""Run Codex as an agent: `codex exec --json`, which prints a stream of JSON events.
+"""Run Codex as an agent, with `codex exec --json`, which prints a stream of JSON events.
 
-The kernel enforces its sandbox. Codex reports neither model nor cost, so the model of a reply is
-the one that was requested.
+The kernel enforces the sandbox that Codex runs in. Codex reports neither the model nor the cost, so
+a reply names the model that was requested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ_ONLY = "read-only"
 
 @dataclass(slots=True)
 class Codex:
-    """Codex. `permission` is its sandbox."""
+    """Codex. `permission` is its sandbox mode."""
 
     program: Sequence[str] = ("codex",)
     permission: str = SANDBOX
@@ -28,16 +28,16 @@ class Codex:
     reads_only: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, in a new conversation or in the one that it names."""
+        """Run one prompt, either in a new conversation or in the one that it names."""
         return client.run_client(self.command_line(ask), ask, _CodexEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:
-        """Return the command line for a prompt; the prompt itself goes to standard input."""
+        """Return the command line for a prompt, which is itself passed on standard input."""
         argv = [*self.program, "exec", "--json", "--skip-git-repo-check"]
         argv += ["--sandbox", self._sandbox(ask)]
         if ask.model:
             argv += ["--model", ask.model]
-        # `resume` accepts fewer options, so all of them come before it.
+        # `resume` accepts fewer options than `exec`, so all of them go before it.
         if ask.session:
             argv += ["resume", ask.session]
         return [*argv, "-"]

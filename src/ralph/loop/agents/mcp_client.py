@@ -1,9 +1,9 @@
-"""Check whether MCP servers work, with the protocol's SDK (the extra `mcp`).
+"""Check whether MCP servers work, using the protocol's SDK (the extra `mcp`).
 
-A check initializes a session and calls no tool. The SDK ends a program together with its process
-group; processes that left the group are found by an environment variable. The SDK reports a 401 as
-a general error, so the HTTP responses are observed. Any exception of the SDK means that the server
-failed.
+A check initializes a session but calls no tools. When it is over, the SDK ends a server program and
+its process group. Processes that have left the group are found by an environment variable and
+killed. The SDK reports a 401 as a generic error, so we observe the HTTP responses ourselves. Any
+exception raised by the SDK means that the server failed.
 """
 
 from __future__ import annotations
@@ -36,15 +36,18 @@ _CHECK_VARIABLE = "RALPH_MCP_CHECK"  # marks the processes that a server started
 _NEEDS_AUTH = {401: "it requires a login (401)", 403: "it denies access (403)"}
 _FIRST_HTTP_ERROR = 400
 
-# The SDK logs what we report in the answer; without a handler, Python would print it.
+# The SDK logs what we report in the answer. Without a handler, Python would print it.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 def check_servers(
     servers: Sequence[McpServer], folder: Path, env: Mapping[str, str], *, seconds: float = SECONDS
 ) -> dict[str, ServerAnswer]:
-    """Return each server's answer by name. Programs start in the folder."""
-    # Claude Code starts a server with its own environment and the project's folder.
+    """Check several servers at once, and return each server's answer by name.
+
+    Server programs are started in `folder`, and each has `seconds` to respond.
+    """
+    # Claude Code also passes its own environment and the project folder to a server.
     env = client.without_session(env) | {"CLAUDE_PROJECT_DIR": str(folder)}
     checks = [_ServerCheck(server, folder, env, seconds) for server in servers]
 
@@ -70,7 +73,7 @@ class _ServerCheck:
         self._env = env
         self._seconds = seconds
         self._connected = False
-        self._status_codes: list[int] = []  # of the HTTP responses, until the server is connected
+        self._status_codes: list[int] = []  # of all HTTP responses until the server is connected
         self._error_output = ""
 
     async def run(self) -> None:
@@ -143,7 +146,7 @@ class _ServerCheck:
     def _http_client(
         self, headers: object = None, timeout: object = None, auth: object = None
     ) -> httpx2.AsyncClient:
-        """Return a client that notes the status codes. The SDK's own options are ignored."""
+        """Return a client that records status codes. Options passed by the SDK are ignored."""
 
         async def on_response(response: httpx2.Response) -> None:
             if not self._connected:
@@ -156,7 +159,7 @@ class _ServerCheck:
         )
 
     async def _initialize(self, incoming: Any, outgoing: Any) -> None:
-        """Initialize a session in the classic way, or else as only the newest servers do."""
+        """Initialize a session, falling back to the discovery that only the newest servers use."""
         async with ClientSession(incoming, outgoing, client_info=_CLIENT) as session:
             try:
                 await session.initialize()

@@ -1,7 +1,8 @@
-"""Play a script as an agent: the same prompt in the same iteration gets the same reply.
+"""Play a script as an agent, so that the same prompt in the same iteration gets the same reply.
 
-A step that is meant for certain prompts (an iteration, a text of the prompt, or a read-only
-question) is tried first. The other steps are played in order, one per iteration.
+A script is a JSON list of steps, for example `[{"say": "done", "write": {"a.txt": "hello"}}]`.
+Steps with a condition are tried first: `iteration`, `when` (a string that the prompt contains), or
+`read_only`. The other steps are played in order, one per iteration.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from ralph.loop.agents import client
 from ralph.storage import files
 
 TASK = "{task}"  # placeholder in `say` for the id of the task that the loop has assigned
-_WAIT_SECONDS = 0.02  # a delay is waited for in slices of this length, so that a stop ends it
+_WAIT_SECONDS = 0.02  # how often a delay checks whether it was stopped
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply, and the prompt that it is for (by default the next one)."""
+    """One reply, and the conditions on the prompt that it answers (by default the next one)."""
 
     say: str = ""
     write: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -40,7 +41,7 @@ class Step:
 
     @property
     def has_condition(self) -> bool:
-        """Whether the step is meant for certain prompts."""
+        """Whether the step only answers certain prompts."""
         return bool(self.iteration or self.when or self.read_only)
 
     def accepts(self, ask: Ask, iteration: int) -> bool:
@@ -61,7 +62,7 @@ _STEP_HINT = "a step has: " + ", ".join(field.name for field in fields(Step))
 
 
 class Scripted:
-    """An agent that plays steps. `asks` contains the prompts that it received."""
+    """An agent that plays the steps of a script. `asks` contains the prompts it has received."""
 
     def __init__(
         self, steps: Sequence[Play], *, name: str = "scripted", reads_only: bool = True
@@ -101,7 +102,10 @@ class Scripted:
 
 
 def play_step(step: Step, ask: Ask) -> Reply:
-    """Print, wait, write and run, unless a stop or the timeout comes first."""
+    """Play a step: print its text, wait, write its files and run its commands.
+
+    A stop request or the timeout interrupts it.
+    """
     deadline = process.deadline_after(ask.timeout)
     text = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
     reply = Reply(
@@ -125,7 +129,7 @@ def play_step(step: Step, ask: Ask) -> Reply:
         calls.append(ToolCall("run", ok=result.code == 0))
         outputs += filter(None, (result.out, result.err))
         if result.missing:
-            continue  # a missing program is a failed call, not the end of the step
+            continue  # a missing program is a failed call and does not end the step
         forced_end = client.forced_end(result)
         if forced_end is not None:
             stop, error = forced_end
@@ -135,7 +139,7 @@ def play_step(step: Step, ask: Ask) -> Reply:
 
 
 def _wait(delay: float, ask: Ask, deadline: float) -> StopReason | None:
-    """Wait for a delay in seconds, and return what interrupted it, if anything did."""
+    """Wait for a number of seconds. Returns what interrupted the wait, or None."""
     end = time.monotonic() + delay
     while True:
         if ask.stopped():
@@ -177,9 +181,9 @@ def _run_command(argv: Sequence[str], ask: Ask, deadline: float) -> ProcessResul
 
 
 def load_script(path: Path) -> Scripted:
-    """Return the agent that plays the steps of a JSON file.
+    """Return an agent that plays the steps in a JSON file.
 
-    Raises Unreadable if the file is missing or is not JSON, and UsageError if a step is wrong.
+    Raises Unreadable if the file is missing or is not JSON, and UsageError if a step is invalid.
     """
     text = files.read(path)
     if text is None:
@@ -204,13 +208,13 @@ def load_script(path: Path) -> Scripted:
 
 
 def parse_step(value: object, where: str = "step") -> Step:
-    """Return a step from its JSON. Raises UsageError that says what is wrong, and where."""
+    """Build a step from its JSON value. Raises UsageError with the location if it is invalid."""
     if not isinstance(value, dict):
         raise UsageError(f"{where} is not an object", hint=_STEP_HINT)
     try:
         step = Step(**value)
     except TypeError as error:
-        # Without the name of the constructor, which means nothing to the user.
+        # Drop the constructor's name, which means nothing to the user.
         problem = str(error).rpartition("()")[2].strip()
         raise UsageError(f"{where}: {problem}", hint=_STEP_HINT) from error
     if not isinstance(step.write, dict) or not _are_texts(step.write.values()):
