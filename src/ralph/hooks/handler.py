@@ -321,7 +321,7 @@ def _host_settings() -> list[str]:
 def _can_start(hook: Mapping[str, object]) -> bool:
     """Check whether a hook is ours and can run.
 
-    It names either a launcher, or an interpreter and a `run.py`. Ours counts only if these work.
+    It names either a launcher, or an interpreter and a `run.py`, all of which must be usable.
     """
     command = hook.get("command")
     if isinstance(command, str) and command.endswith("/ralph/bin/ralph-hook"):
