@@ -1,4 +1,4 @@
-"""What happened: the events of clients, and the observations made from them.
+"""What happened: the events that clients send, and the observations made from them.
 
 Other parts import only the modules that `__all__` lists.
 """

@@ -1,7 +1,8 @@
 r"""Determine what a command line checks: tests, a build, a linter, types, or nothing.
 
-Prefixes that only start a program (`timeout 60`, `uv run`, `bash -c`) are removed, and the program
-with its first words is looked up in a table. An unknown command is not a check.
+Prefixes that only start another program (`timeout 60`, `uv run`, `bash -c`) are removed. The
+program and its first arguments are then looked up in a table: `timeout 60 cargo clippy` is a lint
+check. An unknown command is not a check.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import pairwise
 
 
 class CommandCheck(StrEnum):
-    """The kinds of checks."""
+    """What a command checks."""
 
     TEST = "test"
     BUILD = "build"
@@ -24,8 +25,8 @@ class CommandCheck(StrEnum):
 Words = tuple[str, ...]
 
 
-_MAX_CHARACTERS = 8_000  # of a command that are parsed
-_MAX_DEPTH = 8  # of programs that start each other
+_MAX_CHARACTERS = 8_000  # how much of a command is parsed
+_MAX_DEPTH = 8  # how many programs may start one another
 _HEREDOC = re.compile(
     r"<<-?[ \t]{0,8}([\"']?)(\w{1,40})\1([^\n]{0,2000})\n"
     r"(?:[^\n]*\n){0,400}?[ \t]{0,40}\2[ \t]*(?=\n|$)"
@@ -104,7 +105,7 @@ _RUNNERS = {
     ),
     **dict.fromkeys(["npm", "mise", "asdf", "bundle", "pnpm", "yarn", "bun"], ("exec", "x", "dlx")),
 }
-"""Programs that run another one, after one of these words."""
+"""Programs that run another program, and the words after which it is named."""
 _STARTER_VALUES = frozenset(
     {
         "-n",
@@ -147,7 +148,7 @@ _SCRIPT_VALUES = frozenset(
 
 
 def parts(command: str) -> list[tuple[Words, str]]:
-    """Split a line into simple commands, each with the operator after it."""
+    """Split a command line into simple commands, each with the operator that follows it."""
     commands: list[tuple[Words, str]] = []
     words: list[str] = []
     is_redirect_target = False
@@ -173,7 +174,7 @@ def _unquote(quoted: re.Match[str]) -> str:
 
 
 def programs(command: str) -> Iterator[Words]:
-    """Yield every program that a line runs, with its arguments."""
+    """Yield every program that a command line runs, with its arguments."""
     for words, _ in parts(command):
         yield from _find_programs(words)
 
@@ -210,7 +211,7 @@ def _program_name(path: str) -> str:
 
 
 def _shell_script(words: Words) -> str:
-    """Return the script in `bash -c SCRIPT`, or ""."""
+    """Return SCRIPT from `bash -c SCRIPT`, or ""."""
     for option, script in pairwise(words[1:]):
         if _SCRIPT_OPTION.fullmatch(option):
             return script
@@ -275,7 +276,10 @@ test  | meson | test
 build | docker podman buildah | build buildx
 build | hugo mkdocs jekyll | build
 """
-"""Kind, programs, and the first words that make it a check (`*` is any, `-` is none)."""
+"""Each row has a kind, programs, and the first arguments that make them a check.
+
+`*` stands for any arguments, and `-` for none.
+"""
 _NO_RUN = frozenset(
     {
         "--watch",
@@ -331,7 +335,7 @@ _CHECK_OPTIONS = (
     "--set-exit-if-changed",
     "-c",
 )
-"""With these options, a formatter only reports what it would change."""
+"""Options with which a formatter only reports what it would change."""
 
 
 def _parse_table(table: str) -> dict[str, list[tuple[CommandCheck, frozenset[str]]]]:
@@ -361,7 +365,7 @@ _SCRIPT_RUNNERS = frozenset(
         "rush",
     }
 )
-"""Only the first word is the name of a script; the others are its arguments."""
+"""Programs that run the script named by their first argument and pass the others on to it."""
 _TARGET_RUNNERS = frozenset(
     {
         "make",
@@ -427,7 +431,7 @@ _NO_CHECK = re.compile(
 
 
 def check_of(command: str) -> tuple[CommandCheck | None, bool]:
-    """Return the last check of a line, and whether the exit code of the line is its own."""
+    """Return the last check that a command line runs, and whether its exit code is the line's."""
     check = None
     has_own_code = False
     line = parts(command)
@@ -442,7 +446,10 @@ def check_of(command: str) -> tuple[CommandCheck | None, bool]:
 
 
 def _ends_with_code_of(operators: Sequence[str], number: int) -> bool:
-    """Return whether a line that goes on after a command can only fail with its code."""
+    """Return whether command `number` decides the line's exit code.
+
+    It does if it comes last, or if only `&&` follows it.
+    """
     if operators[-1] not in ("", ";"):
         return False
     return all(operator == "&&" for operator in operators[number:-1])
@@ -474,7 +481,7 @@ def _has_verb(verbs: frozenset[str], first_words: Words, arguments: Sequence[str
 
 
 def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
-    """Return what the targets of a build tool, or the script of a package manager, check."""
+    """Return what a build tool's targets or a package manager's script check."""
     words = _target_words(program, arguments)
     if program == "npm" and words[:1] not in (["run"], ["run-script"]):
         # `npm ci` is not a script.
@@ -516,7 +523,7 @@ def _target_words(program: str, arguments: Sequence[str]) -> list[str]:
 def _kind_of_target(program: str, word: str) -> CommandCheck | None:
     name = word
     if program in ("gradle", "gradlew", "nx"):
-        name = word.rpartition(":")[2]  # they put the project first: `:app:test`, `app:test`
+        name = word.rpartition(":")[2]  # the project comes first: `:app:test`, `app:test`
     if not _NO_CHECK.fullmatch(name):
         for kind, pattern in _TARGET_REGEXES:
             if pattern.fullmatch(name):

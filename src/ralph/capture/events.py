@@ -1,7 +1,8 @@
-"""Turn a host's payload into an Event, with the same members for every host.
+"""Turn a host's payload into an Event, which has the same fields for every host.
 
-Payloads are JSON that others write: a member that is missing or has another type reads as empty,
-and reading stops at a depth that no honest payload reaches.
+A host is a coding agent, and a payload is the JSON object that it sends to a hook. Ralph does not
+control what it contains: a member that is missing or has an unexpected type is read as empty, and
+reading stops at a depth that no honest payload reaches.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Happening(StrEnum):
 
 
 class Action(StrEnum):
-    """What a tool does, regardless of its name in the host."""
+    """What a tool does, whatever the host calls it."""
 
     SHELL = "shell"
     READ = "read"
@@ -45,7 +46,10 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A changed part of a file. Not a patch: there, a secret would begin with `-` or `+`."""
+    """A changed part of a file, before and after.
+
+    This is not a patch, because a secret in a patch would be hidden behind its `-` or `+`.
+    """
 
     path: str
     before: str
@@ -55,7 +59,7 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of a hook. What the host does not send is empty; `agent` is a subagent's id."""
+    """One hook call. Fields that the host does not send are empty. `agent` is a subagent's id."""
 
     happening: Happening
     host: str
@@ -75,13 +79,13 @@ class Event:
     error: str = ""
     failed: bool = False
     exit_code: int | None = None
-    files: tuple[str, ...] = ()  # relative to `cwd` if they are inside it
+    files: tuple[str, ...] = ()  # relative to `cwd` if inside it
     changes: tuple[FileEdit, ...] = ()
     call: str = ""
 
 
-_MAX_DEPTH = 24  # of nested JSON
-_MAX_FILES = 50  # that one event names
+_MAX_DEPTH = 24  # levels of nested JSON
+_MAX_FILES = 50  # per event
 _MAX_NUMBER_BITS = 128  # a longer number is not printed
 _PATH_KEYS = frozenset(
     {
@@ -105,7 +109,7 @@ _MEDIA = ("image", "audio", "resource", "document", "video")
 
 
 def _text(payload: Json, *keys: str) -> str:
-    """Return the first of these members that is a non-empty text, or ""."""
+    """Return the first of these members that is a non-empty string, or ""."""
     for key in keys:
         value = payload.get(key)
         if isinstance(value, str) and value:
@@ -120,7 +124,7 @@ def _object(value: object) -> Json:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a 32-bit integer, or None for anything else."""
+    """Return the value if it is an integer that fits in 32 bits, or else None."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     if abs(value) >= 2**31:
@@ -129,7 +133,7 @@ def whole_number(value: object) -> int | None:
 
 
 def outline(value: object, depth: int = 0) -> str:
-    """Format a value like JSON, but without escapes, which could hide how a secret begins."""
+    """Format a value like JSON, but without escapes, which could hide the start of a secret."""
     if isinstance(value, str):
         return f'"{value}"' if depth else value
     if value is None:
@@ -149,7 +153,10 @@ def outline(value: object, depth: int = 0) -> str:
 
 
 def response_text(value: object, depth: int = 0) -> str:
-    """Return a tool's answer as text: a string, content blocks, or an object with them."""
+    """Return a tool's answer as text.
+
+    The answer may be a string, a list of content blocks, or an object that contains either.
+    """
     if value is None or value == "":
         return ""
     if depth >= _MAX_DEPTH:
@@ -170,7 +177,7 @@ def response_text(value: object, depth: int = 0) -> str:
 
 
 def relative_path(path: str, cwd: str) -> str:
-    """Return a path relative to `cwd` if it is inside it."""
+    """Return a path relative to `cwd`, or unchanged if it is not inside it."""
     if not path or not cwd.startswith("/") or "\0" in path or "\0" in cwd:
         return path
     if path.startswith("/"):
@@ -183,7 +190,7 @@ def relative_path(path: str, cwd: str) -> str:
 
 
 def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the files that a call names, without duplicates."""
+    """Return the files in `more` and those that a call's parameters name, without duplicates."""
     names = [path for path in (*more, *_paths(parameters, 0)) if path.strip() and "\n" not in path]
     return tuple(dict.fromkeys(relative_path(path, cwd) for path in names))[:_MAX_FILES]
 
@@ -199,7 +206,7 @@ def _paths(value: Json, depth: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """What a payload says about the use of a tool."""
+    """What a payload says about one tool call."""
 
     parameters: Json
     changes: tuple[FileEdit, ...] = ()
@@ -248,11 +255,11 @@ READING = (Action.READ, Action.SEARCH, Action.FETCH)
 
 
 def reads_only(tool: str) -> bool:
-    """Return whether a tool reads files or pages, of which only the location is recorded."""
+    """Return whether a tool only reads files or pages. Their content is never recorded."""
     return _ACTIONS.get(tool) in READING
 
 
-# Claude Code: a failed tool is an event of its own, whose `error` begins with `Exit code N`.
+# Claude Code: a failed tool call is a separate event, whose `error` begins with `Exit code N`.
 
 _CLAUDE_EXIT = re.compile(r"\s*Exit code (\d{1,9})\b[^\n]*\n?")
 
@@ -305,7 +312,7 @@ def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
 
 
 def patch_edits(answer: Json, path: str = "") -> list[FileEdit]:
-    """Return the hunks of the patch in Claude Code's answer to an edit."""
+    """Return the hunks of the patch in Claude Code's answer to an edit, or []."""
     hunks = answer.get("structuredPatch")
     if not isinstance(hunks, list):
         return []
@@ -325,7 +332,8 @@ def _patch_edit(path: str, lines: Sequence[str]) -> FileEdit:
     return FileEdit(path, "\n".join(before), "\n".join(after))
 
 
-# Codex: no event for a failed tool. The exit code is known only if a header precedes the output.
+# Codex: a failed tool call has no event of its own. The exit code is known only if a header
+# precedes the output, or if the answer is an object that contains it.
 
 _CODEX_HEADER = re.compile(
     r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines):[^\n]{0,200}\n"
@@ -368,14 +376,14 @@ def _codex_parameters(value: object, action: Action) -> Json:
 
 
 def _unwrap_shell(words: Sequence[str]) -> str:
-    """Return the script of `bash -lc SCRIPT`, in which Codex wraps a command."""
+    """Return SCRIPT from the `bash -lc SCRIPT` in which Codex wraps a command."""
     if len(words) == 3 and words[1] in ("-c", "-lc"):
         return words[2]
     return " ".join(words)
 
 
 def _codex_answer(answer: object) -> tuple[str, int | None]:
-    """Return the output of a tool, and its exit code if it is known."""
+    """Return a tool's output, and its exit code if that is known."""
     if isinstance(answer, str) and answer.startswith('{"output":'):
         try:
             answer = json.loads(answer)
@@ -462,7 +470,7 @@ def _gemini_shell(parameters: Json, answer: str, error: str) -> ToolUse:
 
 
 def _pop_trailers(lines: list[str]) -> dict[str, str]:
-    """Remove the trailers from the end of an output, and return them by name."""
+    """Remove trailers such as `Exit Code: 1` from the end of `lines`, and return them by name."""
     trailers: dict[str, str] = {}
     while len(lines) > 1:
         trailer = _GEMINI_TRAILER.fullmatch(lines[-1])
@@ -474,7 +482,7 @@ def _pop_trailers(lines: list[str]) -> dict[str, str]:
 
 
 def without_context(prompt: str) -> str:
-    """Return a prompt without the context that hooks and Gemini put before it."""
+    """Return a prompt without the context that hooks and Gemini CLI put before it."""
     while opening := _GEMINI_CONTEXT.match(prompt):
         end = prompt.find(f"</{opening[1]}>", opening.end())
         if end < 0:
@@ -487,7 +495,10 @@ _READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {
     "codex": _codex_tool,
     "gemini": _gemini_tool,
 }
-"""All other hosts send Claude Code's form, or `hooks/adapters.py` converts to it."""
+"""Readers for hosts that do not use Claude Code's format.
+
+All other hosts send that format, or `hooks/adapters.py` converts their payloads to it.
+"""
 _HAPPENINGS = {
     **{name.value: name for name in Happening},
     "BeforeAgent": Happening.USER_PROMPT_SUBMIT,
@@ -500,7 +511,7 @@ _HAPPENINGS = {
 
 
 def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
-    """Return the Event of a payload, or None if Ralph has no use for it."""
+    """Return a payload as an Event, or None if Ralph has no use for it."""
     happening = _HAPPENINGS.get(name)
     if happening is None or _is_compaction(host, happening, payload):
         return None
@@ -544,7 +555,10 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
 
 
 def _is_compaction(host: str, happening: Happening, payload: Json) -> bool:
-    """Return whether Claude Code reports the fork that compacts: a subagent without a type."""
+    """Return whether the event is about the fork in which Claude Code compacts a session.
+
+    It is reported as a subagent without a type.
+    """
     if host != "claude" or happening is not Happening.SUBAGENT_STOP:
         return False
     return not _text(payload, "agent_type")

@@ -1,10 +1,14 @@
-"""Propose what a task has taught, from four sources and without a model.
+"""Propose insights, which are lessons that a task has taught, without using a model.
 
-1. sigil: `<knowledge>` and `<journal>`; of a journal, bullets below a heading and labelled lines
-2. heading: bullets below Learnings, Gotchas, Patterns, Decisions, Discoveries or Notes, in
-   progress.txt or a message
-3. fix: an error whose command passed after edits or another command; both are the evidence
-4. marked: what a person asks to remember ("remember: ...")
+They come from four sources:
+
+1. sigil: what the agent wrote in `<knowledge>` and `<journal>` tags. In a journal, only bullets
+   below a heading and labelled lines ("Gotcha: ...") count.
+2. heading: bullets below a heading such as Learnings, Gotchas, Patterns, Decisions, Discoveries or
+   Notes, in progress.txt or in a message.
+3. fix: an error whose command passed after edits or another command. The failure, the steps between
+   and the success are the evidence.
+4. marked: what a person asks to remember ("remember: ...").
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ PLACES = "places"
 COUNT = "count"
 PROVEN = "proven"
 PROMOTED = "promoted_to"
-"""The members of an insight in addition to those of a record."""
+"""The members that an insight has in addition to those of a record."""
 SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
 MAX_EVIDENCE = 50  # records
 MAX_PLACES = 200  # sessions and iterations
@@ -62,7 +66,10 @@ class InsightSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that may be an insight. `compared` is the part that identifies it, if not all."""
+    """Text that may become an insight.
+
+    Candidates are compared by `compared`, or by the whole text if that is empty.
+    """
 
     text: str
     label: str
@@ -73,12 +80,12 @@ class Candidate:
 
     @property
     def is_summary(self) -> bool:
-        """Whether it is a pattern in progress.txt, which is not a sighting of its own."""
+        """Whether this is a pattern in progress.txt, which does not count as a sighting."""
         return self.evidence[0].id.startswith("found-")
 
 
 def propose(records: Iterable[Record]) -> list[Record]:
-    """Return the insights of these records. Candidates that say the same become one."""
+    """Return the insights found in these records. Candidates that say the same are merged."""
     matcher = TextMatcher()
     groups: list[list[Candidate]] = []
     for candidate in sorted(_find_candidates(list(records)), key=_candidate_order):
@@ -98,7 +105,7 @@ def _candidate_order(candidate: Candidate) -> tuple[bool, str, str]:
 
 
 def is_proven(record: Record) -> bool:
-    """Return whether an insight is an error whose command passed afterwards."""
+    """Return whether an insight is about an error whose command passed afterwards."""
     return record.extra.get(PROVEN) is True
 
 
@@ -108,7 +115,7 @@ def places(record: Record) -> tuple[str, ...]:
 
 
 def evidence(record: Record) -> tuple[str, ...]:
-    """Return the ids of the records that an insight comes from."""
+    """Return the ids of the records that an insight is based on."""
     return _texts(record.extra.get(EVIDENCE))
 
 
@@ -119,14 +126,14 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def is_well_evidenced(record: Record) -> bool:
-    """Return whether an insight was seen in two places or is proven."""
+    """Return whether an insight was seen in at least two places or is proven."""
     return is_proven(record) or len(places(record)) > 1
 
 
 def location_of(record: Record) -> str:
-    """Return the iteration in which something was seen, or else the session, block or run."""
+    """Return where a record was seen: its iteration, or else its session, block or run."""
     origin = record.origin
-    if origin.run and origin.iteration is not None:  # an agent may reuse the name of a session
+    if origin.run and origin.iteration is not None:  # an agent may reuse a session's name
         return f"{origin.run}#{origin.iteration}"
     if origin.session:
         return origin.session
@@ -137,13 +144,16 @@ def location_of(record: Record) -> str:
 
 
 def of_origin(record: Record, origin: Origin) -> Record:
-    """Give a record the origin of its block's session or iteration."""
+    """Return the record with the origin of its block's session or iteration.
+
+    The record keeps its own author, and its own files if it has any.
+    """
     files = record.origin.files or origin.files
     return replace(record, origin=replace(origin, by=record.origin.by, files=files))
 
 
 _AUTHORS = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}
-"""Who an insight comes from; the agent, for the other sources."""
+"""Who an insight comes from. For all other sources, it is the agent."""
 
 
 def _make_insight(group: Sequence[Candidate]) -> Record:
@@ -213,12 +223,12 @@ _SENTENCE = re.compile(
     r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)",
     re.IGNORECASE,
 )
-"""The space between two sentences of a line, if the second begins with a label."""
+"""The space between two sentences on a line, if the second one begins with a label."""
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
 _LABELS = {"discovery": "learning", "discoverie": "learning", "learned": "learning"}
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
 _MIN_WORDS = 4
-_MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean do not separate words by spaces
+_MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean use few or no spaces
 
 
 def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
@@ -238,7 +248,7 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
 
 
 def _from_entry(record: Record) -> Candidate:
-    """Return the candidate of a knowledge entry or of a bullet in progress.txt."""
+    """Make a candidate from a knowledge entry or from a bullet in progress.txt."""
     if record.label == "knowledge":
         text = record.text
         source = InsightSource.SIGIL
@@ -261,7 +271,7 @@ def _from_note(record: Record) -> Iterator[Candidate]:
             text = marked["text"].strip()
             yield Candidate(text, "context", InsightSource.MARKED, (record,))
     elif record.kind is ObservationKind.NOTE:
-        # The loop stores what is in sigils.
+        # The loop itself stores what is in sigils.
         plain = replace(record, text=without_sigils(record.text))
         yield from _from_text(plain, InsightSource.HEADING)
 
@@ -283,7 +293,7 @@ def _labelled_lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the bullets below a heading such as "Gotchas:", each with its label."""
+    """Yield a label and the text for each bullet below a heading such as "Gotchas:"."""
     label = ""
     outer_indent = 0
     bullets: list[str] = []
@@ -307,7 +317,7 @@ def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _heading_name(line: str) -> str | None:
-    """Return the label that a heading gives its bullets, or None if a line is not a heading."""
+    """Return the label that a heading gives its bullets, or None if the line is not a heading."""
     heading = _HEADING.fullmatch(line)
     if heading is None:
         return None
@@ -329,9 +339,10 @@ def _label_of(text: str, default: str) -> str:
 
 
 def _is_substantial(text: str) -> bool:
-    """Return whether a text can be a lesson.
+    """Return whether `text` can be a lesson.
 
-    It must be long enough, and have a label or name something: code, a path or a number.
+    It must be long enough, and either have a label or name something specific, such as code, a path
+    or a number.
     """
     has_words = len(text.split()) >= _MIN_WORDS
     is_long_non_ascii = not text.isascii() and len(text) >= _MIN_NON_ASCII_CHARACTERS
@@ -415,11 +426,11 @@ _TRANSIENT = re.compile(
     r"|address already in use|EADDRINUSE|no space left|rate limit|temporary failure"
     r"|could not resolve host|index\.lock|lock file"
 )
-"""Errors that are transient or say nothing about the project."""
+"""Errors that are transient, or that say nothing about the project."""
 _STYLE_CHECK = re.compile(
     r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
 )
-"""Commands that complain about how code is written, which is not a lesson."""
+"""Commands that check the style of code. Their complaints are not lessons."""
 _SETTINGS = frozenset(
     {
         ".json",
@@ -445,7 +456,10 @@ _SETTING_NAMES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A command that was run: `key` identifies it, `front` is what was put before it."""
+    """A command that was run.
+
+    `key` identifies the command. `front` has the commands and variable assignments before it.
+    """
 
     record: Record
     command: str
@@ -458,7 +472,10 @@ class _Run:
 
 
 def _parse_run(record: Record) -> _Run | None:
-    """Return the command of an observation, without what comes before it or is piped after it."""
+    """Return the command that an observation ran, or None if it ran none.
+
+    Commands and assignments before it go to `front`, and whatever it is piped into is dropped.
+    """
     command = record.extra.get("command")
     if not isinstance(command, str):
         return None
@@ -478,7 +495,7 @@ def _parse_run(record: Record) -> _Run | None:
 
 
 def _without_pipes(line: Sequence[tuple[Words, str]]) -> list[Words]:
-    """Return the simple commands of a line that do not read from a pipe."""
+    """Return the simple commands on a line that do not read from a pipe."""
     commands = []
     previous_operator = ""
     for words, operator in line:
@@ -508,17 +525,17 @@ def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
 
 
 def _may_change_result(run: _Run | None) -> TypeGuard[_Run]:
-    """Return whether a command that passed can change the result of a later one."""
+    """Return whether a command passed and may have changed the result of a later one."""
     if run is None or run.failed or run.key[0] in _READERS:
         return False
     check, _ = check_of(run.command)
-    return check in (None, CommandCheck.BUILD)  # of all checks, only a build changes anything
+    return check in (None, CommandCheck.BUILD)  # a build is the only check that changes anything
 
 
 def _make_fix(
     failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]
 ) -> Candidate | None:
-    """Return the lesson of a failure that was solved.
+    """Return the lesson from a failure that was resolved.
 
     Returns None for coincidences, transient errors and ordinary work on code.
     """

@@ -1,9 +1,9 @@
-"""Turn an event into the observation that may be stored, in a chain of plain functions.
+"""Turn an event into an observation that may be stored, in a chain of plain functions.
 
-The order of the steps is what keeps secrets out. Private paths are searched in the event as it
-came; then every text is redacted, in the order of the payload; only then is anything cut,
-classified or rendered. The rendered text is redacted once more, because a key and its value may
-meet only there.
+The order of the steps is what keeps secrets out. First, the unchanged event is searched for private
+paths. Then every text is redacted, in the order in which the payload has them. Only then is
+anything cut, classified or rendered. The rendered text is redacted once more, because a key and its
+value may come together only there.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _WRITERS = {
     Happening.STOP: "agent",
     Happening.SUBAGENT_STOP: "agent",
 }
-"""Who wrote the text of an event. The authors of all other observations are tools."""
+"""Who wrote an event's text. All other observations come from tools."""
 
 
 def observe(
     event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()
 ) -> Record | None:
-    """Return the observation of an event, or None if nothing of it is stored.
+    """Return an event's observation, or None if nothing is to be stored.
 
-    `patterns` is None if the secret rules have already redacted the event.
+    `patterns` are the user's. Pass None if the event has already been redacted.
     """
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
@@ -76,7 +76,7 @@ def observe(
 def interpret(
     value: Mapping[str, object], *, patterns: Sequence[str] = (), paths: Sequence[str] = ()
 ) -> tuple[Sequence[Record], Mapping[str, object] | None]:
-    """Return the observations and the session fields of a raw log line."""
+    """Return the observations in a raw log line, and its session fields or None."""
     payload = value.get("payload")
     host = value.get("host")
     name = value.get("event")
@@ -90,7 +90,7 @@ def interpret(
         return (), None
     patterns_to_apply: Sequence[str] | None = patterns
     if value.get("rules") == rules_mark(patterns):
-        patterns_to_apply = None  # the hook has redacted the line with these very rules
+        patterns_to_apply = None  # the hook has already applied these very rules
     session = session_of(event, patterns=patterns_to_apply)
     record = observe(event, patterns=patterns_to_apply, paths=paths)
     if record is None:
@@ -99,7 +99,7 @@ def interpret(
 
 
 def of_loop(record: Record, line: Mapping[str, object]) -> Record:
-    """Add the run, iteration and task that a raw line names."""
+    """Add the run, iteration and task named in a raw log line to a record's origin."""
     run = _loop_id(line.get("run"))
     task = _loop_id(line.get("task"))
     iteration = whole_number(line.get("iteration"))
@@ -117,7 +117,10 @@ def _loop_id(value: object) -> str:
 
 
 def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[str, object] | None:
-    """Return the session fields of an event. The earliest `started_at` of a session counts."""
+    """Return what an event says about its session, or None if it has no session.
+
+    Every event has a `started_at`. The earliest one of a session counts.
+    """
     at = event.at
     if parse_time(at) is None:
         at = ""
@@ -172,7 +175,11 @@ _OUTPUT_FILTERS = (
     "tr",
     "column",
 )
-"""Programs that add nothing to a line that calls Ralph, and those that only filter its output."""
+"""Programs that only filter what is piped into them.
+
+A command line counts as Ralph's own if it contains only Ralph, `_NEUTRAL_PROGRAMS`, and these
+filters in a pipe.
+"""
 _URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
 _LOCATION_KEYS = {
     Action.READ: frozenset(
@@ -205,7 +212,7 @@ _OUR_LOOP = re.compile(
     r"(?:\*\*[\w-]+\*\*: )?(?P<task>.*?)(?=^#{1,2} |\Z)",
     re.DOTALL | re.MULTILINE,
 )
-"""A prompt that Ralph's loop wrote, and the part of it that a person wrote."""
+"""A prompt written by Ralph's loop. Its group `task` is the part that a person wrote."""
 
 
 def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
@@ -217,7 +224,10 @@ def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
 
 
 def _forgets(event: Event) -> bool:
-    """Return whether an event calls `ralph forget`, also in logs of versions that stored it."""
+    """Return whether an event calls `ralph forget`.
+
+    Hooks no longer store such events, but logs from older versions contain them.
+    """
     if event.happening in _WRITERS:
         return any(calls_forget(text, PROSE) for text in (event.prompt, event.message))
     if event.happening not in _TOOL_EVENTS:
@@ -234,7 +244,7 @@ def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     changes = tuple(_without_private_edit(change) for change in event.changes)
     event = _map_event(replace(event, changes=changes), redactor)
     if redactor.astray and redactor.open:
-        # Opened in one text and closed in an earlier one: what is private cannot be determined.
+        # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
         event = _map_event(event, lambda _: "")
 
     def redact_text(text: str) -> str:
@@ -248,7 +258,7 @@ def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
 
 
 def _without_private_edit(change: FileEdit) -> FileEdit:
-    """Drop the texts of an edit that may lie inside a private part of its file."""
+    """Drop an edit's texts if they may come from a private part of the file."""
     texts = (change.whole, change.before, change.after)
     if any(has_private_parts(text) for text in texts):
         return replace(change, before="", after="")
@@ -256,7 +266,7 @@ def _without_private_edit(change: FileEdit) -> FileEdit:
 
 
 def drop_injected(event: Event) -> Event:
-    """Drop injected text and the answers of Ralph's own tools, which are nothing new."""
+    """Drop injected text and the answers from Ralph's own tools, which are nothing new."""
     if _is_call_of_ralph(event):
         event = replace(event, response="")
     return _map_event(event, without_injected)
@@ -270,7 +280,7 @@ def _is_call_of_ralph(event: Event) -> bool:
 
 
 def drop_sigils(event: Event) -> Event:
-    """Remove what the loop stores as journal and knowledge."""
+    """Remove sigils from a message: the loop stores them as journal and knowledge entries."""
     if "<" not in event.message:
         return event
     from ralph.formats.sigils import without_sigils  # few messages need it
@@ -279,7 +289,7 @@ def drop_sigils(event: Event) -> Event:
 
 
 def is_own_traffic(record: Record) -> bool:
-    """Return whether an observation is Ralph at work: its commands or tools."""
+    """Return whether an observation only shows Ralph's own commands or tools at work."""
     if record.kind is ObservationKind.NOTE:
         return record.origin.by == "human" and is_own_prompt(record.text.lstrip())
     tool = str(record.extra.get("tool") or "")
@@ -308,12 +318,15 @@ def _only_calls_ralph(command: str) -> bool:
 
 
 def keep_human_prompt(event: Event) -> Event | None:
-    """Drop a prompt that no person wrote, and the machine-made text around one."""
+    """Reduce a prompt to what a person wrote, and return None if no person wrote any of it.
+
+    Events other than prompts are returned unchanged.
+    """
     if event.happening is not Happening.USER_PROMPT_SUBMIT:
         return event
     prompt = human_prompt(event.prompt)
     loop_prompt = _OUR_LOOP.match(prompt)
-    if loop_prompt:  # the snapshots of the run contain the whole prompt
+    if loop_prompt:  # the run's snapshots contain the whole prompt
         prompt = human_prompt(loop_prompt["task"])
     if event.prompt.strip() and not prompt:
         return None
@@ -321,7 +334,7 @@ def keep_human_prompt(event: Event) -> Event | None:
 
 
 def drop_results(event: Event) -> Event:
-    """Keep only the location of a read, search or fetch."""
+    """Keep only the location that was read, searched or fetched, not the result."""
     keys = _LOCATION_KEYS.get(event.action)
     if keys is None:
         return event
@@ -333,7 +346,7 @@ def drop_results(event: Event) -> Event:
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
-    # In the order of the payload: a private part that one text opens hides the texts after it.
+    # In payload order, because a private part that opens in one text hides the texts after it.
     texts: dict[str, Any] = {"prompt": change_text(event.prompt)}
     texts["parameters"] = map_texts(dict(event.parameters), change_text) or {}
     texts["changes"] = tuple(
@@ -351,7 +364,7 @@ _NOTE_LINE = re.compile(rf"(?:^|(?<=\n)){re.escape(NOTE)}[^\n]*(?:\n|\Z)")
 
 
 def without_injected(text: str) -> str:
-    """Remove the blocks that Ralph injected, even if one of them is cut off."""
+    """Remove the blocks that Ralph injected, even one that is cut off."""
     if NOTE not in text:
         return text
     kept = []
@@ -380,7 +393,7 @@ def _end_of_injected(text: str, start: int) -> int:
 
 # --- the kind of an event -----------------------------------------------------------------------
 
-_SEARCHED_END = 40_000  # characters of each end of an output that are searched
+_SEARCHED_END = 40_000  # characters to search at each end of an output
 _FAILURE = r"""(?mx)
     \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?
       (?:failed|failures?|failing|fails|errored)\b
@@ -413,7 +426,7 @@ _PLAIN_FAILURE = r"""(?mx)
     |^error:[ ](?:failed|could[ ]not|cannot|unable)\b|^ERROR:[ ](?:Could[ ]not|Failed|No[ ]matching)
     |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
 """
-"""What commands that are not checks print only if they fail."""
+"""What a command that is not a check prints only if it fails."""
 _VIEWERS = frozenset(
     {
         "cat",
@@ -456,7 +469,10 @@ _VIEWERS = frozenset(
 
 
 def failure_line(output: str, *, check: bool = True) -> str:
-    """Return the first line that reports a failure, or ""."""
+    """Return the first line of an output that reports a failure, or "".
+
+    `check` says that the output comes from a check, such as a test run.
+    """
     text = output
     if len(output) > 2 * _SEARCHED_END:
         text = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
@@ -472,7 +488,7 @@ def failure_line(output: str, *, check: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The kind of an event, what it checked, and the line that reports its failure."""
+    """An event's kind, what it checked, and the line that reports its failure."""
 
     kind: ObservationKind
     check: CommandCheck | None = None
@@ -480,7 +496,7 @@ class Verdict:
 
 
 def verdict(event: Event) -> Verdict:
-    """Classify an event."""
+    """Classify an event by its command, exit code and output."""
     if event.happening in _WRITERS:
         return Verdict(ObservationKind.NOTE)
     command = ""
@@ -493,7 +509,7 @@ def verdict(event: Event) -> Verdict:
         return Verdict(ObservationKind.ERROR, check, line)
     if not command or _runs_in_background(event):
         return Verdict(ObservationKind.TOOL_USE)
-    # The exit code is conclusive if it is the check's own.
+    # The exit code is conclusive only if it is the check's own.
     is_conclusive = event.exit_code == 0 and (check is None or is_last)
     if not is_conclusive and not _is_viewer(command, check):
         line = failure_line(output, check=check is not None)
@@ -510,22 +526,22 @@ def _runs_in_background(event: Event) -> bool:
 
 
 def _is_viewer(command: str, check: CommandCheck | None) -> bool:
-    """Return whether a command only shows what was written before, failures included."""
+    """Return whether a command only displays existing text, which may mention old failures."""
     return check is None and any(program[0] in _VIEWERS for program in programs(command))
 
 
 # --- the record ---------------------------------------------------------------------------------
 
-# Characters of each part of an observation.
+# Limits for the parts of an observation, in characters.
 _MAX_TITLE = 120
 _MAX_TOOL_NAME = 100
 _MAX_COMMAND = 1_000
 _MAX_ERROR_LINE = 200
-_MAX_REQUEST = 800  # if there is also a result
+_MAX_REQUEST = 800  # if a result follows
 _MAX_DIFF = 1_200
-_MAX_SEARCHED_OUTPUT = 20_000  # searched for the line that names the error
+_MAX_SEARCHED_OUTPUT = 20_000  # how much is searched for the line that names the error
 _MAX_TITLE_FILES = 3  # files
-OWN = "own"  # the number of characters that the agent caused; the rest is what a tool printed
+OWN = "own"  # how many characters come from the agent; a tool printed the rest
 _SUBJECTS = (
     "description",
     "query",
@@ -538,7 +554,7 @@ _SUBJECTS = (
     "file_path",
     "path",
 )
-"""Parameters that say what a call is about, the most telling first."""
+"""Parameters that say what a call is about, most telling first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -627,7 +643,7 @@ def _redact_extra(extra: Mapping[str, object], patterns: Sequence[str] | None) -
 
 
 def _digest(record: Record, call: str) -> str:
-    """Return six hex digits that depend on what is stored and on the call's id."""
+    """Return six hex digits derived from what is stored and the call's id."""
     stored = (
         record.created_at,
         call,
@@ -717,19 +733,19 @@ def _parameter(event: Event, key: str) -> str:
 # --- short texts --------------------------------------------------------------------------------
 
 LIMIT = 2_000  # characters of text in one observation
-_HEAD_SHARE = 0.55  # of a trimmed text; the tail gets the rest
+_HEAD_SHARE = 0.55  # of what remains of a trimmed text; the tail gets the rest
 _NOTE_CHARACTERS = 48  # reserved for the note about what was left out
 _MARKER_REACH = 64  # characters around a cut in which a redaction marker may lie
 
 
 def trim(text: str, limit: int = LIMIT) -> str:
-    """Shorten a text to its head and tail, with a note between them."""
+    """Shorten text to its head and tail, with a note between them, if it exceeds `limit`."""
     if len(text) <= limit:
         return text
     room = limit - _NOTE_CHARACTERS
     if room < 2:
         return text[: _outside_marker(text, max(limit, 0), after=False)]
-    # Cut at the end of a line, unless that would cost more than half of the head or the tail.
+    # Cut at a line end, unless that would cost more than half of the head or the tail.
     head_end = int(room * _HEAD_SHARE)
     tail_start = len(text) - (room - head_end)
     head = text.rfind("\n", 0, head_end) + 1
@@ -746,7 +762,7 @@ def trim(text: str, limit: int = LIMIT) -> str:
 
 
 def first_line(text: str, limit: int) -> str:
-    """Return the first line that is not blank, cut to `limit` characters."""
+    """Return the first line that is not blank, cut to `limit` characters, or ""."""
     for line in text.splitlines():
         words = " ".join(line.split())
         if not words:
@@ -758,7 +774,10 @@ def first_line(text: str, limit: int) -> str:
 
 
 def _outside_marker(text: str, position: int, *, after: bool) -> int:
-    """Move a cut that would split a redaction marker before or after it."""
+    """Return where to cut a text: at `position`, unless that would split a redaction marker.
+
+    In that case the cut moves to the marker's start, or to its end if `after`.
+    """
     start = max(0, position - _MARKER_REACH)
     for marker in re.compile(MARKER).finditer(text, start, position + _MARKER_REACH):
         if marker.start() < position < marker.end():

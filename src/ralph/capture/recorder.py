@@ -1,7 +1,7 @@
-"""The state of recording: the settings cache of hooks, their failures, and the pause marker.
+"""Keep the state of recording: the hooks' settings cache, their failures, and the pause marker.
 
-The settings cache records the time and size of every config file that it comes from, so a few
-`stat` calls tell a hook whether it is current.
+The settings cache includes the modification time and size of every config file it was made from, so
+a few `stat` calls tell a hook whether it is current.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pause_file = paths.pause_file
 
 
 def cache_file(root: Path) -> Path:
-    """Return the file of the settings cache; each worktree has its own."""
+    """Return the path of the settings cache. Each worktree has its own."""
     name = "hook"
     if paths.worktree_name(root):
         name = f"hook-{root.stat().st_ino}"
@@ -36,9 +36,9 @@ def cache_file(root: Path) -> Path:
 
 
 def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the time and size of each config file.
+    """Return the modification time and size of each config file.
 
-    Call it before the files are loaded, so that no change is lost.
+    Call this before loading the files, so that no change is missed.
     """
     sources = [path for _, path in config.sources(root, env)]
     sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
@@ -49,7 +49,10 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
 def write_settings(
     root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()
 ) -> bool:
-    """Write the settings cache; return False for settings that apply to one command only."""
+    """Write the settings cache and return True.
+
+    Returns False, without writing, if some settings apply to one command only.
+    """
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
     text = _cache_text(root, loaded.config, env, state or config_state(root, env))
@@ -115,7 +118,7 @@ def _make_failures_file(root: Path) -> None:
 
 
 def count_failure(root: Path, event: str, problem: str) -> bool:
-    """Count one failure of a hook; return False when it cannot be counted."""
+    """Count one hook failure. Returns False if it cannot be counted."""
     with suppress(OSError, RalphError):
         _make_failures_file(root)
         return hook_files.count_failure(str(failures_file(root).parents[1]), event, problem)
@@ -123,7 +126,7 @@ def count_failure(root: Path, event: str, problem: str) -> bool:
 
 
 def read_failures(root: Path) -> Failures | None:
-    """Return the counted failures, or None when nothing failed."""
+    """Return the counted failures, or None if there are none."""
     with suppress(RalphError):
         line = (files.read(failures_file(root)) or "").partition("\n")[0].rstrip()
         count, _, rest = line.partition(" ")
@@ -134,7 +137,7 @@ def read_failures(root: Path) -> Failures | None:
 
 
 def recording_problem(root: Path) -> str:
-    """Return why hooks cannot record anything at the moment; "" when they can."""
+    """Return why hooks cannot record anything at the moment, or "" if they can."""
     reason = hook_files.probe(str(paths.sessions_folder(root)))
     if not reason:
         return ""
@@ -142,7 +145,10 @@ def recording_problem(root: Path) -> str:
 
 
 def reset_failures(root: Path) -> Failures | None:
-    """Reset the count to zero and return the counted failures; None if nothing was reset."""
+    """Reset the count to zero and return the failures counted so far.
+
+    Returns None if nothing was reset.
+    """
     failures = read_failures(root)
     if failures is None:
         return None
@@ -160,7 +166,7 @@ _MAX_PAUSE_TIME = 40  # characters of the pause marker that are shown
 
 
 def paused_since(root: Path) -> str | None:
-    """Return when capture was paused, "" if that is unknown, or None if it is active."""
+    """Return when capture was paused, "" if the time is unknown, or None if it is not paused."""
     file = pause_file(root)
     if not file.is_file():
         return None
@@ -168,9 +174,9 @@ def paused_since(root: Path) -> str | None:
 
 
 def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
-    """Stop capture and injection in this project; return False if they were already paused.
+    """Pause capture and injection in this project. Returns False if they were already paused.
 
-    Raises Refused where hooks do not act, unless capture is on `everywhere`.
+    Raises Refused in a folder where hooks do not act, unless capture is on `everywhere`.
     """
     if paused_since(root) is not None:
         return False
@@ -184,13 +190,13 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     text = ids.timestamp() + "\n"
     top = paths.state_boundary(root)
     files.make_folder(file.parent, 0o700)
-    with suppress(Conflict):  # another process was faster: capture is paused
+    with suppress(Conflict):  # another process paused capture first
         files.write(file, text, root=top, expect="", mode=files.PRIVATE)
     return True
 
 
 def _has_marker(root: Path) -> bool:
-    """Check for what makes hooks act in a project, here or in its main checkout."""
+    """Check for the files that make hooks act in a folder, here or in the main checkout."""
     markers = (
         paths.config_file(root),
         paths.ralph_folder(root),
@@ -201,7 +207,7 @@ def _has_marker(root: Path) -> bool:
 
 
 def resume_capture(root: Path) -> bool:
-    """Resume capture and injection; return False if they were not paused."""
+    """Resume capture and injection. Returns False if they were not paused."""
     if paused_since(root) is None:
         return False
     files.delete(pause_file(root))

@@ -1,8 +1,9 @@
-"""Summarise a session without a model: its goal, changes, failures, checks, end and open points.
+"""Summarise a session without a model.
 
-A failure is resolved once the same command no longer fails. Commands are compared without the parts
-that do not change them (`cd x &&`, `| tail`). A person's reply stays together with the answer that
-it replies to.
+A summary has the session's goal, its changes, failures and checks, how it ended, and what is still
+open. A failure counts as resolved once the same command no longer fails. Commands are compared
+without parts that make no difference, such as `cd x &&` and `| tail`. A person's reply stays
+together with the answer that it responds to.
 """
 
 from __future__ import annotations
@@ -83,20 +84,20 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 ASKED = "Asked: "  # opens a line that quotes a person
 _ANSWERED = "Answered: "  # opens a line that quotes the agent
 PRINTED = "Error: "  # opens a line that quotes what a tool printed
-TOKENS = 400  # the limit of one session's summary, stored or injected
-_MAX_LINE = 300  # characters of a goal, a state or a reply
-_MAX_SHORT_LINE = 160  # characters of a command, an error or an open point
-_MAX_TURN = 600  # characters of one turn of a compacted session
+TOKENS = 400  # the limit for one session's summary, stored or injected
+_MAX_LINE = 300  # characters in a goal, a state or a reply
+_MAX_SHORT_LINE = 160  # characters in a command, an error or an open point
+_MAX_TURN = 600  # characters in one turn of a compacted session
 _MAX_ITEMS = 8  # errors, open points, replies, or files on one line
 _MAX_TAGS = 8
 _MAX_EDITED_FILES = 4  # files that a resolved failure names
-_RANK_AFTER_NEWEST_TURNS = 3  # a recap prefers its newest turns to the other lines
+_RANK_AFTER_NEWEST_TURNS = 3  # a recap prefers its newest turns over other lines
 _FORBIDDEN_IN_TAGS = frozenset(',|/<>"')
 
 
 @dataclass(frozen=True, slots=True)
 class RankedLine:
-    """One line of a summary. Lines with the lowest rank are kept first."""
+    """One line of a summary. When space is short, lines with lower ranks are kept."""
 
     rank: int
     text: str
@@ -112,7 +113,7 @@ class Summary:
     passed: tuple[str, ...] = ()
     state: str = ""
     open_ends: tuple[str, ...] = ()
-    replies: tuple[RankedLine, ...] = ()  # a person's replies, each below the answer it replies to
+    replies: tuple[RankedLine, ...] = ()  # a person's replies, each below the agent's answer
     errors: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
@@ -123,7 +124,7 @@ def is_prompt(record: Record) -> bool:
 
 
 def is_message(record: Record) -> bool:
-    """Return whether an observation is the last message of the agent, not of a subagent."""
+    """Return whether an observation is the main agent's last message in a turn."""
     by_agent = record.kind is ObservationKind.NOTE and record.origin.by == "agent"
     return by_agent and not record.extra.get("agent_id")
 
@@ -135,15 +136,16 @@ def is_edit(record: Record) -> bool:
 
 
 def error_line(record: Record) -> str:
-    """Return the line of an output that says most about a failure."""
+    """Return the line of a record's output that says most about its failure."""
     shown = [line for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
     return _cut(choose_error_line(shown, str(record.extra.get("error") or "")), _MAX_SHORT_LINE)
 
 
 def choose_error_line(output: Iterable[str], reason: str = "") -> str:
-    """Return the line that names an error.
+    """Return the last line of an output that names an error.
 
-    Failing that, it is the reason, the first line that mentions a problem, or the first line.
+    If there is none, return `reason`, the first line that mentions a problem, or the first line,
+    whichever is found first.
     """
     lines = [_without_exit_code(line) for line in output]
     for line in reversed(lines):
@@ -162,7 +164,7 @@ def choose_error_line(output: Iterable[str], reason: str = "") -> str:
 
 
 def _without_exit_code(line: str) -> str:
-    """Return a stripped line, or "" if it says nothing but an exit code."""
+    """Strip a line. Returns "" if it gives nothing but an exit code."""
     line = line.strip()
     if _EXIT_CODE.fullmatch(line):
         return ""
@@ -170,7 +172,7 @@ def _without_exit_code(line: str) -> str:
 
 
 def summary(records: Sequence[Record]) -> Summary:
-    """Summarise the observations of one session, given in the order in which they happened."""
+    """Summarise one session from its observations, given in chronological order."""
     message = _last_message(records)
     checks = _follow_checks(records)
     changed = _edited_files(records)
@@ -202,7 +204,10 @@ def _last_message(records: Sequence[Record]) -> str:
 
 @dataclass(slots=True)
 class _Checks:
-    """How the calls of a session went, in order; `failing` maps a call to its first failure."""
+    """How a session's calls went, in order.
+
+    `failing` maps each call that still fails to the position of its first failure.
+    """
 
     errors: list[str] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)
@@ -237,7 +242,7 @@ def _describe_resolution(edited: Sequence[str]) -> str:
 
 
 def goal(records: Sequence[Record]) -> str:
-    """Return the first prompt that is not a slash command, or else the first prompt."""
+    """Return the first prompt that is not a slash command, or else the first prompt, or ""."""
     prompts = [_cut(record.text, _MAX_LINE) for record in records if is_prompt(record)]
     prompts = [prompt for prompt in prompts if prompt]
     for prompt in prompts:
@@ -258,7 +263,7 @@ def _describe_call(record: Record) -> str:
 
 
 def _strip_command(text: str) -> str:
-    """Remove the parts around a command that do not change it."""
+    """Remove the parts around a command that make no difference, such as `| tail`."""
     prefix = _COMMAND_PREFIX.match(text)
     while prefix and len(prefix[0]) < len(text):
         text = text[prefix.end() :]
@@ -290,7 +295,10 @@ def _last_state(records: Sequence[Record], message: str) -> str:
 
 
 class _Reply(NamedTuple):
-    """A person's reply. Compared by whether it has digits or identifiers, then by its position."""
+    """A person's reply, in a form that sorts by importance.
+
+    Replies with digits or identifiers (`has_form`) outrank the others. Ties go to the later reply.
+    """
 
     has_form: bool
     position: int
@@ -298,9 +306,9 @@ class _Reply(NamedTuple):
 
 
 def _replies(records: Sequence[Record]) -> tuple[RankedLine, ...]:
-    """Return the prompts that follow an answer, together with it.
+    """Return the prompts that follow an answer, each together with that answer.
 
-    Replies with digits or identifiers rank first, then the newest.
+    Replies with digits or identifiers rank first. Among equals, the newest does.
     """
     turns = [record for record in records if is_prompt(record) or is_message(record)]
     replies = []
@@ -318,7 +326,7 @@ def _replies(records: Sequence[Record]) -> tuple[RankedLine, ...]:
 
 
 def _brief(text: str, size: int) -> str:
-    """Return a turn on one line. Sentences without digits or identifiers are dropped first."""
+    """Shorten a turn to one line. Sentences without digits or identifiers are dropped first."""
     return _cut(shorten(text, size, len), size)
 
 
@@ -354,7 +362,10 @@ def _is_telling(name: str) -> bool:
 
 
 def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
-    """Format a summary within a budget of tokens (0 is no limit), important lines first."""
+    """Format a summary within a token budget, where 0 means no limit.
+
+    If not everything fits, the most important lines are kept.
+    """
     return _fit(list(_lines(session)), budget, cost)
 
 
@@ -364,7 +375,11 @@ def recap(
     cost: Callable[[str], int],
     is_withheld: Callable[[str], bool],
 ) -> str:
-    """Return what was asked and answered so far. The newest turns are kept first."""
+    """Return what was asked and answered so far, within a token budget.
+
+    The first prompt and the newest turns are kept first. `is_withheld` rejects lines that must not
+    be injected. A person's prompts are always allowed.
+    """
     lines = list(_turn_lines(records))
     done = replace(summary(records), goal="", state="", replies=())
     for line in _lines(done):
@@ -393,7 +408,7 @@ def _first_prompt_number(turns: Sequence[Record]) -> int:
 
 
 def _fit(lines: Sequence[RankedLine], budget: int, cost: Callable[[str], int]) -> str:
-    """Return the lines with the lowest ranks that fit into the budget, in their order."""
+    """Join the lines with the lowest ranks that fit into the budget, in their original order."""
     by_rank = sorted(range(len(lines)), key=lambda number: (lines[number].rank, number))
     chosen: list[int] = []
     for number in by_rank:
@@ -405,7 +420,7 @@ def _fit(lines: Sequence[RankedLine], budget: int, cost: Callable[[str], int]) -
 
 
 def _lines(session: Summary) -> Iterator[RankedLine]:
-    """Yield the lines of a summary in the order in which they are shown, with their ranks."""
+    """Yield a summary's lines with their ranks, in display order."""
     if session.goal:
         yield RankedLine(0, f"Goal: {session.goal}")
     for reply in session.replies:

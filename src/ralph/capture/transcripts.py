@@ -1,9 +1,9 @@
-"""Read the transcripts of coding agents as the events that their hooks would have sent.
+"""Read coding agents' transcripts as the events that their hooks would have sent.
 
-There is one function per format: JSON objects (or text) in, `TranscriptEvent` out. The tools of
-other clients get Claude Code's names and parameters, so that the readers in `events` and the rules
-of the pipeline apply. Transcripts are files that others write: a member that is missing or has
-another type is skipped and never an error.
+There is one function per format. It takes JSON objects (or text) and yields `TranscriptEvent`s.
+Other clients' tools and parameters are given Claude Code's names, so that the readers in `events`
+and the rules in `pipeline` apply to them. Ralph does not control what a transcript contains: a
+member that is missing or has an unexpected type is skipped and is never an error.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ SUBAGENT = "SubagentStop"
 _REJECTED = ("The user doesn't want to", "[Request interrupted")
 _COMMAND = re.compile(r"<command-name>\s*(/?[^<]{1,200}?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_MAX_SECONDS = 100_000_000_000  # since 1970; a larger number is in milliseconds
+_MAX_SECONDS = 100_000_000_000  # since 1970; a larger number is taken as milliseconds
 
 
 class TranscriptEvent(NamedTuple):
-    """One event of a session: when it was, and what a hook of `reader` would have sent."""
+    """One event in a session: when it happened, and the payload that a hook would have sent.
+
+    `reader` is the host whose payload format this is.
+    """
 
     at: str
     event: str
@@ -38,7 +41,7 @@ class TranscriptEvent(NamedTuple):
 
 
 def _text(value: Json, *keys: str) -> str:
-    """Return the first of these members that is a non-empty text, or ""."""
+    """Return the first of these members that is a non-empty string, or ""."""
     for key in keys:
         text = value.get(key)
         if isinstance(text, str) and text:
@@ -59,14 +62,14 @@ def _objects(value: object) -> list[Json]:
 
 
 def _content_blocks(content: object) -> list[Json]:
-    """Return the blocks of a message, whose content may also be a plain text."""
+    """Return a message's content blocks. Content that is a plain string becomes one block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return _objects(content)
 
 
 def parsed(value: object) -> Json:
-    """Return an object, which may also be written as JSON text."""
+    """Return an object that is given as such or as a JSON string, or else an empty one."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -76,9 +79,9 @@ def parsed(value: object) -> Json:
 
 
 def instant(value: object) -> str:
-    """Return a time as logs write it, or "" if the value is not a time.
+    """Return a time in the format used in logs, or "" if the value is not a time.
 
-    Accepts ISO 8601 and the seconds or milliseconds since 1970.
+    Accepts ISO 8601, and seconds or milliseconds since 1970.
     """
     try:
         if isinstance(value, str):
@@ -96,20 +99,20 @@ def instant(value: object) -> str:
 
 
 def member(value: Json, *names: str) -> str:
-    """Return a text inside nested objects, or ""."""
+    """Return the string at a path of member names in nested objects, or ""."""
     for name in names[:-1]:
         value = _object(value.get(name))
     return _text(value, names[-1])
 
 
 def cursor_headers(composer: Json) -> list[str]:
-    """Return the ids of a conversation's messages, in order."""
+    """Return the message ids of a Cursor conversation, in order."""
     headers = _objects(composer.get("fullConversationHeadersOnly"))
     return [_text(header, "bubbleId") for header in headers]
 
 
 class _Answer(NamedTuple):
-    """The last message of the agent in a turn; `message` is its id."""
+    """The agent's last message in a turn. `message` is its id."""
 
     at: str = ""
     message: str = ""
@@ -117,7 +120,10 @@ class _Answer(NamedTuple):
 
 
 class Conversation:
-    """Collects a session and yields its events. The last message of a turn is its answer."""
+    """Collects a session's messages and tool calls, and yields the events they amount to.
+
+    A turn runs from one prompt to the next. The agent's last message in it is its answer.
+    """
 
     def __init__(
         self, session: str = "", cwd: str = "", reader: str = "claude", agent: str = ""
@@ -143,7 +149,7 @@ class Conversation:
             yield self._event(at, PROMPT, prompt=text)
 
     def answer(self, at: str, text: str, message: str = "") -> None:
-        """Add a message of the agent. Parts of one message are joined."""
+        """Add a message from the agent. Parts with the same message id are joined."""
         if not text.strip():
             return
         if message and message == self._answer.message:
@@ -151,13 +157,13 @@ class Conversation:
         self._answer = _Answer(at or self.at, message, text)
 
     def call(self, name: str, parameters: object, call: str) -> None:
-        """Add the call of a tool, whose result comes later."""
+        """Add a tool call whose result comes later. `call` is its id."""
         self._calls[call] = (name, parameters)
 
     def result(
         self, at: str, call: str, response: object, *, failed: bool = False
     ) -> Iterator[TranscriptEvent]:
-        """Add the result of an earlier call."""
+        """Add the result of an earlier tool call."""
         name, parameters = self._calls.pop(call, ("", NO_EXTRA))
         if name:
             yield self.tool(at, name, parameters, response, call=call, failed=failed)
@@ -172,7 +178,7 @@ class Conversation:
         call: str = "",
         failed: bool = False,
     ) -> TranscriptEvent:
-        """Add a call together with its result."""
+        """Add a tool call together with its result."""
         self.at = at or self.at
         members: dict[str, object] = {
             "tool_name": name,
@@ -184,7 +190,7 @@ class Conversation:
         return self._event(at, TOOL, **members, tool_response=response)
 
     def end(self) -> Iterator[TranscriptEvent]:
-        """End the turn: its last message is the answer."""
+        """End the turn and yield its answer, if it has one."""
         answer = self._answer
         self._answer = _Answer()
         if not answer.text:
@@ -204,7 +210,10 @@ class Conversation:
 
 
 def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
-    """Read Claude Code's JSONL: `user` and `assistant` lines, a subagent's with its `agentId`."""
+    """Read Claude Code's JSONL, which has `user` and `assistant` lines.
+
+    A subagent's lines have its `agentId`.
+    """
     threads: dict[str, Conversation] = {}
     for value in values:
         if value.get("isMeta") is True or value.get("isCompactSummary") is True:
@@ -236,7 +245,7 @@ def _read_claude_answer(thread: Conversation, value: Json) -> None:
 
 
 def _read_claude_user(thread: Conversation, value: Json) -> Iterator[TranscriptEvent]:
-    """Read a line of the user: the results of tools, or a prompt."""
+    """Read a `user` line, which holds either tool results or a prompt."""
     at = instant(value.get("timestamp"))
     blocks = _content_blocks(_object(value.get("message")).get("content"))
     results = [block for block in blocks if block.get("type") == "tool_result"]
@@ -256,7 +265,7 @@ def _read_claude_user(thread: Conversation, value: Json) -> Iterator[TranscriptE
 
 
 def _as_typed(prompt: str) -> str:
-    """Return a slash command as it was typed, and any other prompt as it is."""
+    """Return a slash command as the person typed it. Any other prompt is returned unchanged."""
     name = _COMMAND.search(prompt)
     if name is None:
         return prompt
@@ -274,7 +283,7 @@ _MACHINE_PROMPTS = ("# AGENTS.md instructions", "<")
 
 
 def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
-    """Read a rollout of Codex: `session_meta`, then `response_item` lines."""
+    """Read a Codex rollout, which has a `session_meta` line and then `response_item` lines."""
     thread = Conversation(reader="codex")
     for value in values:
         payload = _object(value.get("payload"))
@@ -360,7 +369,7 @@ _CLAUDE_NAMES = {
     "websearch": "WebSearch",
     "web_search": "WebSearch",
 }
-"""The names of other clients' tools, with Claude Code's names for them."""
+"""Other clients' tool names, mapped to Claude Code's."""
 _CLAUDE_TOOLS = frozenset(_CLAUDE_NAMES.values())
 _OTHER_PARAMETERS = {
     "file_path": (
@@ -388,11 +397,14 @@ _OTHER_PARAMETERS = {
     ),
     "command": ("cmd",),
 }
-"""Claude Code's names of parameters, with the names that other clients use."""
+"""Claude Code's parameter names, with the names that other clients use for them."""
 
 
 def claude_call(name: str, value: object) -> tuple[str, dict[str, object]]:
-    """Return a tool's name and parameters as Claude Code has them, if it has such a tool."""
+    """Return a tool call with Claude Code's tool and parameter names.
+
+    A tool that Claude Code does not have keeps its names.
+    """
     parameters = dict(parsed(value))
     claude_name = _CLAUDE_NAMES.get(name, name)
     if claude_name in _CLAUDE_TOOLS:
@@ -414,7 +426,7 @@ def _rename_first(parameters: dict[str, object], other_keys: Iterable[str], key:
 
 
 def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
-    """Read a chat of Gemini CLI: one object with `messages`, or one message per line."""
+    """Read a Gemini CLI chat, which is one object with `messages`, or one message per line."""
     thread = Conversation(cwd=cwd, reader="gemini")
     for value in values:
         thread.session = thread.session or _text(value, "sessionId")
@@ -428,7 +440,7 @@ def _read_gemini_message(thread: Conversation, message: Json) -> Iterator[Transc
     texts = [_text(block, "text") for block in _content_blocks(message.get("content"))]
     text = "\n".join(texts)
     kind = message.get("type")
-    if kind == "user":  # results of tools are also messages of the user, but have no text
+    if kind == "user":  # tool results are user messages too, but have no text
         yield from thread.prompt(at, text)
     elif kind in ("gemini", "model"):
         thread.answer(at, text)
@@ -455,14 +467,17 @@ _COPILOT_END = re.compile(r"\s*<[^<>\n]{0,60}exit code (\d{1,3})>\s*$")
 
 
 def _with_exit(output: str, code: object) -> tuple[str, bool]:
-    """Return an output with its exit code as Claude Code writes it, and whether it failed."""
+    """Return an output and whether its exit code means failure.
+
+    In that case, the output begins with `Exit code N`, as in Claude Code.
+    """
     if isinstance(code, int) and code != 0:
         return f"Exit code {code}\n{output}", True
     return output, False
 
 
 def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
-    """Read the events of a session of Copilot CLI."""
+    """Read the events of a Copilot CLI session."""
     thread = Conversation()
     for value in values:
         kind = value.get("type")
@@ -498,9 +513,10 @@ def _copilot_result(data: Json) -> tuple[str, bool]:
 def read_opencode(
     rows: Iterable[tuple[str, str, str, object, object]],
 ) -> Iterator[TranscriptEvent]:
-    """Read OpenCode's rows, in order.
+    """Read rows from OpenCode's database, given in order.
 
-    A row has the session, its folder, the parent of its agent, and a message and a part as JSON.
+    A row has the session, its folder, its parent session if it is a subagent's, and a message and
+    one of its parts as JSON.
     """
     thread = Conversation()
     for session, folder, parent, message, part in rows:
@@ -533,7 +549,7 @@ def _read_opencode_part(
 
 
 def read_cursor(composer: Json, bubbles: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
-    """Read a conversation of Cursor: `composerData` and its bubbles, in order."""
+    """Read a Cursor conversation from its `composerData` and its bubbles, given in order."""
     thread = Conversation(_text(composer, "composerId"), cwd)
     start = instant(composer.get("createdAt"))
     for bubble in bubbles:
@@ -568,7 +584,7 @@ _CLINE_TOOL = re.compile(
 _CLINE_PARAMETER = re.compile(r"<(command|path|content|diff|regex)>\n?(.*?)\n?</\1>", re.DOTALL)
 _CLINE_RESULT = re.compile(r"\[\w+(?: for '.*?')?\] Result:\s*")
 _CLINE_THINKING = re.compile(r"(?s)<thinking>.*?</thinking>")
-_MAX_EXIT_SEARCH = 400  # characters of an output that are searched for its exit code
+_MAX_EXIT_SEARCH = 400  # characters of an output to search for an exit code
 _EXIT = re.compile(
     r"(?:exit code|exited with code|exit status)[: ]+([1-9]\d{0,2})\b", re.IGNORECASE
 )
@@ -577,10 +593,13 @@ _EXIT = re.compile(
 def read_cline(
     messages: Iterable[Json], session: str, cwd: str, start: object
 ) -> Iterator[TranscriptEvent]:
-    """Read a task of Cline or Roo: Anthropic's messages, whose tools may be tags in the text."""
+    """Read a Cline or Roo task, which consists of messages in Anthropic's format.
+
+    Tool calls may be content blocks, or tags in the text such as `<execute_command>`.
+    """
     thread = Conversation(session, cwd)
     thread.at = instant(start)
-    tag_call = ""  # the id given to the last call that was written as tags
+    tag_call = ""  # the id given to the last call written as tags
     for number, message in enumerate(messages):
         at = instant(message.get("ts"))
         is_agent = message.get("role") == "assistant"
@@ -603,7 +622,7 @@ def read_cline(
 
 
 def _read_cline_tags(thread: Conversation, text: str, call: str) -> bool:
-    """Add the calls that are written as tags; return whether there are any."""
+    """Add the tool calls written as tags in `text`, and return whether there are any."""
     found = False
     for tool in _CLINE_TOOL.finditer(text):
         name, parameters = claude_call(tool[1], dict(_CLINE_PARAMETER.findall(tool[2])))
@@ -643,13 +662,17 @@ _AIDER_RUN = re.compile(r"> Running (.{1,1000})")
 
 
 _AIDER_TOOLS = ((_AIDER_EDIT, "Edit", "file_path"), (_AIDER_RUN, "Bash", "command"))
-"""What Aider prints about its own actions, with the tool and the parameter for it."""
+"""What Aider prints about its own actions, with the tool and parameter that stand for each."""
 
 
 def read_aider(
     lines: Iterable[str], cwd: str, session_of: Callable[[str], str]
 ) -> Iterator[TranscriptEvent]:
-    """Read Aider's chat history: `####` opens a person's line, `>` what Aider itself printed."""
+    """Read Aider's chat history, given line by line.
+
+    `####` begins a line from the person, and `>` a line that Aider itself printed. `session_of`
+    turns a chat's start time into a session id.
+    """
     thread = Conversation(cwd=cwd)
     prompt: list[str] = []
     answer: list[str] = []

@@ -1,8 +1,9 @@
-"""Translate other clients' payloads into Claude Code's form, and our answers into theirs.
+"""Translate other clients' payloads into Claude Code's format, and our answers into theirs.
 
-Tools and parameters get Claude's names, so that the rules for private files, results and lessons
-are the same for all clients. Members that nobody reads are dropped. Claude Code, Codex and Gemini
-CLI do not need this module.
+Tools and parameters are given Claude's names, so that the same rules for private files, results and
+lessons apply to every client. For example, OpenCode's `edit` with `filePath` becomes `Edit` with
+`file_path`. Payload members that Ralph does not use are dropped. Claude Code, Codex and Gemini CLI
+do not need this module.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _CLAUDE_TOOLS = {
     "web_fetch": "WebFetch",
     "fetch_web_content": "WebFetch",
 }
-"""Claude's name for each client's tools."""
+"""Other clients' tool names, mapped to Claude's."""
 _CLAUDE_PARAMETERS = {
     "filePath": "file_path",
     "path": "file_path",
@@ -57,7 +58,7 @@ _CLAUDE_PARAMETERS = {
     "file_text": "content",
     "contents": "content",
 }
-"""Claude's name for the parameters of tools that touch files."""
+"""Other clients' parameter names in file tools, mapped to Claude's."""
 _MEMBERS = (
     "session_id",
     "cwd",
@@ -78,18 +79,21 @@ _MEMBERS = (
     "error",
     "is_interrupt",
 )
-"""The members of a payload that somebody reads."""
+"""The payload members that Ralph uses."""
 _ANSWER_MEMBERS = {
     "opencode": "additionalContext",
     "copilot": "additionalContext",
     "cline": "contextModification",
     "cursor": "additional_context",
 }
-"""The member of an answer that a client adds to its context."""
+"""For each client, the answer member whose text it adds to the agent's context."""
 
 
 def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
-    """Return the event and its payload in Claude's form; "" for an event without information."""
+    """Return the event name and the payload in Claude's format.
+
+    The name is "" if the event carries no information and should be ignored.
+    """
     try:
         payload: Json = json.loads(raw)
     except (ValueError, RecursionError):
@@ -99,7 +103,7 @@ def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
     if host in _ADAPTERS:
         _ADAPTERS[host](event, payload)
     if event == "UserPromptSubmit" and not payload.get("prompt"):
-        return "", raw  # Qwen sends such an event with the results of tools
+        return "", raw  # Qwen sends such an event along with tool results
     _rename_tool(payload)
     code = payload.get("exit_code")
     if event == "AfterTool" and isinstance(code, int) and code:
@@ -123,7 +127,7 @@ def _rename_tool(payload: Json) -> None:
 
 
 def write_answer(host: str, answer: bytes) -> bytes:
-    """Return an answer in the form that the client reads."""
+    """Return `answer`, which is in Claude's format, in the format that the client expects."""
     if host not in _ANSWER_MEMBERS:
         return answer.replace(b'"hookEventName": "AfterTool"', b'"hookEventName": "PostToolUse"', 1)
     context = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
@@ -138,7 +142,7 @@ def _exit_code(text: str) -> int | None:
 
 
 def _adapt_qwen(event: str, payload: Json) -> None:
-    """Take the output of a command out of the report that Qwen makes of it."""
+    """Extract a shell command's output from the report that Qwen wraps it in."""
     is_failure = event == "PostToolUseFailure"
     text = payload.get("error")
     if not is_failure:
@@ -162,9 +166,9 @@ def _adapt_qwen(event: str, payload: Json) -> None:
 
 # --- Copilot CLI --------------------------------------------------------------------------------
 
-_MAX_TAIL = 1 << 18  # bytes at the end of a transcript that are read
+_MAX_TAIL = 1 << 18  # bytes to read from the end of a transcript
 _MAX_READS = 15
-_READ_PAUSE = 0.05  # seconds; there is nothing to wait on, and the hook has its deadline
+_READ_PAUSE = 0.05  # seconds; there is nothing to wait on, and the hook has a deadline anyway
 
 
 def _adapt_copilot(event: str, payload: Json) -> None:
@@ -182,7 +186,10 @@ def _adapt_copilot(event: str, payload: Json) -> None:
 
 
 def _last_answer(path: str) -> str:
-    """Return the agent's last text in a transcript, which Copilot writes after the event."""
+    """Return the agent's last message in a transcript, or "".
+
+    Copilot writes the message only after it has sent the event, so this polls the file briefly.
+    """
     for _ in range(_MAX_READS):
         text = hook_files.read_file(path, _MAX_TAIL, end=True) or b""
         if text.rfind(b'"agentStop"') > text.rfind(b'"type":"user.message"'):

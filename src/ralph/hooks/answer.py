@@ -1,10 +1,12 @@
-"""Answer an event with memory that relates to it.
+"""Answer an event with the memory that relates to it.
 
-The event may be a prompt, a subagent that starts, or a tool call that is about to run or has
-failed. The answer is one JSON object with `additionalContext`, or nothing. What was injected goes
-to the ledger and to the session's list, so that it is injected only once. The index is opened
-read-only, and nothing waits for a lock. This is the answering tier of the hooks: it may load `re`,
-`json`, `enum` and `collections`, but neither `typing` nor `dataclasses`.
+The event is a prompt, the start of a subagent, or a tool call that is about to run or has failed.
+The answer is one JSON object with `additionalContext`, or nothing. Each injected record is noted
+twice: in the ledger, with its tokens, and in the session's own list, so that the session is not
+given the same record again. The index is opened read-only, and nothing waits for a lock.
+
+This is the answering tier of the hooks. It may load `re`, `json`, `enum` and `collections`, but
+neither `typing` nor `dataclasses`.
 """
 
 from __future__ import annotations
@@ -25,18 +27,21 @@ if TYPE_CHECKING:
     from ralph.hooks.handler import Project
     from ralph.recall.recall import Recalled, RecallOptions
 
-SUBAGENT_TOKENS = 600  # maximum for a subagent
-MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
-_MAX_STATE_FILE = 1 << 20  # bytes of a list of injected records or of subagent tasks
+SUBAGENT_TOKENS = 600  # the most that a subagent is given
+MOST_CHARACTERS = 9_500  # hosts replace a longer answer with a preview
+_MAX_STATE_FILE = 1 << 20  # bytes to read from a session's list of records or tasks
 _SECONDS_PER_DAY = 86_400
 _LOOP_NOTE = "[ralph] A loop is running: {0} (`ralph loop status {0}` shows it)."
 _SAME_AS = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
-"""Other hosts' names; those read no answer before a tool runs, so it comes with the result."""
+"""Other hosts' event names, mapped to the Claude event they are answered like.
+
+These hosts read no answer before a tool runs, so the answer comes with the tool's result.
+"""
 
 
 @record
 class _Request:
-    """What an event asks memory: a question, or the files and the command of a tool call."""
+    """What to look up for an event: a question, or the files and command of a tool call."""
 
     question: str = ""
     files: Sequence[str] = ()
@@ -46,7 +51,7 @@ class _Request:
 def answer_event(
     host: str, event: str, payload: Payload, project: Project, env: Mapping[str, str]
 ) -> bytes:
-    """Return what to print for an event; b"" when no memory relates to it."""
+    """Return what to print for an event, or b"" if no memory relates to it."""
     moment = _SAME_AS.get(event, event)
     is_subagent = moment == "SubagentStart"
     request = _read_request(host, moment, payload, project)
@@ -57,7 +62,7 @@ def answer_event(
         return b""
     session = payload.text("session_id")
     try:
-        # A subagent knows nothing of what its session was given.
+        # A subagent has not seen what its session was given.
         options = _recall_options(project, "" if is_subagent else session, env)
         if is_subagent:
             options.budget = min(options.budget or SUBAGENT_TOKENS, SUBAGENT_TOKENS)
@@ -105,7 +110,7 @@ _FILE_TOOLS = (
     "write_file",
     "read_file",
 )
-"""Tools of all hosts that touch the files they name."""
+"""Tools, on any host, that read or change the files they name."""
 _PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
 _PATCH_MEMBERS = ("command", "input", "patch")
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
@@ -113,7 +118,7 @@ _MAX_PATCHED_FILES = 8
 
 
 def _read_request(host: str, moment: str, payload: Payload, project: Project) -> _Request:
-    """Return what an event asks; an empty request when it asks nothing."""
+    """Return what to look up for an event. The request is empty if there is nothing to look up."""
     if moment == "SubagentStart":
         return _Request(question=_take_subagent_task(payload, project))
     if moment == "UserPromptSubmit":
@@ -123,7 +128,7 @@ def _read_request(host: str, moment: str, payload: Payload, project: Project) ->
 
 
 def _question(host: str, payload: Payload) -> str:
-    """Return a person's prompt, without the markers of redacted secrets."""
+    """Return the person's prompt, without the markers left by redacted secrets."""
     from ralph.recall.recall import human_question  # only for prompts
 
     prompt = payload.text("prompt")
@@ -136,7 +141,10 @@ def _question(host: str, payload: Payload) -> str:
 
 
 def _take_subagent_task(payload: Payload, project: Project) -> str:
-    """Return the oldest task for a subagent's type that is not taken, and mark it as taken."""
+    """Take the oldest untaken task for this type of subagent and return it, or "".
+
+    The event that starts a subagent does not say its task, so the tasks are handed out in order.
+    """
     session = session_name(payload.text("session_id"))
     agent_type = payload.text("agent_type")
     if not agent_type:
@@ -158,7 +166,7 @@ def _take_subagent_task(payload: Payload, project: Project) -> str:
 
 
 def _parse_object(line: bytes) -> dict[str, object]:
-    """Return the JSON object on a line; {} for anything else."""
+    """Return the JSON object on a line, or {} if the line is anything else."""
     try:
         value = json.loads(line.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
@@ -247,7 +255,7 @@ def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> R
 
 
 def _injected_names(project: Project, session: str) -> frozenset[str]:
-    """Return the records and runs that a session was given."""
+    """Return the ids of the records and runs that a session has already been given."""
     if not session:
         return frozenset()
     path = f"{project.state}/{discovery.INJECTED}/{session_name(session)}"
@@ -255,12 +263,15 @@ def _injected_names(project: Project, session: str) -> frozenset[str]:
     return frozenset(injected.decode("utf-8", "replace").split("\n"))
 
 
-_HEARTBEAT = ".alive"  # how the name of a run's heartbeat file ends
-_MAX_HEARTBEAT_AGE = 60  # seconds after which a loop, which writes every ten, counts as ended
+_HEARTBEAT = ".alive"  # the suffix of a run's heartbeat file
+_MAX_HEARTBEAT_AGE = 60  # seconds after which a loop counts as ended; it writes every ten
 
 
 def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
-    """Return the loops that are running, by their heartbeats, and that the session has not seen."""
+    """Return the ids of running loops that the session has not been told about.
+
+    A loop counts as running while its heartbeat file is recent.
+    """
     folder = f"{project.state}/{discovery.HEARTBEATS}"
     runs = []
     try:
@@ -281,7 +292,7 @@ def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
 
 
 def _note_in_ledger(project: Project, session: str, event: str, memory: Recalled) -> None:
-    """Append a line for each injected record to the ledger."""
+    """Append one line per injected record to the ledger."""
     now = hook_files.timestamp()
     lines = []
     for record_id, tokens in memory.records:

@@ -1,9 +1,10 @@
-"""Handle the events of hooks that need all of Ralph.
+"""Handle the hook events that need all of Ralph.
 
-These are a session's start, a stop, a compaction, and any event after a config file has changed.
-The event goes to the session's log first, redacted, with one append. Then a session that starts
-gets its brief, and a stop or a compaction stores a summary, which is rebuilt from the records
-without a model. A write that fails is counted and does not suppress an answer.
+These are the start of a session, a stop, a compaction, and any event after a config file has
+changed. The event is first redacted and appended to the session's log in one write. Then a starting
+session gets its brief (the memory shown to it at the start), and a stop or a compaction stores a
+summary of the session, which is rebuilt from its records without a model. A failed write is counted
+and does not suppress the answer.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ from ralph.storage.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
 _RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
-"""How a record begins in a prompt."""
+"""How a record's line begins in a prompt; the group is the record's id."""
 _MAX_LOG_TAIL = 200_000
-"""Characters at the end of a log that a stop summarizes while the index is out of date."""
+"""Characters at the end of a log that are summarized while the index is out of date."""
 _MAX_ITERATION_DIGITS = 9
 _SESSION_BOUNDARIES = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
 class _LoadedConfig(NamedTuple):
-    """The config, or None and the answer to print if it cannot be used."""
+    """The config. If it cannot be used, `config` is None and `answer` is what to print."""
 
     config: Config | None
     answer: str = ""
 
 
 class _SessionRecords(NamedTuple):
-    """The records of a session, and its summary as it is stored."""
+    """A session's records and its stored summary."""
 
     records: Sequence[Record]
     summary: str
@@ -76,8 +77,8 @@ def handle_event(
 ) -> str:
     """Handle an event and return what to print.
 
-    Outside a `project` that happens only if capture is on everywhere. Raises Unreadable for a
-    payload that is not a JSON object.
+    `project` says whether `folder` is a project. If it is not, the event is handled only if
+    `capture.everywhere` is on. Raises Unreadable if the payload is not a JSON object.
     """
     root = Path(folder)
     if recorder.paused_since(root) is not None:
@@ -111,7 +112,11 @@ def handle_event(
 
 
 def _read_event(root: Path, host: str, name: str, payload: bytes, config: Config) -> Event | None:
-    """Return the event of a payload, redacted; None when it does not count or has no session."""
+    """Redact a payload and return its event.
+
+    Returns None if Ralph has no use for the event or it has no session. Raises Unreadable if the
+    payload is not a JSON object.
+    """
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):
@@ -137,7 +142,7 @@ def _was_forget_called(root: Path, session: str) -> bool:
 
 
 def _iteration(env: Mapping[str, str]) -> int | None:
-    """Return the number of the loop's iteration that started the session."""
+    """Return the number of the loop iteration that started the session, if one did."""
     number = env.get("RALPH_ITERATION", "")
     is_number = number.isascii() and number.isdecimal()
     if is_number and len(number) <= _MAX_ITERATION_DIGITS:
@@ -146,7 +151,7 @@ def _iteration(env: Mapping[str, str]) -> int | None:
 
 
 def _mark_prompt_seen(root: Path, session: str, run: str, iteration: int) -> None:
-    """Mark what the prompt of Ralph's own loop contains, so that it is not injected again."""
+    """Mark the records in the loop's own prompt as seen, so that they are not injected again."""
     if not _RUN.fullmatch(run):
         return
     prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
@@ -154,20 +159,20 @@ def _mark_prompt_seen(root: Path, session: str, run: str, iteration: int) -> Non
 
 
 def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
-    """Rewrite the settings cache; a config that cannot be read is counted as a failure."""
+    """Rewrite the settings cache. A config that cannot be read is counted as a failure."""
     _load_config(Path(folder), event, env, cache=True)
 
 
 def update_index(folder: str, event: str) -> None:
-    """Update the index, as far as a moment allows."""
+    """Update the index as far as possible within `index.MOMENT`."""
     with _count_failures(Path(folder), event):
         index.of(Path(folder)).sync(within=index.MOMENT)
 
 
 def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> _LoadedConfig:
-    """Load the config, and write the settings cache if `cache`.
+    """Load the config, and write the settings cache if `cache` is true.
 
-    If the config cannot be used, a session that starts is answered with the reason.
+    If the config cannot be used, a starting session is told why.
     """
     state = recorder.config_state(root, env)
     try:
@@ -185,7 +190,10 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
 
 
 def _config_note(error: RalphError) -> str:
-    """Return a line about a config that cannot be used, without quoting instructions from it."""
+    """Return a line that says why the config cannot be used.
+
+    The reason is left out if the text it quotes from the config looks like prompt injection.
+    """
     reason = str(error).partition("\n")[0]
     quoted_texts = reason.replace("'", "\n").replace('"', "\n")
     if injection.looks_like_instructions(quoted_texts):
@@ -195,7 +203,7 @@ def _config_note(error: RalphError) -> str:
 
 @contextmanager
 def _count_failures(root: Path, event: str) -> Iterator[None]:
-    """Count a failed write instead of raising it: reading still works on a full disk."""
+    """Count a failed write instead of raising it, because reading still works on a full disk."""
     try:
         yield
     except (RalphError, OSError, hook_files.Unsure) as error:
@@ -205,9 +213,9 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
 def record_event(
     root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA
 ) -> None:
-    """Append the observation of an event to the session's log, with one write.
+    """Append an event's observation to the session's log in one write.
 
-    `loop` has the run, the iteration and the task. Raises RalphError or OSError.
+    `loop` holds the run, the iteration and the task. Raises RalphError or OSError.
     """
     privacy = config.privacy
     path = paths.session_log(root, event.session)
@@ -232,13 +240,16 @@ def record_event(
 # --- the start of a session ---------------------------------------------------------------------
 
 _SECONDS_PER_HOUR = 3_600
-_MIN_HOURS_IN_DAYS = 48  # from here on an age is shown in days
+_MIN_HOURS_IN_DAYS = 48  # ages from here on are shown in days
 
 
 def _start_session(
     root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]
 ) -> str:
-    """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
+    """Return the answer with a starting session's brief, or "" if there is nothing to show.
+
+    A resumed or forked session gets only what is new to it.
+    """
     from ralph.core import launchers
     from ralph.install import hosts, merge_registration
     from ralph.recall.context import SessionState, brief_session
@@ -276,7 +287,7 @@ def _start_session(
 
 
 def _presence(root: Path, brief: Brief) -> str:
-    """Return the line about a brief that the user sees; "" for a brief without records."""
+    """Return the line that tells the user about a brief, or "" if the brief has no records."""
     if not brief.records:
         return ""
     session_count = sum(1 for piece in brief.records if piece.section == RECENT_SESSIONS)
@@ -292,7 +303,7 @@ def _presence(root: Path, brief: Brief) -> str:
 
 
 def _pull_age(root: Path) -> str:
-    """Return how long ago the team's records were pulled; "" before the first pull."""
+    """Return how long ago the team's records were pulled, or "" before the first pull."""
     try:
         pulled_at = paths.team_pulled(root).stat().st_mtime
     except OSError:
@@ -317,7 +328,7 @@ def _context_json(name: str, text: str, message: str = "") -> str:
 
 
 def _summarize_session(root: Path, event: Event, config: Config) -> None:
-    """Store a summary of the session so far, and which of the injected records it used."""
+    """Store a summary of the session so far, and note which injected records it used."""
     stored = _session_records(root, event, config)
     summary = summaries.summary(stored.records)
     text = summaries.text(summary, summaries.TOKENS, estimate)
@@ -335,7 +346,10 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
 
 
 def _session_records(root: Path, event: Event, config: Config) -> _SessionRecords:
-    """Return the records of a session, from the end of its log if the index is out of date."""
+    """Return a session's records and its stored summary.
+
+    If the index is out of date, the records come from the end of the log, without a summary.
+    """
     current = index.of(root, config.privacy)
     with _count_failures(root, event.happening):
         if current.sync(within=index.MOMENT).complete:

@@ -1,11 +1,14 @@
-"""Handle one event from a host: record it, answer it, or load the app for it.
+"""Handle one event from a host: record it, answer it, or load all of Ralph for it.
 
-An event is recorded as one raw line of the session's log, which is interpreted only when the log is
-read. The top level of its payload is scanned without a parser, so an event without anything
-private or secret imports neither `json` nor `re`. This module and what it imports are the recording
-tier of the hooks, which every event pays for: it must not load `dataclasses`, `typing`, `pathlib`,
-`enum`, `inspect` or `contextlib`. `hooks.answer` is the answering tier, and `app.hook` has the
-events that need all of Ralph. The exit code is always 0.
+The host is the coding agent that runs the hook, and the payload is the JSON object it sends. An
+event is recorded as one raw line in the session's log, and that line is interpreted only when the
+log is read. The top level of the payload is scanned without a parser, so an event without anything
+private or secret imports neither `json` nor `re`.
+
+This module and its imports are the recording tier of the hooks. Every event pays for it, so it must
+not load `dataclasses`, `typing`, `pathlib`, `enum`, `inspect` or `contextlib`. `hooks.answer` is
+the answering tier, and `hooks.events` handles the events that need all of Ralph (called the app
+here). The exit code is always 0.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ RECORDED = (
     "BeforeAgent",
     "beforeSubmitPrompt",
 )
-"""Events that are recorded as they are."""
+"""Events that are recorded as raw log lines."""
 ANSWERED = (
     "UserPromptSubmit",
     "PreToolUse",
@@ -45,24 +48,27 @@ ANSWERED = (
 )
 """Events that are answered from the index."""
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
-"""Events that the app handles."""
+"""Events that need all of Ralph."""
 _PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
 _SUBAGENT_TOOLS = ("Agent", "Task")
-_UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # their payloads are read as they are
+_UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # payloads need no adapter
 
-# Seconds after which an event on a slow path gives up, before its host ends it.
+# Seconds after which an event on a slow path gives up, before its host would kill it.
 _RECORDING_SECONDS = 2.0
 _ANSWERING_SECONDS = 3.0
 _HANDLING_SECONDS = 5.0
 _SESSION_END_SECONDS = 1.2
 _REDACTION_SECONDS = (1.0, 0.4, 0.2)
-"""For redaction: at first, and again without a user's pattern that took too long."""
+"""Time limits for redaction: the first attempt, then retries without the patterns that timed out.
+
+Only the user's own patterns are dropped this way.
+"""
 _LOCK_SECONDS = 0.5  # how long the app waits for each lock
 
-_READ_BYTES = 1 << 20  # of standard input, at a time
+_READ_BYTES = 1 << 20  # to read from standard input at a time
 _MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 _HEAD_BYTES = 64 * 1024
-"""Of a payload over the maximum only the head is read, and it is stored without its texts."""
+"""How much of a payload over the maximum is scanned. It is stored without its texts."""
 
 
 def main(arguments: list[str]) -> None:
@@ -84,16 +90,16 @@ def main(arguments: list[str]) -> None:
             answer = answer[os.write(1, answer) :]
     except OSError:
         pass
-    os._exit(0)  # an ordinary shutdown of the interpreter takes longer than recording did
+    os._exit(0)  # shutting the interpreter down normally takes longer than recording did
 
 
 def _read_input() -> tuple[bytes, bool]:
-    """Return the payload on standard input, and whether its end is missing."""
+    """Return the payload from standard input, and whether it was too large and is cut off."""
     pieces = []
     size = 0
     while piece := os.read(0, _READ_BYTES):
         size += len(piece)
-        if size <= _MAX_PAYLOAD_BYTES:  # read on regardless, so that the host is not kept waiting
+        if size <= _MAX_PAYLOAD_BYTES:  # keep reading in any case, so that the host does not block
             pieces.append(piece)
     return b"".join(pieces), size > _MAX_PAYLOAD_BYTES
 
@@ -107,10 +113,10 @@ def run_event(
     *,
     cut: bool = False,
 ) -> bytes:
-    """Handle an event and return what to print; a failure is counted, and the session goes on.
+    """Handle an event and return what to print.
 
-    `set_deadline` is called before anything slow, with the seconds that are left. `cut` says that
-    the end of `raw` is missing.
+    Failures are counted and never raised, so that the agent's session goes on. `set_deadline` is
+    called with the seconds left before anything slow. `cut` says that the end of `raw` is missing.
     """
     if env.get("RALPH_DISABLE") == "1":
         return b""
@@ -139,7 +145,7 @@ def run_event(
 
 
 def _event_folder(payload: Payload, env: Mapping[str, str]) -> str:
-    """Return the folder of an event: the host's project, its working folder, or ours."""
+    """Return the folder of an event: the host's project, its working folder, or else our own."""
     for folder in (env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")):
         if folder.startswith("/") and "\0" not in folder:
             return folder
@@ -181,16 +187,19 @@ def _handle(
 
 
 def _is_active(project: Project, env: Mapping[str, str]) -> bool:
-    """Check that an event is in a project that is not paused, or may count outside projects."""
+    """Check whether hooks may act here.
+
+    They act in a project that is not paused, and elsewhere if the user's config may allow it.
+    """
     if project.root:
         return not os.path.exists(f"{project.state}/{discovery.LOG}/paused")
-    # The user's config lets hooks act outside projects only if it contains this word.
+    # Hooks may act outside projects only if the user's config contains this word.
     return b"everywhere" in (hook_files.read_file(_user_config(env)) or b"")
 
 
 def _wants_answer(event: str, project: Project, env: Mapping[str, str]) -> bool:
     if event in _PROMPT_EVENTS and env.get("RALPH_RUN"):
-        return False  # the prompt of Ralph's own loop already contains what memory knows
+        return False  # the loop's own prompt already contains what memory knows
     return event in ANSWERED and project.settings.inject == "auto"
 
 
@@ -219,7 +228,10 @@ def _handle_in_app(
 def _load_settings(
     event: str, project: Project, env: Mapping[str, str], set_deadline: Callable[[float], None]
 ) -> bool:
-    """Load the cached settings, and refresh the cache first when it is out of date."""
+    """Load the cached settings, refreshing the cache if it is out of date.
+
+    Returns False if there are still no current settings.
+    """
     if project.load_settings(env) is not None:
         return True
     _prepare_app(event, set_deadline)
@@ -230,7 +242,10 @@ def _load_settings(
 
 
 def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
-    """Enable garbage collection, and make installed packages importable despite `-S`."""
+    """Set the deadline, enable garbage collection, and make installed packages importable.
+
+    The interpreter was started with `-S`, which leaves them out.
+    """
     gc.enable()
     set_deadline(_seconds_for(event))
     if "site" not in sys.modules:
@@ -253,8 +268,8 @@ def _seconds_for(event: str) -> float:
 
 
 def _set_deadline(seconds: float) -> None:
-    """Raise DeadlineExceeded after some seconds; a later call replaces an earlier one."""
-    import signal  # it loads enum, which recording must not
+    """Raise DeadlineExceeded after `seconds`. A later call replaces an earlier one."""
+    import signal  # loads enum, which recording must not
 
     from ralph.core.errors import DeadlineExceeded
 
@@ -272,12 +287,12 @@ _MAX_HOST_SETTINGS = 1 << 22  # bytes
 
 
 def _is_installed_twice(event: str) -> bool:
-    """Check whether the user's settings also start our hook; then the plugin skips the event."""
+    """Check whether the user's settings also start our hook, so that the plugin skips the event."""
     for path in _host_settings():
         text = hook_files.read_file(path, _MAX_HOST_SETTINGS) or b""
         if b"ralph/bin/ralph-hook" not in text and b"ralph/hooks" not in text:
             continue
-        import json  # few users have both
+        import json  # few users have both installed
 
         try:
             for group in json.loads(text)["hooks"][event]:
@@ -304,7 +319,10 @@ def _host_settings() -> list[str]:
 
 
 def _can_start(hook: Mapping[str, object]) -> bool:
-    """Check whether a hook is ours and names a launcher, or a program and file, that work."""
+    """Check whether a hook is ours and can run.
+
+    It names either a launcher, or an interpreter and a `run.py`, all of which must be usable.
+    """
     command = hook.get("command")
     if isinstance(command, str) and command.endswith("/ralph/bin/ralph-hook"):
         return _can_start_launcher(command)
@@ -325,7 +343,7 @@ def _can_start_launcher(launcher: str) -> bool:
     note = hook_files.read_file(launcher.removesuffix("bin/ralph-hook") + "interpreter") or b""
     python, _, rest = note.decode("utf-8", "surrogateescape").partition("\n")
     runner = rest.partition("\n")[0]
-    # The launcher searches the interpreter's environment for run.py, as the plugin's did for us.
+    # The launcher looks for run.py in the interpreter's environment, where the plugin found us.
     environment = python.rpartition("/bin/")[0]
     has_runner = os.access(runner, os.R_OK) or __file__.startswith(f"{environment}/lib/")
     return has_runner and os.access(launcher, os.X_OK) and os.access(python, os.X_OK)
@@ -346,16 +364,17 @@ _ESCAPES = (
     ("\\b", "\b"),
     ("\\f", "\f"),
 )
-_PLAIN_SEPARATORS = (b":", b",", b": ", b", ")  # between two texts; these change no depth
+_PLAIN_SEPARATORS = (b":", b",", b": ", b", ")  # between two strings; these do not change the depth
 _COMMA = ord(",")
 _COLON = ord(":")
 
 
 class Payload:
-    """A JSON object as bytes, with the positions of its own members; nested values are skipped.
+    """A JSON object as bytes, with the positions of its top-level members.
 
-    `members` is empty for anything but an object; whitespace and order do not matter. `cut` says
-    that the end is missing: then only the complete members before it count.
+    `members` maps each name to the start and end of its value. It is empty if the bytes are not an
+    object. Values are not parsed until they are asked for. `cut` says that the end is missing, in
+    which case `members` has only those that are complete.
     """
 
     __slots__ = ("cut", "members", "raw")
@@ -363,32 +382,35 @@ class Payload:
     def __init__(self, raw: bytes, *, cut: bool = False) -> None:
         self.cut = cut
         raw = raw.strip(b" \t\r\n")
-        if b"\n" in raw or b"\r" in raw:  # only between members: JSON escapes them in texts
+        if b"\n" in raw or b"\r" in raw:  # only between members: JSON escapes them in strings
             raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
         self.raw = raw
         self.members = _scan_members(raw, cut=cut)
 
     def value(self, name: str) -> bytes:
-        """Return a member as it is written, b"" when there is none."""
+        """Return a member's raw JSON, or b"" if there is no such member."""
         start, end = self.members.get(name, (0, 0))
         return self.raw[start:end].strip(b" \t")
 
     def text(self, name: str) -> str:
-        """Return a member that is a string, otherwise ""."""
+        """Return a member's string, or "" if it is missing or not a string."""
         return _decode_string(self.value(name))
 
     def object(self, name: str) -> Payload:
-        """Return a member that is an object, otherwise an empty one."""
+        """Return a member that is an object, or an empty payload if it is not one."""
         return Payload(self.value(name))
 
 
 def _scan_members(raw: bytes, *, cut: bool = False) -> dict[str, tuple[int, int]]:
-    """Return the start and end of each member's value; {} for anything but a complete object."""
+    """Return the start and end of each top-level member's value.
+
+    Returns {} for anything but a complete object. If `cut`, the object may be incomplete.
+    """
     if not raw.startswith(b"{"):
         return {}
     if not cut and not raw.endswith(b"}"):
         return {}
-    # Once escaped backslashes and quotes are covered, every second piece between quotes is a text.
+    # With escaped backslashes and quotes masked, every second piece between quotes is a string.
     pieces = raw.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
     scanner = _MemberScanner(raw)
     position = 0
@@ -407,7 +429,7 @@ def _scan_members(raw: bytes, *, cut: bool = False) -> dict[str, tuple[int, int]
 
 
 class _MemberScanner:
-    """Collects the members of the outermost object while its pieces are read in order."""
+    """Collects the members of the outermost object as its pieces are read in order."""
 
     __slots__ = ("_key", "_raw", "_value_start", "depth", "members")
 
@@ -441,7 +463,7 @@ class _MemberScanner:
 
 
 def _decode_string(value: bytes) -> str:
-    """Return the text of a JSON string, "" for any other value."""
+    """Return the text of a JSON string, or "" for any other value."""
     if len(value) < 2 or value[:1] != b'"':
         return ""
     text = value[1:-1].decode("utf-8", "replace")
@@ -458,7 +480,7 @@ def _decode_string(value: bytes) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Resolve the escapes of JSON except `\\u`."""
+    """Resolve JSON escapes, except for `\\u`."""
     if "\\" in text:
         text = text.replace("\\\\", "\0")
         for escape, character in _ESCAPES:
@@ -468,7 +490,7 @@ def _unescape(text: str) -> str:
 
 
 def _encode(value: object) -> Payload:
-    """Return a JSON object as a payload on one line."""
+    """Encode a JSON object as a payload on one line."""
     import json  # most events do not need it
 
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -479,10 +501,10 @@ def _encode(value: object) -> Payload:
 
 
 class Project:
-    """The project of an event.
+    """The project in which an event happened.
 
-    `folder` is where the event happened, and `root` the project's folder; outside projects `root`
-    is "", and only `folder` is set besides it.
+    `root` is the project's root folder, and `folder` is the same. Outside projects, `root` is "",
+    `folder` is where the event happened, and nothing else is set.
     """
 
     __slots__ = ("boundary", "folder", "index", "root", "settings", "state", "task", "worktree")
@@ -501,7 +523,7 @@ class Project:
             self.boundary = location.boundary
 
     def append(self, folders: str, name: str, line: bytes) -> None:
-        """Append one line to a file below the state folder, without following links.
+        """Append one line to a file below the state folder, without following symbolic links.
 
         Raises OSError or `hook_files.Unsure`.
         """
@@ -509,7 +531,7 @@ class Project:
         hook_files.append(self.boundary, (*state.split("/"), *folders.split("/")), name, line)
 
     def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
-        """Set and return the cached settings; None when they are out of date."""
+        """Set `settings` from the cache and return them, or None if the cache is out of date."""
         path = f"{self.state}/{discovery.CACHE}/hook"
         if self.worktree:
             path = f"{path}-{os.stat(self.root).st_ino}"
@@ -532,7 +554,7 @@ def _user_config(env: Mapping[str, str]) -> str:
 # --- recording ----------------------------------------------------------------------------------
 
 _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
-"""Members that the host fills in: they are not searched for secrets."""
+"""Members that the host fills in. They are not searched for secrets."""
 _ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _MAX_ID = 80
 _MAX_ITERATION_DIGITS = 9
@@ -546,9 +568,10 @@ def _record(
     env: Mapping[str, str],
     set_deadline: Callable[[float], None],
 ) -> Payload:
-    """Append an event to its session's log, redacted, and return the payload as it was stored.
+    """Redact an event, append it to its session's log, and return the payload as stored.
 
-    Raises ValueError for a payload that is not an object.
+    The payload is empty for an event about a private path. Raises ValueError if the payload is not
+    an object.
     """
     if not payload.members:
         raise ValueError("the payload is not a JSON object")
@@ -568,7 +591,7 @@ def _record(
 def _store_subagent_task(
     event: str, payload: Payload, project: Project, set_deadline: Callable[[float], None]
 ) -> None:
-    """Store what a subagent is asked to do: the event of its start does not say it."""
+    """Store what a subagent is asked to do, because the event that starts it does not say so."""
     if _check_forget(event, payload, project):
         return
     stored = redact_in_time(payload, project, event, set_deadline)
@@ -580,7 +603,10 @@ def _store_subagent_task(
 def append_event(
     host: str, event: str, stored: Payload, project: Project, env: Mapping[str, str]
 ) -> bool:
-    """Append a payload to its session's log; return False, and count it, if that is impossible."""
+    """Append a payload to its session's log.
+
+    If that is impossible, the failure is counted and the result is False.
+    """
     head = _envelope_head(host, event, project, env)
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
@@ -597,7 +623,7 @@ def append_event(
 
 
 def _envelope_head(host: str, event: str, project: Project, env: Mapping[str, str]) -> str:
-    """Return the members of a log line before its payload, as the beginning of a JSON object."""
+    """Return the beginning of a log line: a JSON object up to, but without, its payload."""
     run = env.get("RALPH_RUN", "")
     iteration = env.get("RALPH_ITERATION", "")
     task = env.get("RALPH_TASK") or project.task
@@ -626,7 +652,7 @@ def _append_line(project: Project, name: str, line: bytes) -> None:
 
 
 def session_name(session: str) -> str:
-    """Return the name of a session's files; an unusual id must not become a path."""
+    """Return the name of a session's files. An unusual id is hashed, so it cannot act as a path."""
     if len(session) <= _MAX_ID and _ID_CHARACTERS.issuperset(session):
         return session
     from ralph.core import ids  # few sessions have such an id
@@ -669,20 +695,20 @@ READING_TOOLS = frozenset(
         "web_fetch",
     }
 )
-"""Tools whose results are files and pages: only their parameters are recorded."""
+"""Tools that return files or web pages. Only their parameters are recorded, not the results."""
 _RESULT_FLAGS = ("interrupted", "isError", "is_error")
 _PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
-_MAX_EXIT_LINE = 19  # characters of `Exit code 127` and the like
+_MAX_EXIT_LINE = 19  # characters in a line such as `Exit code 127`
 
 
 def redact_in_time(
     payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
 ) -> Payload | None:
-    """Return the payload as it may be stored; without its texts if the rules do not end in time.
+    """Return the payload in a form that may be stored, or None if it is about a private path.
 
-    None for an event about a private path. A user's pattern that takes too long is switched off on
-    this machine, and the event is redacted again. Our own rules need no timer for a small payload:
-    the worst text of that size takes them a third of a second.
+    If the rules do not finish in time, the payload loses its texts. A user's pattern that takes too
+    long is switched off on this machine, and the event is redacted again. Our own rules need no
+    timer for a small payload: the worst text of that size takes a third of a second.
     """
     if payload.cut:
         return _give_up_redaction(payload, project, event, set_deadline)
@@ -722,7 +748,7 @@ def _give_up_redaction(
 
 
 def _without_read_results(payload: Payload) -> Payload:
-    """Drop what a tool has read: only that it was read is recorded."""
+    """Drop the content that a tool has read. Only the fact that it was read is recorded."""
     if payload.text("tool_name") not in READING_TOOLS or "tool_response" not in payload.members:
         return payload
     start, end = payload.members["tool_response"]
@@ -736,7 +762,7 @@ def _without_read_results(payload: Payload) -> Payload:
 
 
 def _needs_redaction(payload: Payload, settings: HookSettings) -> bool:
-    """Check whether anything in a payload may be private, or too long to be stored as it is."""
+    """Check whether a payload may contain anything private, or is too long to store as it is."""
     raw = payload.raw
     if len(raw) > _MAX_UNREDACTED_BYTES or settings.patterns:
         return True
@@ -751,15 +777,15 @@ def _needs_redaction(payload: Payload, settings: HookSettings) -> bool:
 def _without_host_members(payload: Payload) -> bytes:
     spans = [payload.members[name] for name in _HOST_MEMBERS if name in payload.members]
     raw = payload.raw
-    for start, end in sorted(spans, reverse=True):  # from the end, so that positions stay right
+    for start, end in sorted(spans, reverse=True):  # from the end, so that positions stay valid
         raw = raw[:start] + raw[end:]
     return raw
 
 
 def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
-    """Return the payload redacted and shortened; None for an event about a private path.
+    """Return the payload redacted and shortened, or None if it is about a private path.
 
-    Raises TypeError for a payload that is not an object.
+    Raises TypeError if the payload is not an object.
     """
     import json  # most events do not need it
 
@@ -774,7 +800,11 @@ def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
 
 
 def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
-    """Return an event with only its tool, file and exit code, as far as these need no rules."""
+    """Reduce a payload to the host's own members, its tool, its file and its exit code.
+
+    The file is left out if the secret rules would have to check it. If `forgets`, the prompt is
+    replaced with a bare forget command.
+    """
     from ralph.core.prompts import FORGET_COMMAND
 
     members: dict[str, object] = {}
@@ -799,9 +829,9 @@ def _first_path(parameters: Payload) -> str:
     return ""
 
 
-# --- calls of `ralph forget` --------------------------------------------------------------------
+# --- calls to `ralph forget` --------------------------------------------------------------------
 
-_NEW_PROMPT = b"0\n"  # the mark of a prompt after a call, which ends the turn
+_NEW_PROMPT = b"0\n"  # marks a later prompt, which ends the turn of the call
 _FILE_TOOLS = READING_TOOLS.union(
     [
         "Edit",
@@ -815,11 +845,11 @@ _FILE_TOOLS = READING_TOOLS.union(
         "write",
     ]
 )
-"""Tools that read or change files: they cannot call `ralph forget`."""
+"""Tools that read or change files, and so cannot call `ralph forget`."""
 
 
 def _check_forget(event: str, payload: Payload, project: Project) -> bool:
-    """Return whether an event may name what is forgotten, and mark its turn if so."""
+    """Check whether an event may name what is being forgotten, and mark its turn if so."""
     name = session_name(payload.text("session_id"))
     marks = f"{project.state}/{hook_files.FORGETS}/{name}"
     forgets = _may_quote_forgotten(event, payload, marks) or _calls_forget(payload)
@@ -838,7 +868,7 @@ def _check_forget(event: str, payload: Payload, project: Project) -> bool:
 
 
 def _may_quote_forgotten(event: str, payload: Payload, marks: str) -> bool:
-    """Check whether an event may quote the output of a call earlier in the turn."""
+    """Check whether an event may quote the output of a `ralph forget` earlier in the turn."""
     is_late_output = payload.text("tool_name").endswith(("Output", "_stdin"))
     if event != "SubagentStop" and not is_late_output:
         return False
@@ -847,11 +877,11 @@ def _may_quote_forgotten(event: str, payload: Payload, marks: str) -> bool:
 
 
 def _calls_forget(payload: Payload) -> bool:
-    """Check whether an event is or quotes a call of `ralph forget` or `/mem-forget`."""
+    """Check whether an event calls `ralph forget` or `/mem-forget`, or quotes such a call."""
     tool = payload.text("tool_name")
     if b"forget" not in payload.raw.lower() or tool in _FILE_TOOLS:
         return False
-    from ralph.core.prompts import PROSE, calls_forget  # few events have the word
+    from ralph.core.prompts import PROSE, calls_forget  # few events contain the word
 
     if "ralph" in tool.lower() and "forget" in tool.lower():
         return True

@@ -1,6 +1,6 @@
-"""Start one hook event: `<python> -I -S <this file> <host> <Event>`.
+"""Run the hook for one event: `<python> -I -S <this file> <host> <Event>`.
 
-This file is short because it is compiled for every event.
+This file is short because Python compiles it anew for every event.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import gc
 import sys
 
 try:
-    gc.disable()  # a process that only records or answers ends before a collection would pay off
+    gc.disable()  # recording and answering end before a collection would pay off
     sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
     from ralph.hooks.handler import main
 

@@ -1,7 +1,8 @@
-"""Print one line for a client's status line, about this project and this session.
+"""Print one line about this project and session for a client's status line.
 
-It runs at every turn, so it imports only what recording imports. A client sends JSON on standard
-input; without it the line is about the current folder. Outside a project nothing is printed.
+For example: `Ralph: 12 memories, 3 injected (240 tokens)`. This runs on every turn, so it imports
+only what recording imports. The client sends JSON on standard input. Without it, the line is about
+the current folder. Outside a project, nothing is printed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ralph.storage import hook_files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MAX_BYTES = 1 << 20  # of the input, of the memory file and of the ledger's end that are read
+_MAX_BYTES = 1 << 20  # to read from the input, the memory file and the end of the ledger
 
 
 @record
 class _Injected:
-    """What a session was given: the number of distinct records, and their tokens."""
+    """How many distinct records a session was given, and the tokens they cost."""
 
     records: int
     tokens: int
@@ -41,7 +42,10 @@ def main() -> None:
 
 
 def status_line(raw: bytes, env: Mapping[str, str]) -> str:
-    """Return how much is remembered here and what this session was given."""
+    """Return the status line: how much is remembered here, and what this session was given.
+
+    Returns "" outside a project.
+    """
     payload = Payload(raw)
     project = Project(_folder(payload, env))
     if not project.root:
@@ -71,7 +75,7 @@ def _folder(payload: Payload, env: Mapping[str, str]) -> str:
 
 
 def _read_injected(project: Project, session: str) -> _Injected:
-    """Return what a session was given, by the end of the ledger."""
+    """Return what a session was given, according to the end of the ledger."""
     records: set[str] = set()
     tokens = 0
     if session:

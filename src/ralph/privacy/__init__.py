@@ -1,4 +1,4 @@
-"""What may be stored or injected: private parts, secrets and disguised instructions.
+"""Decide what may be stored or injected: find private parts, secrets and hidden instructions.
 
 Other parts import only the modules that `__all__` lists.
 """

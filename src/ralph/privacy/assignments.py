@@ -1,7 +1,9 @@
 r"""Find values that are secrets because of their name: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
 
-The name, the syntax around it and the value must all agree. Every step is bounded, and a regex is
-compiled when it is first needed, because hooks load this module.
+The name, the syntax around it and the value must all agree. A place says how certain the syntax
+makes it that the value belongs to the name, such as SURE for `PASSWORD=x` and PROSE for
+`password x` (see `secret_values`). Every step is bounded, and a regex is compiled when it is first
+needed, because hooks load this module.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ from ralph.privacy.secret_values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Places besides those of `secret_values`.
+# Places in addition to those in `secret_values`.
 _NOWHERE = -1  # the syntax assigns nothing
-_VARIABLE = -2  # most likely a variable: only a generated value counts
+_VARIABLE = -2  # the value is most likely a variable, and counts only if a program generated it
 
 _ASSIGNMENT_SIGNS = ("=", ":=", "=>", "?=", ":")
 _COMPARISON_SIGNS = ("(", "==", "===", "!=", "!==", ",")
-"""Signs after which an unquoted value is not assigned."""
+"""Signs that do not assign an unquoted value."""
 
 _AFTER_WORD = r"""(?x)
     (?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<close>[*"'`\\\])]{0,5}+)
@@ -65,9 +67,9 @@ _AFTER_WORD = r"""(?x)
       |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
           |(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)
           |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
-"""The rest of a name after its keyword, what closes it, and what assigns a value to it."""
+"""What follows a keyword: the rest of the name, what closes it, and what assigns a value to it."""
 
-# Shapes of values.
+# The shapes of values.
 _QUOTED = (
     r"[brfuBRFULN@$]{0,2}(?P<quote>[\"'`])"
     r"(?P<value>(?=[^\n\r])(?!(?P=quote))[^\"'`\\\n\r]{0,300}+"
@@ -91,7 +93,7 @@ _LIST = (
 )
 _REST_OF_RUN = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _CUT_LENGTH = 280
-"""Characters from which a value may be longer than the shapes above match."""
+"""The length from which a value may go on beyond what the shapes above match."""
 _QUOTE_PREFIXES = "brfuBRFULN@$"
 _QUOTES = ("'", '"', "`", "\\")
 
@@ -103,21 +105,21 @@ _TYPED = (
     r"|(?:[\w.$!]{1,60}(?:[(\[]\s?[\"'][\w.-]{1,60}[\"']\s?[)\]])?\s{0,4}(?:\|\||\?\?|\?:|or\b|\{)"
     r"|[\w.$]{1,60}\(\s?[\"'][\w.-]{1,60}[\"']\s?,)\s{0,4}(?=[\"'`])"
 )
-"""A type, the head of a YAML block, or a variable for which the value is the fallback."""
+"""A type, the start of a YAML block, or a variable to which the value is the fallback."""
 
 # What may precede a name on its line.
 _LINE_LENGTH = 160
-"""Characters of the line before a name that are examined."""
+"""How many characters of the line before a name are examined."""
 _LINE_START = (
     r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
 )
-"""Nothing but blanks, a list mark, and `export` or the like."""
+"""The start of a line, with nothing but blanks, a bullet, and `export` or the like."""
 _SPACE_ASSIGNS = (
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx(?:[ \t]+/\w)?|\bsetenv|#define"
     r"|\bconfig(?:ure)?[ \t]+set|\bsecrets?[ \t]+set|\b(?:operator|add)|\bconfig[ \t]+\S+)"
     r"[ \t]+\S*\Z"
 )
-"""A command after which a blank separates name and value."""
+"""A command in which a blank separates the name from its value."""
 _IN_TAG = r"<(?:[\w:-]{1,40}\s(?:[^<>\n]{0,80}\s)?(?:name|key|id)=\\?[\"']|[\w-]{1,40}:)?\Z"
 _AFTER_USER = (
     r"\b(?i:user|username|login|account|benutzer|usuario|utilisateur|utente|ssid)\b[ :=]+"
@@ -125,7 +127,7 @@ _AFTER_USER = (
 )
 _PROSE_LINE = rf"\A[-*#>\s]{{0,8}}(?:[^\W\d_][\w'’./()-]{{0,40}},?[ ]){{1,12}}\Z|{_AFTER_USER}"
 _MAX_SETTER_LENGTH = 10
-"""Characters of a method that sets the secret it is named after: `.password("x")`."""
+"""The most characters in a method that sets the secret it is named after: `.password("x")`."""
 _USER_ASSIGNED = r"(?i)\b(?:user|login)\w*[:=]"
 _PREVIOUS_WORD = r"([^\W\d_]+) \Z"
 _HASH_WORDS = ("hash", "digest", "checksum")
@@ -133,19 +135,19 @@ _HASH_WORD = r"(?i)\b(?:hash|digest|checksum)\b"
 _DIGEST = r"[0-9a-f]{32,128}\b"
 _ENCRYPTED_MARK = "encryptedData:"
 _ENCRYPTED_DISTANCE = 400
-"""Characters before a name in which an encrypted block may begin."""
+"""How many characters before a name are searched for the start of an encrypted block."""
 
 # Names.
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _MAX_KEY_LENGTH = 64
-"""Characters of a name before its keyword."""
+"""The most characters in a name before its keyword."""
 _FIRST_WORDS = (
     r"(?i)(?:\b(?:api|access|secret|private|auth|aws|client|unseal|recovery|master|encryption"
     r"|signing|admin|root|account|license|subscription|shared|service|personal|deploy|webhook|app"
     r"|initial) ){1,2}\Z"
 )
 _CHOSEN_KEY = r"(?i)(?:jwt|session|cookie|webhook|signing|hs256)[_-]?(?:secret|key)$"
-"""Names of secrets that people often choose themselves."""
+"""Names of secrets that people often make up themselves."""
 
 # Values that may be code.
 _EXPRESSION = (
@@ -156,7 +158,7 @@ _SIBLING = (
     r"(?:user|username|login|name|id|host|hostname|server|port|database|dbname|email)\b)"
     r"[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"
 )
-"""A line of a config file next to which a plain word is a password."""
+"""A config file line such as `user: x`, next to which even a plain word is a password."""
 _SIBLING_CHARACTERS_BEFORE = 240
 _SIBLING_CHARACTERS_AFTER = 160
 _CODE_WORDS = frozenset(
@@ -193,7 +195,7 @@ _CODE_WORDS = frozenset(
         "auth",
     }
 )
-"""Variables in code, which are not values of a config file."""
+"""Words for variables in code, which are not values in a config file."""
 
 # Labels in other languages.
 _LABEL = r"""(?x)(?:
@@ -211,15 +213,15 @@ _LATIN_VALUE = r"(?P<value>[!-~\u00c0-\u024f]{6,300}+)"
 _LAST_LATIN_CHARACTER = "\u024f"
 _LABEL_ASSIGNMENT_SIGNS = ("=", ":", "：", "＝")
 _REST_LENGTH = 40
-"""Characters after a value that are examined."""
+"""How many characters after a value are examined."""
 
 
 @record
 class _Assignment:
-    """The name of a secret, what assigns a value to it, and the text around it.
+    """A secret's name, what assigns a value to it, and the text around it.
 
-    `line` is the line before the name. `syntax` is the match of `_AFTER_WORD`, and `separator` the
-    sign in it, without blanks.
+    `line` is the part of the line before the name. `syntax` is the match of `_AFTER_WORD`, and
+    `separator` is the sign in it, without blanks.
     """
 
     text: str
@@ -232,7 +234,7 @@ class _Assignment:
 
 @record
 class _Unquoted:
-    """An unquoted value, which may be a variable or a word of a sentence.
+    """An unquoted value, which may also be a variable or a word in a sentence.
 
     `rest` is the rest of its line. `is_last` says that only a comment may follow on the line.
     """
@@ -245,7 +247,7 @@ class _Unquoted:
 
 
 def assigned_secrets(text: str, lowered: str) -> Iterator[Span]:
-    """Yield every value that is assigned to the name of a secret and looks like one."""
+    """Yield every value that is assigned to a secret's name and looks like a secret."""
     seen_ends: set[int] = set()
     current_keyword = ""
     covered = 0
@@ -254,7 +256,7 @@ def assigned_secrets(text: str, lowered: str) -> Iterator[Span]:
             current_keyword = keyword
             covered = 0
         if position < covered:
-            continue  # a secret contains no key, and searching it again would cost its length
+            continue  # inside a secret that was already found, which contains no name
         syntax = re.compile(_AFTER_WORD).match(lowered, position + len(keyword))
         if syntax is None or syntax.end() in seen_ends:
             continue
@@ -290,7 +292,7 @@ def _assigned_secret(text: str, position: int, syntax: re.Match[str]) -> Span | 
 
 
 def _key_start(text: str, position: int) -> int:
-    """Return where the name begins, with a word before it such as `Access` in `Access Key`."""
+    """Return where a name begins, including words such as `Access` in `Access Key`."""
     floor = max(0, position - _MAX_KEY_LENGTH)
     start = floor + len(text[floor:position].rstrip(_KEY_CHARACTERS))
     if text[start - 1 : start] != " " or text[start] == "-":
@@ -352,7 +354,7 @@ def _find_value(assignment: _Assignment) -> Span | None:
     if _is_template_filter(assignment):
         return None
     if value_start > start and text[start : start + len("basic")].lower() == "basic":
-        return None  # the rule for this header decodes the value
+        return None  # the rule for this header decodes it
     if text[value_start : value_start + 1] == "[" and not is_typed:
         listed = re.compile(_LIST).match(text, value_start)
         if listed:
@@ -375,7 +377,7 @@ def _after_scheme(text: str, start: int) -> int:
 
 
 def _is_template_filter(assignment: _Assignment) -> bool:
-    """Return whether a pipe is a filter of a template or part of a value (`auth0|65f1c0`)."""
+    """Return whether a pipe introduces a template filter or is part of a value (`auth0|65f1c0`)."""
     if assignment.separator != "|":
         return False
     if "{{" in assignment.line:
@@ -441,7 +443,7 @@ def _unquoted_secret(assignment: _Assignment, start: int) -> Span | None:
 
 
 def _is_whole_line(assignment: _Assignment) -> bool:
-    """Return whether the assignment is all that its line contains, as in a config file."""
+    """Return whether nothing precedes the assignment on its line, as in a config file."""
     if assignment.separator not in ("=", ":") or assignment.syntax["close"]:
         return False
     return not assignment.line or re.search(_LINE_START, assignment.line) is not None
@@ -468,7 +470,7 @@ def _end_of_run(text: str, end: int) -> int:
 
 
 def _quoted_place(assignment: _Assignment, *, is_typed: bool) -> int:
-    """Return how certain it is that a quoted value belongs to the name."""
+    """Return the place of a quoted value: how certain it is that it belongs to the name."""
     separator = assignment.separator
     syntax = assignment.syntax
     if separator == "(":
@@ -491,7 +493,10 @@ def _quoted_place(assignment: _Assignment, *, is_typed: bool) -> int:
 
 
 def _argument_place(assignment: _Assignment) -> int:
-    """Judge the argument of a call: `setPassword("x")` assigns, `t.password("x")` does not."""
+    """Return the place of an argument in a call.
+
+    `setPassword("x")` assigns a password, but `t.password("x")` does not.
+    """
     if assignment.key == "PASSWORD":
         return SURE
     owner, dot, method = assignment.key.lower().rpartition(".")
@@ -518,9 +523,9 @@ def _element_place(assignment: _Assignment) -> int:
 
 
 def _unquoted_place(assignment: _Assignment, value: str, end: int, *, is_whole_line: bool) -> int:
-    """Return how certain it is that an unquoted value belongs to the name.
+    """Return the place of an unquoted value: how certain it is that it belongs to the name.
 
-    It may be a variable or a word of a sentence.
+    It may also be a variable or a word in a sentence.
     """
     text = assignment.text
     separator = assignment.separator
@@ -581,7 +586,7 @@ def _place_after_other_sign(separator: str, unquoted: _Unquoted) -> int:
 
 
 def _place_inside_line(assignment: _Assignment, unquoted: _Unquoted) -> int:
-    """Judge `name=value` or `name: value` after other text on the line."""
+    """Return the place of the value in `name=value` or `name: value` after other text."""
     value = unquoted.value
     line = assignment.line
     if assignment.separator == ":" and _follows_prose(line, unquoted):
@@ -618,7 +623,7 @@ def _is_tight(assignment: _Assignment) -> bool:
 
 
 def _is_in_call(line: str) -> bool:
-    """Return whether the line ends inside a bracket, but not inside a string."""
+    """Return whether the line ends inside brackets, but not inside a string."""
     opening = max(line.rfind("("), line.rfind("{"))
     if opening <= max(line.rfind(")"), line.rfind("}")):
         return False
@@ -626,7 +631,7 @@ def _is_in_call(line: str) -> bool:
 
 
 def _place_on_own_line(assignment: _Assignment, unquoted: _Unquoted) -> int:
-    """Judge `name=value` or `name: value` on a line of its own."""
+    """Return the place of the value in `name=value` or `name: value` on its own line."""
     text = assignment.text
     is_tight = _is_tight(assignment)
     if text[unquoted.end - 1 : unquoted.end] in (",", ";"):
@@ -647,7 +652,10 @@ def _place_on_own_line(assignment: _Assignment, unquoted: _Unquoted) -> int:
 
 
 def _identifier_place(assignment: _Assignment, unquoted: _Unquoted, *, is_tight: bool) -> int:
-    """Judge an identifier that is all that follows the sign: a variable or a plain password."""
+    """Return the place of an identifier that is the last thing on its line.
+
+    It may be a variable or a plain password.
+    """
     value = unquoted.value
     is_config = _is_config_value(assignment.text, unquoted)
     if _is_attribute(value) and not is_config:
@@ -665,7 +673,7 @@ def _identifier_place(assignment: _Assignment, unquoted: _Unquoted, *, is_tight:
 
 
 def _is_numbered(assignment: _Assignment, value: str) -> bool:
-    """Return whether an identifier has a digit, and is not a variable in camel case."""
+    """Return whether an identifier has a digit and is not a variable in camel case."""
     if not has_digit(value):
         return False
     is_camel_case = has_both_cases(value) and value[0].islower()
@@ -759,7 +767,7 @@ def _is_assigned_password(key: str, value: str, place: int, *, is_quoted: bool) 
 
 
 def _is_constant(key: str, value: str, *, is_run: bool) -> bool:
-    """Return whether a plain value is that of a constant.
+    """Return whether a name is that of a constant, and its value a plain word.
 
     Examples are `RESET_PASSWORD = "resetting"` and `PASS: test-names`.
     """
@@ -772,7 +780,7 @@ def _is_constant(key: str, value: str, *, is_run: bool) -> bool:
 
 
 def _is_test_result(key: str, value: str) -> bool:
-    """Return whether `pass` counts or names tests that passed."""
+    """Return whether `pass` is followed by the number or the name of tests that passed."""
     if key.lower() != "pass":
         return False
     is_count = value.isdigit() and len(value) <= _MAX_PIN_LENGTH
@@ -781,7 +789,7 @@ def _is_test_result(key: str, value: str) -> bool:
 
 
 def _is_quoted_passphrase(value: str) -> bool:
-    """Return whether words are a passphrase: `BORG_PASSPHRASE="the kettle is singing again"`."""
+    """Return whether words form a passphrase: `BORG_PASSPHRASE="the kettle is singing again"`."""
     if value.count(" ") < 2 or is_placeholder(value):
         return False
     words = value.lower().split()
@@ -823,7 +831,7 @@ def _is_token_in_prose(key: str, value: str) -> bool:
 def _is_fingerprint_or_name(
     assignment: _Assignment, value: str, place: int, *, is_run: bool
 ) -> bool:
-    """Return whether a value is a fingerprint or names a secret."""
+    """Return whether a value is a fingerprint, or the name of a secret rather than a secret."""
     if is_run:
         is_signature = "sign" in assignment.key.lower()
         return is_signature and re.fullmatch(FINGERPRINT, value) is not None
@@ -839,14 +847,17 @@ def _is_short_secret(key: str, value: str) -> bool:
 
 
 def _is_words_of_code(key: str, value: str) -> bool:
-    """Return whether a value of one case has separators, as in `cacheKey: some-name_1`."""
+    """Return whether a value is words from code: `some-name_1` in `cacheKey: some-name_1`.
+
+    Such a value has separators, and all its letters have the same case.
+    """
     if key.isupper() or value.isalnum():
         return False
     return not has_both_cases(value)
 
 
 def _is_chosen_secret(assignment: _Assignment, value: str, place: int, *, is_quoted: bool) -> bool:
-    """Return whether somebody chose the secret like a password: `secret: "keyboard-Cat-2025"`."""
+    """Return whether a person made up the secret like a password: `secret: "keyboard-Cat-2025"`."""
     is_secret = assignment.name.kind.startswith("secret")
     may_be_chosen = is_secret and _looks_chosen(assignment.key, value, is_quoted=is_quoted)
     if not may_be_chosen and re.search(_CHOSEN_KEY, assignment.key) is None:
@@ -870,7 +881,10 @@ def _looks_chosen(key: str, value: str, *, is_quoted: bool) -> bool:
 
 @record
 class _LabelledValue:
-    """The value after a label; a remark in brackets may end the value before `end`."""
+    """The value after a label, at `start` to `end`.
+
+    `value` stops at an opening bracket. The span goes on if the bracket belongs to the secret.
+    """
 
     value: str
     start: int
@@ -879,9 +893,9 @@ class _LabelledValue:
 
 
 def _labelled_secrets(text: str, lowered: str) -> Iterator[Span]:
-    """Yield Latin values after a label in another language.
+    """Yield values in Latin script after a label in another language.
 
-    Words of that script may follow the value directly.
+    Words in that language's script may follow the value directly.
     """
     for label in re.compile(_LABEL).finditer(lowered):
         labelled = _find_labelled_value(text, label.end())
@@ -912,7 +926,7 @@ def _find_labelled_value(text: str, start: int) -> _LabelledValue | None:
     end = start + len(value)
     before_bracket = value.partition("(")[0]
     if before_bracket and ")" not in unquoted["value"]:
-        # An open bracket begins a remark if another script follows, else it is part of the value.
+        # A bracket begins a remark if another script follows. Otherwise it belongs to the value.
         following = text[unquoted.end() : unquoted.end() + 1]
         if value.endswith("(") or following > _LAST_LATIN_CHARACTER:
             end = start + len(before_bracket)
@@ -942,7 +956,7 @@ def _labelled_place(text: str, separator: str, labelled: _LabelledValue, *, is_s
 
 
 def _continues_in_script(text: str, end: int) -> bool:
-    """Return whether a word of another script belongs to the value: `bcrypt12로`."""
+    """Return whether a word in another script continues the value: `bcrypt12로`."""
     following = text[end : end + 2]
     if following <= _LAST_LATIN_CHARACTER or following == "です":
         return False

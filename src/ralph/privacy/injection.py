@@ -1,7 +1,7 @@
-"""Recognise texts that read like instructions to an agent.
+"""Recognise text that reads like instructions to an agent.
 
-Such a text is stored, but not injected before a person has accepted it. Hooks load this module;
-the classifier itself is loaded only when there is a text to check.
+Such text is stored, but it is not injected until a person has accepted it. Hooks load this module.
+The classifier itself is loaded only when there is text to check.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ if TYPE_CHECKING:
     from ralph.core.record import Record
 
 
-_KEY_CHARACTERS = 32  # of the hash of an accepted text
+_KEY_CHARACTERS = 32  # length of the hash that identifies an accepted text
 
 
 def withheld(by: str, text: str) -> bool:
-    """Whether a text is not injected: no person wrote it, and it looks like prompt injection."""
+    """Return whether text must not be injected.
+
+    That is the case if it looks like prompt injection and its author `by` is not a person.
+    """
     return by != "human" and looks_like_instructions(text)
 
 
 def is_order(record: Record) -> bool:
-    """Whether a record reads like an instruction to an agent.
+    """Return whether a record reads like an instruction to an agent.
 
-    A person's prompt is tested as well: it may quote anything.
+    A person's prompt is tested as well, because it may quote anything.
     """
     text = f"{record.title}\n{record.text}"
     own = record.extra.get("own")
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
     elif record.origin.by == "tool" and isinstance(own, int):
-        # Of what the tool printed, only the error line is injected.
+        # The error line is the only part of the tool's output that is ever injected.
         text = f"{record.title}\n{record.text[:own]}\n\n{record.extra.get('error') or ''}"
     return looks_like_instructions(text)
 
@@ -44,7 +47,7 @@ def guarded_text(title: str, text: str, tags: str | Iterable[str]) -> str:
 
 
 def text_key(title: str, text: str, tags: str | Iterable[str]) -> str:
-    """Return the hash that identifies a text which a person has accepted."""
+    """Return the hash by which a text that a person has accepted is recognised."""
     import hashlib  # only for texts that look like prompt injection
 
     digest = hashlib.sha256(guarded_text(title, text, tags).encode("utf-8", "replace"))
@@ -52,7 +55,7 @@ def text_key(title: str, text: str, tags: str | Iterable[str]) -> str:
 
 
 def looks_like_instructions(text: str) -> bool:
-    """Whether a text gives orders to the agent that reads it instead of informing it."""
+    """Return whether text gives orders to the agent that reads it, rather than information."""
     from ralph.privacy.injection_guard import is_injection
 
     shown = clean(text)

@@ -1,9 +1,9 @@
-"""Detect prompt injection: whether a text gives orders to the agent that reads it.
+"""Detect prompt injection: text that gives orders to the agent that reads it.
 
-A linear classifier over words, pairs of words, openings of clauses and parts of words. Each feature
-has its weight in the bucket of its hash. `bench/injection.py` trains the weights on texts of many
-authors, and measures the texts of each author with weights from the others. Hidden and encoded text
-is decoded first.
+This is a linear classifier. Its features are phrases (words, pairs of words, and the words that
+open a clause) and parts of words. A feature's weight is stored in the bucket that its hash selects.
+`bench/injection.py` trains the weights on texts by many authors, and tests each author's texts with
+weights trained on the others'. Hidden and encoded text is decoded first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 WEIGHTS = Path(__file__).with_name("injection_weights.bin")
 BUCKETS = 1 << 20  # weights in the file, one byte each; the bias, a float, follows them
-EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone decide little
+EXTRA = 5, 25  # added to the counts of phrases and parts, so that few words decide little
 _MAX_CACHED_WORDS = 50_000
 
 # Features.
@@ -31,18 +31,21 @@ _MIN_PART_CHARACTERS = 2
 _MAX_PART_CHARACTERS = 5
 _MAX_WORD_CHARACTERS = 40
 
-# What is judged alone.
-_WINDOW_CHARACTERS = 400  # judged together; most texts of the training are shorter
-_MIN_SENTENCE_CHARACTERS = 20  # a shorter sentence is not judged alone
+# Windows: the pieces of text that get a score.
+_WINDOW_CHARACTERS = 400  # sentences judged together; most training texts are shorter
+_MIN_SENTENCE_CHARACTERS = 20  # a sentence no longer than this is not judged alone
 _NOTE_THRESHOLD = 0
-_SENTENCE_THRESHOLD = 10  # a sentence alone says less than a note
+_SENTENCE_THRESHOLD = 10  # higher, because a single sentence says less than a note
 _BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
 
 _HOST = re.compile(
     r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|"
     r"[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
 )
-"""Names and addresses of hosts: invented texts use other hosts than real ones."""
+"""Host names and addresses.
+
+They are replaced before scoring, because invented texts use different hosts from real ones.
+"""
 _QUOTED = re.compile(
     r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'"
 )
@@ -53,26 +56,27 @@ _OVERRIDE = re.compile(
     r"\b(?:instructions?|rules|guidelines|guardrails|directives?|system prompt|told)\b"
     r"|<\|im_start\|>|\[inst\]|</?system>"
 )
-"""The form that everybody knows.
+"""The best-known form of prompt injection: `ignore all previous instructions`.
 
-Notes about prompt injection quote it, so the training gives its words no weight.
+Notes about prompt injection quote it, so training gives its words no weight. Quoted text is
+therefore removed before this pattern is searched.
 """
 
-# Hidden text. Each threshold is a number of characters or words.
+# Hidden text. Each minimum is a number of characters or words.
 _ZERO_WIDTH = frozenset((0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
-_OVERLAYS = range(0x334, 0x339)  # strike a letter out
+_OVERLAYS = range(0x334, 0x339)  # strike out a letter
 _TAGS = range(0xE0000, 0xE01F0)  # tags and variation selectors
 _DIRECTIONS = range(0x202A, 0x202F)  # change the direction of writing
 _INVISIBLE = dict.fromkeys((*_ZERO_WIDTH, *_OVERLAYS, *_TAGS, *_DIRECTIONS))
 _STYLED_LETTERS = re.compile(
     "[\u1d00-\u1d2b\u24b6-\u24e9\uff21-\uff5a\U0001d400-\U0001d7ff\U0001f130-\U0001f189ɪʀɴʙɢʜʟʏꜰꜱ]"
 )
-"""Letters of other alphabets that look like plain ones."""
-_DIRECTION_WEIGHT = 2  # hidden characters that one change of direction counts as
+"""Styled letters that look like plain ones: small capitals, circled, full-width, bold and so on."""
+_DIRECTION_WEIGHT = 2  # how many hidden characters a change of direction counts as
 _MIN_HIDDEN = 2
 _MIN_STYLED = 6
 _MIN_MIXED_WORDS = 2  # words with both Latin and Greek or Cyrillic letters
-_MIN_SPACED_LETTERS = 8  # single letters in a row, `i g n o r e`
+_MIN_SPACED_LETTERS = 8  # single letters in a row, as in `i g n o r e`
 _INVISIBLE_STYLE = "\x1b[8m"
 
 # Encoded text.
@@ -90,7 +94,7 @@ class _Weights(NamedTuple):
 
 
 class _WordParts(NamedTuple):
-    """The parts of a word: the sum of their weights, and how many there are."""
+    """The total weight of a word's parts, and how many there are."""
 
     weight: int
     number: int
@@ -100,12 +104,12 @@ class _WordParts(NamedTuple):
 
 
 def is_injection(text: str) -> bool:
-    """Whether a text gives orders to the agent that reads it instead of informing it."""
+    """Return whether text gives orders to the agent that reads it, rather than information."""
     plain = normalize(text)
     if plain is None:
         return True
     for variant in _variants(plain):
-        # Blank lines would make the search take quadratic time.
+        # Runs of blank lines would make the search quadratic.
         lines = filter(None, map(str.strip, variant.split("\n")))
         if _OVERRIDE.search(_QUOTED.sub(" ", "\n".join(lines))):
             return True
@@ -115,7 +119,10 @@ def is_injection(text: str) -> bool:
 
 
 def normalize(text: str) -> str | None:
-    """Return a text in plain letters and without hosts; None if characters hide what it says."""
+    """Return text in plain letters and without host names.
+
+    Returns None if its characters are chosen to hide what it says.
+    """
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text.translate(_INVISIBLE))
         if _hides_text(text, plain):
@@ -127,9 +134,10 @@ def normalize(text: str) -> str | None:
 
 
 def features(text: str) -> tuple[list[str], list[str]]:
-    """Return the phrases of a text in lower case, and the parts of its words.
+    """Return the phrases in a lowercase text, and the parts of its words.
 
-    Phrases are words, pairs of words, and openings; each part follows a blank.
+    Phrases are words, pairs of words, and the words that open a clause. Each part begins with a
+    blank, so that it is never equal to a phrase.
     """
     parts: list[str] = []
     for word in set(text.split()):
@@ -138,12 +146,15 @@ def features(text: str) -> tuple[list[str], list[str]]:
 
 
 def hash_bucket(feature: str) -> int:
-    """Return the bucket that has the weight of a feature."""
+    """Return the number of the bucket that holds a feature's weight."""
     return zlib.crc32(feature.encode("utf-8", "replace")) % BUCKETS
 
 
 def score(text: str) -> float:
-    """Return how much a text in lower case resembles an injection; above 0 it counts as one."""
+    """Return how much a lowercase text resembles prompt injection.
+
+    A note with a score above 0 counts as one.
+    """
     weights = _load_weights()
     phrases = _phrases(text)
     words = [_weigh_parts(word) for word in set(text.split())]
@@ -158,7 +169,10 @@ def score(text: str) -> float:
 
 
 def _phrases(text: str) -> list[str]:
-    """Return words, pairs of words, and after `^` the words that open a clause, each once."""
+    """Return the distinct words, pairs of words, and words that open a clause.
+
+    The last kind is marked with `^`: `^ignore`.
+    """
     tokens = _TOKEN.findall(text)
     phrases = set(tokens)
     phrases.update(f"{first} {second}" for first, second in pairwise(tokens))
@@ -193,9 +207,10 @@ def _load_weights() -> _Weights:
 
 
 def windows(text: str) -> list[tuple[str, int]]:
-    """Return what is judged alone, each with its threshold.
+    """Return the pieces of a text to score, each with its threshold.
 
-    Sentences are judged together, up to the length of a note, and each alone.
+    Sentences are joined to notes of limited length. Each note is scored, and each longer sentence
+    also on its own.
     """
     sentences = [piece for piece in _BREAK.split(text) if piece]
     notes = sentences[:1]
@@ -217,7 +232,10 @@ def windows(text: str) -> list[tuple[str, int]]:
 
 
 def _hides_text(text: str, plain: str) -> bool:
-    """Whether a text uses characters to hide what it says; `plain` is the text without them."""
+    """Return whether a text uses special characters to hide what it says.
+
+    `plain` is the text without them.
+    """
     if _count_hidden(text) >= _MIN_HIDDEN:
         return True
     if len(_STYLED_LETTERS.findall(text)) >= _MIN_STYLED:
@@ -227,7 +245,7 @@ def _hides_text(text: str, plain: str) -> bool:
 
 
 def _count_hidden(text: str) -> int:
-    """Count the invisible characters; those without a width only after a plain letter."""
+    """Count the invisible characters. Zero-width ones count only after an ASCII letter."""
     hidden = 0
     previous = ""  # the last visible character
     for char in text:
@@ -242,7 +260,7 @@ def _count_hidden(text: str) -> int:
 
 
 def _is_mixed(word: str) -> bool:
-    """Whether a word has Latin letters, and Greek or Cyrillic ones that look like them."""
+    """Return whether a word mixes Latin letters with Greek or Cyrillic ones."""
     if word.isascii():
         return False
     has_other = any("\u0370" <= char <= "\u052f" for char in word)
@@ -250,7 +268,7 @@ def _is_mixed(word: str) -> bool:
 
 
 def _is_spaced_out(text: str) -> bool:
-    """Whether the letters of a word are separated, as in `i g n o r e`."""
+    """Return whether a text has letters that are spaced out, as in `i g n o r e`."""
     run = 0
     for word in text.replace("-", " ").replace(".", " ").split():
         if len(word) == 1 and word.isalpha():
@@ -266,9 +284,9 @@ def _is_spaced_out(text: str) -> bool:
 
 
 def _variants(text: str) -> list[str]:
-    """Return a text in lower case, and what it may encode.
+    """Return a text in lowercase, followed by what it may encode.
 
-    Decoded are base64, hex, rot13, reversed text, and digits that stand for letters.
+    This decodes base64, hex, rot13, reversed text, and digits that stand for letters.
     """
     if text.count("&#") >= _MIN_ENTITIES:
         text = _decode_entities(text)
@@ -290,7 +308,7 @@ def _variants(text: str) -> list[str]:
 
 
 def _unwrap(text: str) -> str:
-    """Join lines that continue the sentence of the line before."""
+    """Join each line that continues a sentence to the line before it."""
     first, *rest = text.split("\n")
     lines = [first]
     for line in rest:
@@ -311,7 +329,7 @@ def _has_digits_in_word(word: str) -> bool:
 
 
 def _decode_blobs(text: str) -> list[str]:
-    """Return the texts that long words encode."""
+    """Return the texts that are encoded in long words."""
     for char in "'\"()`":
         text = text.replace(char, " ")
     decoded: list[str] = []
@@ -346,7 +364,7 @@ def _entity_code(number: str) -> int:
 
 
 def _decode(word: str) -> str:
-    """Return the text that hex or base64 encodes; "" if the word encodes none."""
+    """Decode a word as hex or base64. Returns "" if the result is not readable text."""
     try:
         plain = _decode_bytes(word).decode("ascii")
     except ValueError:
@@ -357,7 +375,7 @@ def _decode(word: str) -> str:
 
 
 def _decode_bytes(word: str) -> bytes:
-    """Decode hex or base64; raise ValueError for anything else."""
+    """Decode hex or base64. Returns b"" or raises ValueError for anything else."""
     try:
         return bytes.fromhex(word)
     except ValueError:

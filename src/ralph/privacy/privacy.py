@@ -1,10 +1,10 @@
 r"""Keep private text off the disk.
 
-Three things are private: text inside `<private>` tags, secrets, and the files that match
-`privacy.paths`. `Redactor` handles the texts of one event in order, because a private part that one
-text opens hides the texts after it. The `clean_*` functions handle what a person adds: they refuse
-a secret instead of replacing it. Hooks load this module when the pre-filter finds something, so it
-imports nothing heavy and limits the work for one event.
+Three things are private: private parts (text inside `<private>` tags), secrets, and the files that
+match `privacy.paths`. `Redactor` handles the texts of one event in order, because a private part
+that opens in one text hides the texts after it. The `clean_*` functions handle what a person adds,
+and refuse a secret instead of replacing it. Hooks load this module when the pre-filter finds
+something, so it imports nothing heavy and limits the work for one event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Clean", "FoundSecret", "Redactor", "find_secrets", "redact"]
 
 @record
 class Clean:
-    """A text that may be stored, its secrets, and the number of private parts removed."""
+    """Text that may be stored, the secrets found in it, and how many private parts it lost."""
 
     text: str
     findings: tuple[FoundSecret, ...] = ()
@@ -38,7 +38,10 @@ class Clean:
 
 
 def redact(text: str, patterns: Sequence[str] = ()) -> Clean:
-    """Remove the private parts of a text and replace each secret by a marker with its kind."""
+    """Remove the private parts of a text, and replace each secret with a marker.
+
+    A marker names the kind of secret: `[redacted: github token]`.
+    """
     public, parts = strip_private(text)
     findings = find_secrets(public, patterns)
     result = _replace_secrets(public, findings)
@@ -63,16 +66,19 @@ _SPACE = r"(?:\s|\\{1,8}[nrt]|%20|&nbsp;)"
 _TAG_HEAD = rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+"
 _ATTRIBUTES = rf"(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+"
 _TAG = rf"{_TAG_HEAD}private(?P<rest>{_ATTRIBUTES})?{_MORE}"
-"""A tag in any of its spellings; its attributes end at the next `<` or `>`, however written."""
-_MAX_TAG_LENGTH = 600  # a `<private` without a `>` in that many characters is not a tag
-_MAX_TAG_HEAD = 260  # no spelling of what comes before the word is longer
-_MAX_TAGS = 20_000  # per text; nobody hides more parts, so everything after them is private
-MOST_OPEN = 8  # parts open at the same time; from there on everything is private
+"""A `<private>` or `</private>` tag in any spelling, such as `&lt;private&gt;` or `%3Cprivate%3E`.
+
+Its attributes end at the next `<` or `>`, however that is spelled.
+"""
+_MAX_TAG_LENGTH = 600  # a `<private` without a `>` within this many characters is not a tag
+_MAX_TAG_HEAD = 260  # no spelling of what precedes the word `private` is longer
+_MAX_TAGS = 20_000  # per text; everything after that many is private
+MOST_OPEN = 8  # parts open at the same time; with that many, everything else is private
 
 
 @record
 class _Tag:
-    """An opening or closing `private` tag at `text[start:end]`; an empty one ends with `/>`."""
+    """An opening or closing `private` tag at `text[start:end]`. An empty tag ends with `/>`."""
 
     start: int
     end: int
@@ -82,10 +88,10 @@ class _Tag:
 
 @record
 class _Cut:
-    """What remains of a text without its private parts.
+    """What remains of a text once its private parts are removed.
 
-    `open` counts the parts that are still open, and `is_astray` says that a closing tag came
-    without an opening one.
+    `parts` counts those that were removed and `open` those that are still open at the end.
+    `is_astray` says that there was a closing tag without an opening one.
     """
 
     text: str
@@ -95,7 +101,7 @@ class _Cut:
 
 
 def strip_private(text: str) -> tuple[str, int]:
-    """Remove the private parts and return the rest with their number.
+    """Remove the private parts of a text. Returns the rest and the number of parts.
 
     A part that is not closed extends to the end of the text.
     """
@@ -106,8 +112,8 @@ def strip_private(text: str) -> tuple[str, int]:
 def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> _Cut:
     """Remove the private parts of a text that begins inside `depth` open parts.
 
-    If `wary`, text before a closing tag without an opening one is private as well: the opening tag
-    may be in an earlier text.
+    If `wary`, everything before a closing tag without an opening one is private as well, because
+    the opening tag may be in an earlier text.
     """
     tags = _find_tags(text, _MAX_TAGS + 1)
     pieces: list[str] = []
@@ -142,7 +148,7 @@ def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> _Cut
 
 
 def _find_joined_tag(pieces: Sequence[str]) -> _Tag | None:
-    """Return the first tag whose halves were joined by cutting out what was between them.
+    """Return the first tag that came about when the part between its halves was cut out.
 
     Nobody writes that by accident, so everything after such a tag is private.
     """
@@ -153,7 +159,7 @@ def _find_joined_tag(pieces: Sequence[str]) -> _Tag | None:
 
 
 def _opens_part(tags: Sequence[_Tag], number: int) -> bool:
-    """Check whether an opening tag opens a part: an empty one does only before a closing tag."""
+    """Check whether an opening tag opens a part. An empty tag does only before a closing tag."""
     if not tags[number].is_empty:
         return True
     return number + 1 < len(tags) and tags[number + 1].closes
@@ -182,7 +188,7 @@ def _find_tags(text: str, limit: int) -> list[_Tag]:
 
 
 def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
-    """Return the tag around the word `private` at a position."""
+    """Return the tag around the word `private` at position `word`, or None if there is none."""
     head_pattern = re.compile(rf"{_TAG_HEAD}\Z")
     head = head_pattern.search(folded, max(earliest, word - _MAX_TAG_HEAD), word)
     if head is None:
@@ -191,18 +197,18 @@ def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
 
 
 def has_private_parts(text: str) -> bool:
-    """Check for private parts or a private key: a piece of the file may come from inside one."""
+    """Check for private parts or a private key, from which a piece of a file might come."""
     text = remove_codes(text)
     return has_private_key(text) or strip_private(text)[0] != text
 
 
 # --- the texts of one event ---------------------------------------------------------------------
 
-_WINDOW = 64_000  # characters at either end of a long text that the rules search
-_EDGE = 8_000  # characters dropped at the inner end of a window: a secret may be cut there
-_PATTERN_WINDOW = 160_000  # the window when the user has patterns, which may match long texts
-_PRIVATE_WINDOW = 1_000_000  # characters at either end that are searched for private parts
-# What the rules search in one event: about 2 seconds in the worst case.
+_WINDOW = 64_000  # characters to search with the rules at either end of a long text
+_EDGE = 8_000  # characters to drop at the inner end of a window, where a secret may be cut
+_PATTERN_WINDOW = 160_000  # the window if the user has patterns, which may match long texts
+_PRIVATE_WINDOW = 1_000_000  # characters to search for private parts at either end
+# How much the rules search in one event. The worst case takes about 2 seconds.
 _MAX_CHARACTERS = 320_000
 _MAX_TEXTS = 12_000
 _MIN_UNCHECKED = 2_000  # characters from which the pre-filter costs about as much as the rules
@@ -210,19 +216,20 @@ _HARMLESS_COST = 8  # the rules take about this many times as long as the pre-fi
 _MAX_HARMLESS_LENGTH = 40
 _MAX_HARMLESS_TEXTS = 10_000
 _HARMLESS: set[str] = set()
-"""Short texts without anything to redact: an import sees the same member and tool names often."""
+"""Short texts with nothing to redact. An import sees the same member and tool names often."""
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 
 
 class AstrayTag(Exception):
-    """A `</private>` tag closes a part that nothing opened."""
+    """Raised for a `</private>` tag that closes a part nothing opened."""
 
 
 class Redactor:
-    """Redacts the texts of one event in order; `open` parts hide later texts.
+    """Redacts the texts of one event, which must be passed in order.
 
-    A closing tag without an opening one sets `astray`, and raises AstrayTag unless `tolerant`. Text
-    beyond what the rules can search in time is dropped.
+    `open` counts the private parts that are still open and hide later texts. A closing tag without
+    an opening one sets `astray`, and raises AstrayTag unless `tolerant`. Text beyond what the rules
+    can search in time is dropped.
     """
 
     def __init__(self, patterns: Sequence[str], *, tolerant: bool = False) -> None:
@@ -234,9 +241,9 @@ class Redactor:
         self._texts_left = _MAX_TEXTS
 
     def __call__(self, text: str, window: int = _WINDOW) -> str:
-        """Return the text as it may be stored; of a long one only its two ends.
+        """Return the text in a form that may be stored. Only the two ends of a long text are kept.
 
-        Raises AstrayTag.
+        Raises AstrayTag for a closing tag without an opening one, unless `tolerant`.
         """
         if self.open >= MOST_OPEN or self._characters_left <= 0 or self._texts_left <= 0:
             return ""
@@ -261,7 +268,7 @@ class Redactor:
     def _is_worth_checking(self, text: str, window: int) -> bool:
         """Check whether to run the pre-filter first.
 
-        The rules search for the same keywords, so a long text is filtered only when the budget
+        The rules search for the same keywords, so a long text is pre-filtered only when the budget
         runs low.
         """
         if len(text) > 2 * window:
@@ -278,7 +285,7 @@ class Redactor:
         hides_tag = False
         if len(text) > 2 * _PRIVATE_WINDOW:
             middle = text[_PRIVATE_WINDOW - _EDGE : _EDGE - _PRIVATE_WINDOW]
-            # A tag may be in what is dropped: then the rest is private.
+            # If there may be a tag in the dropped text, everything after it is private.
             hides_tag = has_invisible(middle) or "private" in lower(fold(middle))
             note = f"\n[... {len(text) - 2 * _PRIVATE_WINDOW:,} characters left out ...]\n"
             tail = "" if hides_tag else note + text[-_PRIVATE_WINDOW:]
@@ -291,7 +298,10 @@ class Redactor:
         return cut.text
 
     def _without_secrets(self, text: str) -> str:
-        """Redact a text as it came, because a code may precede a secret, and as it is stored."""
+        """Redact a text before and after removing its terminal codes.
+
+        A code may directly precede a secret, or be inside one.
+        """
         redacted = _redact_patch(text, self.patterns)
         stored = remove_codes(redacted)
         if stored == redacted:
@@ -300,7 +310,10 @@ class Redactor:
 
 
 def _redact_patch(text: str, patterns: Sequence[str]) -> str:
-    """Redact a text, also without the `-` of a patch: `-ghp_...` is a token that was removed."""
+    """Redact a text, including secrets after the `-` of a patch.
+
+    In `-ghp_...`, the token is on a line that the patch removes.
+    """
     text = redact(text, patterns).text
     if "-" not in text or not token_prefixes(text):
         return text
@@ -312,7 +325,7 @@ def _redact_patch(text: str, patterns: Sequence[str]) -> str:
 
 # --- JSON values --------------------------------------------------------------------------------
 
-# No honest payload exceeds these.
+# No honest payload exceeds these limits.
 _MAX_DEPTH = 24
 _MAX_WIDTH = 1_000  # members of one list or object
 _MAX_MEMBERS = 8_000  # members of a whole value
@@ -320,16 +333,16 @@ _TAG_GAP = "\n" * 9  # more whitespace than a tag may contain
 
 
 def map_texts(value: object, change: Callable[[str], str]) -> object:
-    """Apply a function to each text of a value in order, member names included.
+    """Apply a function to each string in a JSON value, in order and including member names.
 
-    What is nested too deeply or comes after too many members is dropped. Of the middle of a long
-    list only the private tags are passed to the function.
+    Whatever is nested too deeply or follows too many members is dropped. The middle of a long list
+    is left out too, except that its private tags are passed to the function.
     """
     return _TextMapper(change).map(value, 0)
 
 
 class _TextMapper:
-    """Applies a function to the texts of one value; `_room` is the number of members left."""
+    """Applies a function to the strings in one value. `_room` is how many members may follow."""
 
     def __init__(self, change: Callable[[str], str]) -> None:
         self._change = change
@@ -368,7 +381,7 @@ class _TextMapper:
         return result
 
     def _skip(self, gap: list[tuple[object, object]]) -> tuple[str, str]:
-        """Pass on the private tags of members that are left out, and return a note about them."""
+        """Pass on the private tags in members that are left out, and return a note about them."""
         tags = _find_tags(_TAG_GAP.join(all_texts(gap)), _MAX_TAGS + 1)
         self._change("".join("</private>" if tag.closes else "<private>" for tag in tags))
         note = f"[... {len(gap):,} left out ...]"
@@ -376,7 +389,7 @@ class _TextMapper:
 
 
 def all_texts(value: object) -> Iterator[str]:
-    """Yield every text of a value in order, member names included."""
+    """Yield every string in a JSON value, in order and including member names."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
@@ -394,9 +407,9 @@ _names_secret = lru_cache(maxsize=1_000)(secret_name)
 
 
 def redact_members(value: object, patterns: Sequence[str] = (), key: str = "") -> object:
-    """Redact the values that only a member's name reveals as secrets.
+    """Redact values that are recognisable as secrets only by a member's name.
 
-    `key` is the nearest name around the value that names a secret.
+    `key` is the innermost enclosing name that names a secret, or "".
     """
     if isinstance(value, dict):
         key = _secret_title(value) or key
@@ -417,7 +430,10 @@ def redact_members(value: object, patterns: Sequence[str] = (), key: str = "") -
 
 
 def _secret_title(value: Json) -> str:
-    """Return the secret's name in an object such as `{"name": "password", "value": "..."}`."""
+    """Return `password` for an object such as `{"name": "password", "value": "..."}`.
+
+    Returns "" if the object does not name a secret this way.
+    """
     title = value.get("name", value.get("key"))
     if isinstance(title, str) and "value" in value and _names_secret(title):
         return title
@@ -429,7 +445,7 @@ def _secret_title(value: Json) -> str:
 _MAX_TEXT = (
     12_000  # characters, several times what an observation keeps: its outcome shows at the end
 )
-_MAX_LINE = 96 * 1024  # characters of all texts of a payload
+_MAX_LINE = 96 * 1024  # characters in all strings of a payload together
 _SHORTER_TEXTS = (
     2_000,
     200,
@@ -442,12 +458,15 @@ _NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
 
 
 def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
-    """Return a hook's payload redacted and shortened, without edits to files with private parts."""
+    """Return a hook's payload redacted and shortened.
+
+    An edit is dropped if its texts or its file contain private parts.
+    """
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
     result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT))
     if redactor.astray and redactor.open:
-        # Opened in one text and closed in an earlier one: what is between them is unknown.
+        # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
         result = {
             name: payload[name] for name in _NAME_MEMBERS if isinstance(payload.get(name), str)
         }
@@ -458,7 +477,7 @@ def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
         result = map_texts(result, partial(_shorten, longest=longest))
     redacted = result if isinstance(result, dict) else {}
     session = payload.get("session_id")
-    if isinstance(session, str):  # it may have been shortened, or dropped after too many members
+    if isinstance(session, str):  # it may have been shortened or dropped above
         redacted["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _MAX_TEXT)
     return redacted
 
@@ -471,7 +490,10 @@ def _shorten(text: str, longest: int) -> str:
 
 
 def _without_private_edit(payload: Json) -> Json:
-    """Drop the original file from an edit's payload, and the edit itself if a text is private."""
+    """Drop the original file from an edit's payload.
+
+    The edit itself is dropped as well if any of its texts has private parts.
+    """
     parameters = payload.get("tool_input")
     if not isinstance(parameters, dict):
         return payload
@@ -495,7 +517,7 @@ def _without_private_edit(payload: Json) -> Json:
 
 
 def _patched_text(answer: Json) -> str:
-    """Return the lines of an edit's patch without their signs."""
+    """Return the lines of an edit's patch without the sign at the start of each."""
     lines = []
     for hunk in _as_list(answer.get("structuredPatch")):
         if isinstance(hunk, dict):
@@ -530,15 +552,15 @@ def _as_list(value: object) -> list[object]:
 
 _FILE_NAME = r"[^\s\"'`()<>=,;|&\[\]{}]{1,1000}"
 _LINE_NUMBER = r"(?s):\d+(?:[:-]\d+)?(?::.*)?$|[:.]+$"
-_MAX_LISTING = 400_000  # characters of a text that are searched for file names
+_MAX_LISTING = 400_000  # characters of a text to search for file names
 _NO_MATCH = r"(?!)"
 
 
 class PrivatePaths:
-    """The globs of `privacy.paths`.
+    """The globs in `privacy.paths`.
 
-    A glob without a slash, or with `**/` before it, matches anywhere. Any other glob matches from
-    the session's folder or from the root of the file system. Everything inside a matching folder is
+    A glob that has no slash or begins with `**/` matches anywhere. Any other glob matches from the
+    session's folder or from the root of the file system. Everything inside a matching folder is
     private, and case is ignored: hiding too much is a nuisance, hiding too little is a leak.
     """
 
@@ -566,7 +588,7 @@ class PrivatePaths:
             self._rooted = re.compile(rf"(?:{'|'.join(rooted)})(?=/|\Z)")
 
     def match(self, name: str, folder: str) -> bool:
-        """Check whether a file is private, or inside a private folder."""
+        """Check whether a file is private or inside a private folder."""
         from os.path import expanduser, join, normpath  # few projects have globs
 
         full = normpath(join(folder, expanduser(name))).lower()
@@ -580,7 +602,10 @@ class PrivatePaths:
         )
 
     def named_in(self, texts: Iterable[str], names: Iterable[str], folder: str) -> bool:
-        """Check whether texts or names mention a private file, as the output of `git diff` may."""
+        """Check whether a private file is among the names or is mentioned in the texts.
+
+        The output of `git diff`, for example, mentions files.
+        """
         folder = folder.lower()
         for name in {*names, *_file_names(texts)}:
             if name and "\0" not in name and self.match(name.lower(), folder):
@@ -589,7 +614,10 @@ class PrivatePaths:
 
 
 def _file_names(texts: Iterable[str]) -> Iterator[str]:
-    """Yield what may be a file name, also as in `name:12:` and as in `a/name` of a patch."""
+    """Yield everything that may be a file name.
+
+    This includes names in forms such as `name:12:`, and `a/name` in a patch.
+    """
     for text in texts:
         distinct = set(re.findall(_FILE_NAME, text[:_MAX_LISTING]))  # output repeats its names
         for match in distinct:
@@ -608,7 +636,7 @@ def mentions_private_path(payload: Json, globs: Sequence[str]) -> bool:
     answer = payload.get("tool_response")
     folder = payload.get("cwd")
     if isinstance(answer, dict) and "originalFile" in answer:
-        answer = answer.get("filePath")  # the rest is the content of the file
+        answer = answer.get("filePath")  # the rest is the file's content
     texts = all_texts([payload.get("tool_input"), answer, payload.get("error")])
     if not isinstance(folder, str):
         folder = ""
@@ -629,9 +657,9 @@ def clean_memory(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> tuple[str, int]:
-    """Return a memory's text without private parts and blank edges, and the number of parts.
+    """Return a memory's text without private parts and blank edges, and how many parts there were.
 
-    Private parts of the tags count as well. Raises Refused for a secret, or when nothing remains.
+    Private parts in the tags count as well. Raises Refused for a secret, or if nothing remains.
     """
     hint = "say what was learned, in a sentence"
     clean = _refuse_secrets(text, "this", allow_secret, patterns, hint)
@@ -640,7 +668,7 @@ def clean_memory(
 
 
 def clean_title(text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> Clean:
-    """Return a title on one line; raise Refused for a secret, or when nothing remains."""
+    """Return a title on one line. Raises Refused for a secret, or if nothing remains."""
     hint = "say in a few words what is to be done"
     clean = _refuse_secrets(text, "the title", allow_secret, patterns, hint)
     return Clean(" ".join(clean.text.split()), (), clean.private)
@@ -649,12 +677,12 @@ def clean_title(text: str, *, allow_secret: bool = False, patterns: Sequence[str
 def clean_description(
     text: str, what: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> Clean:
-    """Return a description or a reason, which may be empty; raise Refused for a secret."""
+    """Return a description or a reason, which may be empty. Raises Refused for a secret."""
     return _refuse_secrets(text, f"the {what}", allow_secret, patterns)
 
 
 def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return distinct tags without private parts, surrounding whitespace and `#`."""
+    """Return the distinct tags without private parts, surrounding whitespace or `#`."""
     spellings: dict[str, str] = {}
     for raw_tag in strip_private(",".join(tags))[0].split(","):
         tag = raw_tag.strip().lstrip("#").strip()
@@ -666,14 +694,14 @@ def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
 def count_private_tags(
     tags: Sequence[str], *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> int:
-    """Count the private parts of tags; raise Refused when a tag is a secret."""
+    """Count the private parts in tags. Raises Refused if a tag is a secret."""
     if not tags:
         return 0
     return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private
 
 
 def redact_note(text: str, patterns: Sequence[str] = ()) -> str:
-    """Redact what an agent or a check printed; of a long text keep both ends."""
+    """Redact what an agent or a check printed. Only the two ends of a long text are kept."""
     public = redact(invisible_characters.clean_text(text), patterns).text.strip()
     public = public.encode("utf-8", "replace").decode("utf-8")
     if len(public) <= _MAX_NOTE:
@@ -682,7 +710,7 @@ def redact_note(text: str, patterns: Sequence[str] = ()) -> str:
 
 
 def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
-    """Redact every text in a JSON value, and remove its invisible characters."""
+    """Redact every string in a JSON value, and remove its invisible characters."""
     if isinstance(value, str):
         return redact(invisible_characters.clean_text(value), patterns).text
     if isinstance(value, list | tuple):
@@ -698,9 +726,10 @@ def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
 def _refuse_secrets(
     text: str, what: str, allow_secret: bool, patterns: Sequence[str], hint_if_empty: str = ""
 ) -> Clean:
-    """Return a text without private parts and leading blank lines.
+    """Return text without private parts, leading blank lines and trailing whitespace.
 
-    Raises Refused for a secret, and for an empty text if `hint_if_empty` is given.
+    Raises Refused for a secret unless `allow_secret`, and for empty text if `hint_if_empty` is
+    given. `what` names the text in the error.
     """
     public, parts = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
     invisible_characters.check_text(public)

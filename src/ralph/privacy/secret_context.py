@@ -1,9 +1,10 @@
 """Find secrets by the words before them, whatever the syntax.
 
-A run of characters that a program generated is a secret if the nearest telling word before it names
-a secret (`key`) rather than something public (`commit`). That word is on the same line, on the line
-above, or at the head of the column. A word with a symbol inside, as people choose passwords, is a
-password after a word of a login.
+Two kinds of values are found this way. A run is an unbroken sequence of characters. If a program
+generated it (minted it), it is a secret if the nearest telling word before it names a secret
+(`key`) rather than something public (`commit`). That word is on the same line, on the line above,
+or at the head of the column. A chosen password is a word with a symbol inside, as people choose
+them. It counts after a word about a login, such as `user`.
 """
 
 from __future__ import annotations
@@ -46,10 +47,13 @@ _WEAK = frozenset(
         "pass",
     }
 )
-"""Words that name no secret in a sentence about something public, if the run may be a digest."""
+"""Words that are too weak to name a secret if the run may be a digest.
+
+This applies only in a sentence about something public.
+"""
 
 _PATH = r"(?:[a-z0-9_-]{0,24}/)+(?=[A-Za-z0-9_-]{16})"
-"""A path before a run, which is not part of it."""
+"""A path that precedes a run but is not part of it."""
 _REST_OF_RUN = r"={0,2}(?:[.~][A-Za-z0-9_-]{6,})*"
 _DIGEST_AFTER = (
     r"(?i)[\"'`)\s]{0,3}\(?(?:md5|sha|hash|digest|commit|fingerprint)|\.{2,3}[0-9a-f]{7}"
@@ -57,7 +61,7 @@ _DIGEST_AFTER = (
 
 
 def context_secrets(text: str, lowered: str) -> Iterator[values.Span]:
-    """Yield the runs and words that are secrets only because of the text before them."""
+    """Yield the spans of runs and words that only the text before them reveals as secrets."""
     yield from _minted_secrets(text, lowered)
     yield from _chosen_passwords(text, lowered)
 
@@ -76,7 +80,7 @@ _STRIPE_ID = (
     r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|seti|req)_[A-Za-z0-9]{14,}|prod_[A-Za-z0-9]{14}"
 )
 _MIN_RANDOM_PIECE = 20
-"""Characters from which one piece of a run is judged alone."""
+"""The length from which a piece of a run is judged on its own."""
 _UUID_HYPHENS = 4
 _UUID_LENGTH = 36
 _DIGEST_LENGTHS = (40, 64)
@@ -112,7 +116,7 @@ def _minted_secrets(text: str, lowered: str) -> Iterator[values.Span]:
 
 
 def _is_minted(run: str) -> bool:
-    """Return whether a program generated the run, and it is neither a name nor an id."""
+    """Return whether a program generated the run, and the run is neither a name nor an id."""
     if len(run) < _MIN_HEX_LENGTH and re.fullmatch(_HEX, run):
         return False
     if run.isupper() and not re.fullmatch(_UPPERCASE_HEX, run):
@@ -157,12 +161,12 @@ def _describe_run(run: str) -> _Run:
 _LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as|es|est|ist|lautet|é|è))[\s\"'`*«“]*\Z"
 """A sign or word that links the words before it to the run."""
 _NO_LABEL = r"[\s>*•|`\"'+#/-]*(?:\d+[.)]\s*)?"
-"""The beginning of a line that has no label before the run."""
+"""The beginning of a line with no label before the run: a quote, bullet or list number."""
 _LINE_END = r"[\"'`,;.)=\s*]*(?:\n|\Z)"
 _COLUMN_TITLE = r"\S+(?: \S+)*"
 _MAX_LABEL_LINE_LENGTH = 200
 _NOT_BEFORE_RUN = ("/", ".", "[", "@", "#", "$")
-"""Characters that make the run part of a path, an attribute or an element."""
+"""Characters that make the run after them part of a path, an attribute or an element."""
 
 
 def _has_telling_word(text: str, start: int, run: str) -> bool:
@@ -192,7 +196,7 @@ def _is_hook_url(before: str) -> bool:
 def _is_part_of_something(before: str) -> bool:
     if before.endswith(_NOT_BEFORE_RUN) or before.endswith(";base64,"):
         return True
-    return "ENC[" in before or "ache" in before  # encrypted; the key of a cache
+    return "ENC[" in before or "ache" in before  # encrypted, or a cache key
 
 
 def _line_above_says_secret(above: str, run: _Run) -> bool:
@@ -203,7 +207,10 @@ def _line_above_says_secret(above: str, run: _Run) -> bool:
 
 
 def _is_in_secret_column(text: str, line_start: int, start: int) -> bool:
-    """Return whether a title above the run names a secret, in a table aligned with blanks."""
+    """Return whether the run is in a column whose title names a secret.
+
+    The columns of the table are aligned with blanks.
+    """
     column = start - line_start
     above = text[max(0, line_start - prefilter.TABLE) : line_start]
     for line in reversed(above.split("\n")):
@@ -226,13 +233,13 @@ _NAMED_FOR_SOMETHING = (
     r"|(?:access|signing|master|deploy|license) key)s?"
     r" (?:for|of|to|on|von|für) [\w'@. -]+(?:\([^()]{0,80}\))?[*`\"]{0,3}(?: is)?[:=]?[\s*`\"']*\Z"
 )
-"""`the token for the build server: ...`"""
+"""A secret named together with its purpose: `the token for the build server: ...`."""
 _PUBLIC_SUBJECT = (
     r"(?i)\b(?:commit|build|image|revision|trace|request|id|csrf|next|page|public|cache)\b"
 )
 _FOR_SOMETHING = r" (?:for|of) \w.* "
 _MAX_DISTANCE = 8
-"""Words between the telling word and the run."""
+"""The most words allowed between the telling word and the run."""
 _MIN_OTHER_SECRET_LENGTH = 16
 _SIGNATURE_ALGORITHMS = ("dsa", "ecdsa", "eddsa", "rsa")
 
@@ -280,7 +287,7 @@ def _nearest_word_says_secret(
         if _is_other_secret(name[0]):
             if distance > 1 or has_crossed_secret:
                 return False
-            # The words before the other secret may name this run as well: `api ... / app ...`.
+            # The words before another secret may name this run as well: `api ... / app ...`.
             distance = -1
             has_crossed_secret = True
         if word in _VENDORS:
@@ -296,7 +303,7 @@ def _nearest_word_says_secret(
 
 
 def _telling_words(sentence: str, name: re.Match[str]) -> list[str]:
-    """Return the words of a name, or [] if the name says nothing about the run."""
+    """Return the words in a name, or [] if the name says nothing about the run."""
     character_before = sentence[max(0, name.start() - 1) : name.start()]
     character_after = sentence[name.end() : name.end() + 1]
     if "/" in (character_before, character_after):
@@ -321,7 +328,10 @@ def _names_secret(word: str) -> bool:
 
 
 def _word_before(names: list[re.Match[str]], number: int, words: list[str]) -> str:
-    """Return the word before the last word of a name, which may be in the name before, or ""."""
+    """Return the word before the last word of a name, or "".
+
+    If the name has only one word, that is the last word of the name before it.
+    """
     if len(words) > 1:
         return words[-2]
     if number == 0:
@@ -333,9 +343,10 @@ def _word_before(names: list[re.Match[str]], number: int, words: list[str]) -> s
 
 
 def _is_secret_kind(before: str, word: str, run: _Run) -> bool:
-    """Return whether two words name a secret.
+    """Return whether two words together name a secret.
 
-    `cache key` does not, and a key of no kind may name anything that is a hexadecimal number.
+    `cache key` does not. A plain `key` does not either if the run is a hexadecimal number, because
+    that may be anything.
     """
     if values.is_public_name(before, word) or word.startswith("pub"):
         return before == "primary" and values.has_both_cases(run.text)
@@ -346,7 +357,7 @@ def _is_secret_kind(before: str, word: str, run: _Run) -> bool:
 
 
 def _is_weak(word: str, sentence: str, run: _Run) -> bool:
-    """Return whether a word such as `api` is too weak, because the run may be a public digest."""
+    """Return whether a word such as `api` says too little, because the run may be a digest."""
     if word not in _WEAK or not run.is_digest:
         return False
     return not _PUBLIC.isdisjoint(sentence.lower().split())
@@ -372,7 +383,7 @@ _CHOSEN = (
 )
 _AFTER_MAIL_ADDRESS = r"@[\w-]+\.\w+[`\"']? / \Z"
 _LOGIN_DISTANCE = 8
-"""Words between the word of a login and the password."""
+"""How many words before the password are searched for one about a login."""
 _MAX_LINE_BEFORE_PASSWORD = 100
 _BEFORE_PASSWORD = (" ", ":", "`", "(", '"', "'")
 

@@ -1,9 +1,13 @@
 r"""The tables by which secrets are recognised: tokens, phrases, names and words.
 
-A prefix of fewer than four characters counts only next to a run of 20 token characters. Every match
-of another rule contains one of its keywords in lowercase, which the pre-filter searches. Only two
-kinds of secrets need no keyword: Discord tokens, known by the lengths of their parts, and base64 of
-text.
+A token is a secret with a vendor's prefix, such as `ghp_`. A phrase is a header, call, command line
+or sentence that reveals a secret, such as `the password is ...`. A name is the key that a secret is
+assigned to, such as `API_KEY`.
+
+A prefix of fewer than four characters counts only if there is a run of 20 token characters. Every
+match of any other rule contains, in lowercase, one of the rule's keywords, for which the pre-filter
+searches. Only two kinds of secrets need no keyword: Discord tokens, which are known by the lengths
+of their parts, and text encoded as base64.
 """
 
 from __future__ import annotations
@@ -14,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERSION = 5
-"""Raise it whenever a rule finds more than before.
+"""Increase this whenever a rule finds more than before.
 
-Log lines that older rules redacted are then redacted again.
+Log lines that were redacted with older rules are then redacted again.
 """
 
 _MARK_DIGITS = 16
 
 
 def rules_mark(patterns: Sequence[str]) -> str:
-    """Return the mark of log lines that these rules and the user's patterns redacted."""
+    """Return the mark for log lines that were redacted with these rules and the user's patterns."""
     if not patterns:
         return str(VERSION)
     import hashlib  # few users have patterns of their own
@@ -32,16 +36,16 @@ def rules_mark(patterns: Sequence[str]) -> str:
     return f"{VERSION}-{hashlib.sha256(joined).hexdigest()[:_MARK_DIGITS]}"
 
 
-# --- tokens of vendors ----------------------------------------------------------------------------
+# --- vendor tokens --------------------------------------------------------------------------------
 
 TokenRule = tuple[str, list[str], str, str]
-"""Kind, prefixes, regex of the text after the prefix, regex of the text before it (or "")."""
+"""Kind, prefixes, regex for the text after the prefix, regex for the text before it (or "")."""
 
 
 def _token(kind: str, prefixes: str, body: str, before: str = "") -> TokenRule:
-    """Make a rule for tokens; `prefixes` are separated by blanks.
+    """Make a token rule. `prefixes` are separated by blanks.
 
-    In `body`, `<word>` is a character of a token and `<uuid>` is a UUID.
+    In `body`, `<word>` stands for one token character and `<uuid>` for a UUID.
     """
     return kind, prefixes.split(), body, before
 
@@ -353,7 +357,7 @@ AMBIGUOUS_PREFIXES = frozenset(
         "_apikey_",
     }
 )
-"""Prefixes that ordinary names begin with: the text after them must look random."""
+"""Prefixes that ordinary names also begin with. The text after them must look random."""
 
 
 def token_rules() -> list[TokenRule]:
@@ -405,7 +409,7 @@ _PASSWORD_LABELS = (
     "كلمة المرور",
 )
 _SPOKEN = (*_PASSWORD_LABELS, " pw ", "pwd ")
-"""Keywords for passwords in sentences."""
+"""Keywords that introduce a password in a sentence."""
 COPULAS = frozenset(
     {
         "is",
@@ -438,7 +442,7 @@ COPULAS = frozenset(
         "now",
     }
 )
-"""Words and signs between a name and its value in a sentence."""
+"""Words and signs that link a name to its value in a sentence."""
 _RECEIVERS = (
     "password-stdin",
     "token-stdin",
@@ -509,7 +513,7 @@ _PARTS = (
         r"|هي|still|now)",
     ),
 )
-"""Parts of the regexes of phrases, in the order in which they are replaced."""
+"""The `<parts>` that phrase regexes may use, in the order in which they are replaced."""
 
 PhraseRule = tuple[str, str, tuple[str, ...], str, str]
 """Kind, condition, keywords, what must follow a keyword (or ""), regex."""
@@ -518,12 +522,12 @@ PhraseRule = tuple[str, str, tuple[str, ...], str, str]
 def _phrase(
     kind: str, condition: str, keywords: tuple[str, ...], regex: str, follows: str = ""
 ) -> PhraseRule:
-    """Make a rule for headers, calls, command lines and sentences.
+    """Make a phrase rule, for a header, call, command line or sentence.
 
-    The group `s` or `t` of `regex` is the value, which must meet `condition` (see
-    `secret_values.meets`). `regex` contains `<parts>`. With the conditions `piped` and `before`,
-    the value precedes the keyword. `follows` is a text that must follow the keyword; `~` means a
-    value after a copula.
+    The value is the group `s` or `t` in `regex`, and must meet `condition` (see
+    `secret_values.meets`). `regex` may use the placeholders in `_PARTS`. With the conditions
+    `piped` and `before`, the value precedes the keyword. `follows` is what must follow the keyword
+    (see `secret_prefilter.follows`).
     """
     return kind, condition, keywords, follows, regex
 
@@ -1469,12 +1473,12 @@ _PHRASE_RULES = [
 
 
 def phrase_rules() -> list[PhraseRule]:
-    """Return the rules for phrases."""
+    """Return the phrase rules."""
     return _PHRASE_RULES
 
 
 def phrase_keywords() -> list[str]:
-    """Return the keywords of all phrases, each once."""
+    """Return the distinct keywords of all phrase rules."""
     return _PHRASE_KEYWORDS
 
 
@@ -1489,13 +1493,13 @@ _PHRASE_KEYWORDS = _all_keywords()
 
 
 def phrase_regex(regex: str) -> str:
-    """Return the regex of a phrase with its `<parts>` replaced, ignoring case."""
+    """Return a phrase rule's regex with its `<parts>` expanded. The regex ignores case."""
     for name, part in _PARTS:
         regex = regex.replace(name, part)
     return f"(?i){regex}"
 
 
-# --- names of keys --------------------------------------------------------------------------------
+# --- key names ------------------------------------------------------------------------------------
 
 NAMES = (
     (
@@ -1550,9 +1554,9 @@ NAMES = (
     ("token", "fair", "token jwt bearer"),
     ("credential", "strong", "credential credentials auth authorization connectionkey creds"),
 )
-"""Names of keys by their last words, joined: kind, weakest grade that counts, endings.
+"""Rows of kind, weakest grade that counts, and endings, by which key names are recognised.
 
-The first row with a matching ending decides.
+An ending is compared with the name's words joined together. The first matching row decides.
 """
 
 NAME_KEYWORDS = (
@@ -1581,7 +1585,10 @@ NAME_KEYWORDS = (
     "adgangskode",
 )
 SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk", "_keys", "mdp")
-"""Words in names of secrets; after a short one, the name ends or has a separator or a digit."""
+"""Short words in secrets' names. Only a character in `AFTER_SHORT_NAME` may follow one.
+
+`NAME_KEYWORDS` are the longer words, which may be followed by more letters.
+"""
 AFTER_SHORT_NAME = "=:\"'`\\*])>|, \t_-.?!0123456789(%"
 
 NEUTRAL_WORDS = (
@@ -1589,9 +1596,9 @@ NEUTRAL_WORDS = (
     "old new previous primary secondary backup main default base b64 base64 plain plaintext raw "
     "confirmation confirm string str text ro rw read write readonly admin root v b hex"
 )
-"""Words at the end of a name that do not change its meaning."""
+"""Words at the end of a name that do not change what it means."""
 
-# Words before `token`, before `key` and before any name that make the name public.
+# Words that make a name public if they precede `token`, `key`, or any name.
 BEFORE_TOKEN = (
     "next page continuation eos bos pad unk sep cls mask cancellation "  # noqa: S105 - words of names
     "cancel stop design sync resume lexer syntax key separator delimiter "
@@ -1621,14 +1628,14 @@ NOT_PASS = (
     "trespass",
     "encompass",
 )
-"""Words that end like the name of a password."""
+"""Words that end like a password's name but are none."""
 CONSTANT_WORDS = (
     "reset change forgot forgotten update wrong incorrect invalid weak confirm show grant error "
     "field label enter allow empty random use with enable enabled disable disabled require "
     "required type route action event message title screen view msg err code page form has is "
     "no"
 )
-"""Words of constants: `RESET_PASSWORD: resetting` is not a line of an environment file."""
+"""Words in the names of constants. `RESET_PASSWORD: resetting` does not assign a password."""
 
 # --- words near a secret --------------------------------------------------------------------------
 
@@ -1637,13 +1644,13 @@ NEAR_WORDS = (
     "password passphrase pass passwd pwd licence license webhook signing api auth bearer jwt "
     "pat psk private totp otp 2fa mfa unseal wallet aes"
 )
-"""Words that make a run of random characters after them a secret."""
+"""Words that make a run of random characters a secret if they precede it."""
 LOGIN_WORDS = (
     "password passwort passphrase pass pw pwd admin administrator root login log creds "
     "credential credentials account user username vpn rdp ssh ftp sftp wifi unlock contraseña "
     "senha clave robot teamviewer anydesk 계정 접속 로그인 아이디 konto compte cuenta"
 )
-"""Words after which a word with a symbol inside is a password."""
+"""Words about a login. A word with a symbol inside is a password after one of these."""
 VENDORS = (
     "deepgram datadog algolia mailchimp gitea forgejo openweathermap openweather assemblyai "
     "elevenlabs cohere mistral newsapi pagerduty opsgenie newrelic amplitude mixpanel intercom "
@@ -1656,7 +1663,7 @@ VENDORS = (
     "imgix hetzner linode vultr digitalocean sendinblue brevo mailgun klaviyo splunk codacy "
     "expo"
 )
-"""Services that issue keys without a prefix: a run directly after such a name is a secret."""
+"""Services that issue keys without a prefix. A run directly after such a name is a secret."""
 PUBLIC_WORDS = (
     "commit commits sha md crc digest checksum checksums integrity etag hash hashes hashed id "
     "ids uid uuid guid image revision rev fingerprint thumbprint public pub publishable anon "
@@ -1668,7 +1675,7 @@ PUBLIC_WORDS = (
     "encrypted ciphertext name email url host uri correlation message subscription sitekey site "
     "png svg woff font test fixture sum"
 )
-"""Words that make a run after them something public."""
+"""Words that make a run of random characters public if they precede it."""
 LABELS = (
     "번호",
     "비번",
@@ -1712,7 +1719,10 @@ LABELS = (
     "parolă",
     "лозинка",
 )
-"""Parts of labels for passwords, tokens and keys in other languages; every label contains one."""
+"""Parts of labels for passwords, tokens and keys in other languages.
+
+Every label that the rules know contains one of these.
+"""
 SCHEMES = (
     "bearer",
     "token",
@@ -1729,15 +1739,15 @@ SCHEMES = (
     "oauth",
     "apitoken",
 )
-"""Words between the name of a header and its value."""
+"""Words between a header's name and its value, such as `Bearer`."""
 
 # --- blocks, tables and URLs ----------------------------------------------------------------------
 
 KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
 BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)
-"""Box-drawing characters of tables, and the ASCII characters that replace them."""
+"""Box-drawing characters in tables, and the ASCII characters that replace them."""
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
-"""Every table that a database or Markdown draws contains one of these."""
+"""Every table in Markdown or in a database client's output contains one of these."""
 DATABASES = (
     "postgres",
     "postgresql",
@@ -1769,7 +1779,7 @@ DATABASES = (
     "db2",
     "ldaps",
 )
-"""How the scheme of a database URL ends."""
+"""Endings of database URL schemes."""
 
 # --- values that are not secrets ------------------------------------------------------------------
 
@@ -1829,7 +1839,7 @@ WEAK_PASSWORDS = (
     "insert",
     "sample",
 )
-"""Placeholders that people extend to a password of their own."""
+"""Placeholders that people extend into a password of their own."""
 PLACEHOLDER_WORDS = frozenset(
     {
         "your",
@@ -1857,7 +1867,7 @@ EXAMPLE_UUIDS = (
     "xxxxxxxx-",
 )
 
-# What the locations of secrets begin with, contain and end with.
+# How references to a secret (variables, paths, vaults) begin, what they contain and how they end.
 REFERENCE_STARTS = (
     "--",
     "<",
@@ -2004,7 +2014,7 @@ DUMMY_BODY = (
     r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)"
     r"|(?-i:x{6}|X{6}|^[xX]{4})|\*{3}|\.{3}|…|([^0-9a])\1{5}|([0-9])\2{7}"
 )
-"""What manuals write after a vendor prefix; too long for a random body to contain it."""
+"""What manuals write after a vendor prefix. It is too long to occur in a random body by chance."""
 FOLLOWERS = (
     "045401404026550406563222306343511154063253045350004160326105405531720436410020"
     "522472206004225204534100204256333120144623266513242051335510700512620544501030"
@@ -2016,9 +2026,9 @@ FOLLOWERS = (
     "612071106000314202210110006133630560030552055200220053536512500420360237110331"
     "3343532150044546036612312250207103600222500222000021"
 )
-"""How often letters follow each other in words: `aa`, `ab` to `zz`.
+"""How often each pair of letters, from `aa` and `ab` to `zz`, occurs in words.
 
-Each step is a factor of two; 4 means as often as by chance.
+There is one digit per pair. 4 means as often as by chance, and each step is a factor of two.
 """
 
 # --- words that are not passwords -----------------------------------------------------------------
@@ -2044,7 +2054,7 @@ STATES_AND_PRODUCTS = (
     "supabase prisma symfony rails minioadmin postgis pgadmin openldap kafka vagrant ubuntu "
     "debian raspberry website backend frontend development production staging localhost"
 )
-"""What an environment file has in place of a password: a state, a place or a product."""
+"""What an environment file may have instead of a password: a state, a place or a product."""
 LABEL_WORDS = (
     "str text bytes bytea varchar char chararray uuid secretstr securestring type any field "
     "value val form input result data row column col hash login demo email mail smtp ssh ftp "
@@ -2057,21 +2067,21 @@ LABEL_WORDS = (
     "of or an a be in on to it if when only also are was than then has have will does did do "
     "please same ci cd id ids sql php"
 )
-"""Words of labels, types and variables."""
+"""Words used in labels, types and variables."""
 TECHNICAL_WORDS = (
     "sha md bcrypt argon scrypt pbkdf base aes gcm cbc utf oauth oidc http https rfc saml sso "
     "mfa otp totp jwt tls ssl rsa hmac crc cha poly ed curve kms sse gpg pgp luks ecdsa pkcs "
     "salsa xts bit bits byte characters character chars char hashed encoded encrypted only "
     "based protected"
 )
-"""Words that show that a sentence reveals no password: `password is SHA-256 hashed`."""
+"""Words that show a sentence does not reveal a password: `password is SHA-256 hashed`."""
 NOTICE_WORDS = (
     "use the this that with from not set get enter error required invalid label name app prod "
     "dev service config long generated random strong for and your put new must may should can "
     "database server client production staging local version release build step phase chapter "
     "section page figure table issue ticket model type level group team room"
 )
-"""Words of a name or a notice, which a passphrase of random words does not contain."""
+"""Words found in names and notices, but not in a passphrase of random words."""
 PHRASE_WORDS = (
     "too short match matches matching blank more than contain contains include includes letter "
     "letters number numbers symbol symbols uppercase lowercase again try cannot check weak "
@@ -2083,4 +2093,4 @@ PHRASE_WORDS = (
     "words please enter type choose pick hidden chosen taken broken open later other either "
     "under weaker stronger together whatever"
 )
-"""Words of sentences about a password, which a passphrase rarely contains."""
+"""Words found in sentences about a password, but rarely in a passphrase."""

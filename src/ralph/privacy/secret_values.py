@@ -1,9 +1,10 @@
 """Judge values and names: is a value a password, a reference, a placeholder or a generated token?
 
 After a name that says password, every value counts unless it is a reference, a placeholder, a type,
-a state or prose (`is_password`). After other names only generated values count (`grade`), because
-`token: str` is common. Every step is bounded, and a regex is compiled when it is first needed,
-because hooks load this module.
+a state or prose (`is_password`). After other names, only generated values count, because
+`token: str` is common. A grade says how much a value looks generated (`grade`), and a place says
+how certain the syntax makes it that a value is a password. Every step is bounded, and a regex is
+compiled when it is first needed, because hooks load this module.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Span = tuple[int, int, str]
-"""Start, end and kind of a secret in a text."""
+"""The start, end and kind of a secret in a text."""
 
-# How much a value looks as if a program generated it.
+# Grades: how much a value looks as if a program generated it.
 NONE = 0
 FAIR = 1
 STRONG = 2
 GRADES = {"fair": FAIR, "strong": STRONG}
 
-# How certain it is that a place contains a password.
+# Places: how certain it is that the value `x` is a password.
 PROSE = 0  # `password x`
 COPULA = 1  # `the password is x`
 LITERAL = 2  # `login(user, "x")`
 SURE = 3  # `PASSWORD=x`
 
 _HEAD_LENGTH = 128
-"""Characters of a value that are examined: enough to judge it, and a bound for hostile text."""
+"""How many characters of a value are examined: enough to judge it, and a bound for hostile text."""
 _SEQUENCE_LENGTH = 48
-"""Characters that are examined for a sequence such as `abcdef`."""
+"""How many characters are examined for a sequence such as `abcdef`."""
 _CACHED_VALUES = 1024
-"""Judged values to remember, because program output repeats its values."""
+"""How many judged values to cache, because program output repeats its values."""
 
 NAMING = frozenset(
     {
@@ -67,13 +68,13 @@ KNOWN = _NAME_WORDS | _TECHNICAL
 SENTENCE = KNOWN.union(rules.PHRASE_WORDS.split())
 
 CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
-"""The parts of a name or value: a word, a number or one other character."""
+"""One part of a name or value: a word, a number or a single other character."""
 UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 FINGERPRINT = r"\d{16,}|[0-9A-F]{16}(?:[0-9A-F]{24})?"
-"""A fingerprint or a key: the name decides."""
+"""A fingerprint or a key. Which one it is depends on the name."""
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _CHOSEN_SYMBOLS = _SYMBOLS - {"=", "+"}
-"""Symbols without those of base64."""
+"""The symbols that base64 does not use."""
 
 
 def has_both_cases(value: str) -> bool:
@@ -92,12 +93,12 @@ _SEPARATORS_REMOVED = str.maketrans("", "", "-_. ")
 _MIN_DISTINCT_CHARACTERS = 4
 _MIN_RUN_LENGTH = 16
 _MIN_PLACEHOLDER_IN_RUN = 6
-"""A random run may happen to contain a placeholder that is shorter than this."""
+"""A random run may contain a placeholder shorter than this by chance."""
 _EXTENDED = r"(?=.*[a-z]{2}).*\d{2}"
 """What somebody added to a weak password to make it their own."""
 _PLACEHOLDER_WORDS_IN_PASSWORDS = frozenset({"your", "here", "some", "hidden"})
 
-# The share of steps to the same or the next character that makes a text a sequence.
+# The share of steps to the same or the next character above which text is a sequence.
 _SEQUENCE_SHARE = 0.5
 _SEQUENCE_SHARE_IN_LONG_VALUE = 0.6
 _SEQUENCE_SHARE_IN_NUMBER = 0.75
@@ -133,7 +134,10 @@ def _has_placeholder_word(head: str) -> bool:
 
 
 def _find_placeholder(lowered: str, *, is_run: bool) -> str:
-    """Return the first placeholder in a value, with or without its separators, or ""."""
+    """Return the first placeholder found in a value, or "".
+
+    The value is searched both with and without its separators.
+    """
     searched = f"{lowered}\n{lowered.translate(_SEPARATORS_REMOVED)}"
     for placeholder in rules.PLACEHOLDERS:
         if placeholder in searched:
@@ -144,9 +148,9 @@ def _find_placeholder(lowered: str, *, is_run: bool) -> str:
 
 
 def is_long_run(head: str) -> bool:
-    """Return whether a value is a run of random letters and digits.
+    """Return whether a value is a long run of random letters and digits.
 
-    A run is so long that three or four of its characters may spell a word by chance.
+    In such a run, three or four characters may spell a word by chance.
     """
     if len(head) < _MIN_RUN_LENGTH or not head.isascii():
         return False
@@ -177,13 +181,13 @@ _REFERENCE = (
     r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]"
     r"|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 )
-"""Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
+"""Variables, templates, tags, URLs, paths and hashes."""
 _SHELL_VARIABLE = r"\$[A-Z][A-Z_]{3,}"
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
 
 
 def is_reference(value: str) -> bool:
-    """Return whether a value says where a secret is: a variable, a path, a URL, a vault, a hash."""
+    """Return whether a value only refers to a secret: a variable, path, URL, vault or hash."""
     head = value[:_HEAD_LENGTH]
     if head.isalnum() or _is_password_after_symbol(head):
         return False
@@ -200,7 +204,7 @@ def is_reference(value: str) -> bool:
 
 
 def _is_password_after_symbol(head: str) -> bool:
-    """Return whether a value only looks like a reference by its first character: `&x9Kp2-Lm`."""
+    """Return whether only the first character makes a value look like a reference: `&x9Kp2-Lm`."""
     if head[:1] not in ("(", "@", "&", "!", "~"):
         return False
     return has_digit(head) and has_both_cases(head) and {*head[1:]}.isdisjoint("()/. ")
@@ -221,22 +225,22 @@ _WORD_SEPARATORS = frozenset("-_./: ")
 _NAME_SEPARATORS = frozenset("-_")
 _VOWELS = frozenset("aeiouy")
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
-"""Letters that do not follow each other in a word."""
+"""Sequences of letters that do not occur in words."""
 _MAX_NUMBERS = 2
 _MAX_DIGITS = 4
 _MIN_MEAN_WORD_LENGTH = 3
 _MAX_WORDS_WITHOUT_VOWEL = 1
 _MIN_JUDGED_WORD_LENGTH = 5
-"""Letters of a word that is judged by its spelling: a shorter one may be any name."""
+"""The length from which a word is judged by its spelling. A shorter one may be any name."""
 _MAX_UPPERCASE_WORD_LENGTH = 14
 _MIN_LONG_NAME_LENGTH = 16
 
 _LONG_WORDS = frozenset(word for word in SENTENCE.union(rules.NEAR_WORDS.split()) if len(word) > 5)
 _ALPHABET_LENGTH = 26
 _EXPECTED_FREQUENCY = 4
-"""The digit in `rules.FOLLOWERS` for letters that follow each other as often as by chance."""
+"""The digit in `rules.FOLLOWERS` for a pair of letters that is as frequent as by chance."""
 
-# How far above chance the letter pairs of a name must be for the name to be English.
+# How far above chance the letter pairs in a name must be for it to count as English.
 _MIN_POINTS_WITH_SEPARATORS = 5
 _MIN_POINTS_WITH_KNOWN_WORD = 9
 _MIN_POINTS_WITH_BOTH_CASES = 13
@@ -280,11 +284,14 @@ def _is_unnatural(word: str) -> bool:
 
 
 def _are_english(value: str, words: list[str]) -> bool:
-    """Judge a long name by which letters follow each other: random letters may form syllables."""
+    """Return whether the letter pairs in a long name are those of English words.
+
+    This is needed because random letters may form syllables.
+    """
     points = 0
     for word in words:
         if not word.isascii():
-            continue  # a letter such as `ü` is a chunk of its own, and the table has no such letter
+            continue  # a letter such as `ü` is a chunk of its own and is not in the table
         for first, second in pairwise(word.lower().encode()):
             pair = _ALPHABET_LENGTH * (first - ord("a")) + second - ord("a")
             points += int(rules.FOLLOWERS[pair]) - _EXPECTED_FREQUENCY
@@ -301,7 +308,7 @@ def _are_english(value: str, words: list[str]) -> bool:
 # --- generated values -----------------------------------------------------------------------------
 
 _UNBROKEN_RUN = r"[a-z]{18}|[A-Z]{16}|\d{16}"
-"""More letters or digits of one kind than any word has."""
+"""More letters of one case, or more digits, in a row than any word has."""
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 _MIN_GRADED_LENGTH = 6
 _MIN_GRADED_CHARACTERS = 5
@@ -310,12 +317,12 @@ _UUID_HYPHENS = 4
 _UUID_VERSION = 14  # position in a UUID
 _UUID_VARIANT = 19  # position in a UUID
 
-# Lengths from which a value with a digit has a grade.
+# The lengths from which a value with a digit has a grade.
 _STRONG_LENGTH = 16
 _STRONG_LENGTH_OF_VARIED = 8
 _FAIR_LENGTH = 10
 
-# Lengths from which a value of letters alone has a grade.
+# The lengths from which a value that consists of letters has a grade.
 _STRONG_LENGTH_OF_CASED_LETTERS = 20
 _FAIR_LENGTH_OF_CASED_LETTERS = 8
 _FAIR_LENGTH_OF_LETTERS = 16
@@ -332,7 +339,7 @@ def is_token_body(body: str) -> bool:
 
 
 def is_random(body: str) -> bool:
-    """Return whether a program generated this text, rather than the author of a manual."""
+    """Return whether text looks generated by a program, not made up by the author of a manual."""
     head = body[:_HEAD_LENGTH]
     if not is_token_body(head):
         return False
@@ -427,14 +434,14 @@ def _is_other_format(head: str) -> bool:
 _LAST_LATIN_CHARACTER = "\u024f"
 _SEALED_SECRET_STARTS = ("AgA", "AgB")
 _POLICY_LENGTHS = range(8, 11)
-"""Lengths of a password that meets a policy with a sequence: `Abcd1234`."""
+"""Lengths of passwords that are sequences and yet meet a password policy: `Abcd1234`."""
 _LEET = str.maketrans("0@134$5", "oaieass")
 _MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
 _STEP = r"[a-z]{1,5}-?\d{1,3}"
 _SENTENCE_PART = (
     r"[A-Z]{2,10}-\d+|\d+\+?[a-z]{1,6}|\d+-[a-z]+|[A-Z]\w*\(.*|.*[\w)!?]\(.*|[a-z_]+=.*"
 )
-"""What a sentence about a password contains: a ticket, `12-character`, `step2`, a call."""
+"""What a sentence about a password may contain: a ticket number, `12-character`, or a call."""
 _CHOSEN_WORDS = r".*[a-z][-_][A-Z][a-z]|.*[a-z]_|[a-z]{20,40}\Z"
 _GENERATED_WORD = r"(?i)(?=(?:[a-z]+\d+){2})[a-z0-9]+"
 
@@ -443,7 +450,7 @@ _MIN_PLAIN_PASSWORD_LENGTH = 6
 _MIN_RUN_LENGTH_IN_PROSE = 20
 _MAX_PASSPHRASE_WORDS = 8
 _MAX_SENTENCE_WORDS = 1
-"""Words of sentences that a passphrase with a digit or with many words may contain."""
+"""How many words typical of sentences a passphrase with a digit or many words may contain."""
 _MANY_WORDS = 4
 _MIN_DIGITS_OF_LOWERCASE = 4
 _MIN_STRANGE_WORDS = 3
@@ -480,7 +487,10 @@ class _Candidate:
 
 
 def is_password(value: str, place: int = SURE) -> bool:
-    """Return whether a value after a name that says password is one, in a place such as SURE."""
+    """Return whether a value is a password, given that its name says so.
+
+    `place` says how certain the syntax makes it, such as SURE.
+    """
     return _is_password(value[:_HEAD_LENGTH], place)
 
 
@@ -526,7 +536,7 @@ def _cannot_be_password(head: str) -> bool:
 
 
 def _meets_policy(head: str) -> bool:
-    """Return whether a sequence is a password that a policy asked for: `Abcd1234`."""
+    """Return whether a sequence may be a password made up to meet a policy: `Abcd1234`."""
     if len(head) not in _POLICY_LENGTHS or head.lower().startswith("abc123"):
         return False
     return has_both_cases(head) and has_digit(head)
@@ -600,7 +610,7 @@ def _is_made_of_known_words(candidate: _Candidate) -> bool:
 
 
 def _is_composed(candidate: _Candidate) -> bool:
-    """Return whether known words are joined as people compose a password: `old_Pw1`."""
+    """Return whether known words are joined the way people compose a password: `old_Pw1`."""
     if not candidate.has_digit:
         return False
     if not candidate.has_both_cases and candidate.digit_count < _MIN_DIGITS_OF_LOWERCASE:
@@ -624,7 +634,7 @@ def _belongs_to_sentence(candidate: _Candidate) -> bool:
 
 
 def _is_chosen(candidate: _Candidate) -> bool:
-    """Return whether somebody chose this value as a password, in a literal or after `is`."""
+    """Return whether a value in a literal or after `is` looks like a password a person chose."""
     if candidate.has_digit or (candidate.has_inner_symbol and candidate.has_both_cases):
         return True
     words = {*candidate.words}
@@ -648,7 +658,7 @@ def _is_chosen_literal(candidate: _Candidate, *, is_unknown: bool) -> bool:
 
 
 def _is_chosen_in_prose(candidate: _Candidate) -> bool:
-    """Return whether a word after `password` in a sentence is a password."""
+    """Return whether a word after `password` in a sentence looks like a password."""
     head = candidate.head
     if candidate.has_inner_symbol and (candidate.has_digit or candidate.has_both_cases):
         return True
@@ -661,7 +671,7 @@ def _is_chosen_in_prose(candidate: _Candidate) -> bool:
 
 
 def _is_numbered_name(candidate: _Candidate) -> bool:
-    """Return whether a value is unknown words with digits: `kettle_drum_9`."""
+    """Return whether a value consists of unknown words and digits: `kettle_drum_9`."""
     if len(candidate.head) < _MIN_NUMBERED_LENGTH_IN_PROSE or "." in candidate.head:
         return False
     if not KNOWN.isdisjoint(candidate.words):
@@ -680,7 +690,7 @@ _LOGIN_NAMES = NAMING | {"test", "demo", "user", "key"}
 
 
 def is_login_password(user: str, password: str) -> bool:
-    """Return whether the password of `user:password` is neither a default nor a placeholder."""
+    """Return whether the password in `user:password` is neither a default nor a placeholder."""
     if len(password) < _MIN_LOGIN_PASSWORD_LENGTH or _is_default_login(user, password):
         return False
     if any(map(str.isspace, password)) and not is_password(password):
@@ -707,7 +717,7 @@ def is_basic_login(encoded: str) -> bool:
 
 
 def decode_text(encoded: str) -> str:
-    """Return the printable text that base64 encodes, or "" if there is none."""
+    """Decode base64. Returns "" if the result is not printable text."""
     import binascii  # few texts need it
 
     encoded = encoded.rstrip("=").replace("-", "+").replace("_", "/")
@@ -728,12 +738,12 @@ _ENGLISH_ENDING = (
     r"(?:ed|ing|[ai]ble|ly|al|[oa]ry|[ea]nt|ive|ous|ful|less|[ts]ion|ic|ty|ment|tten"
     r"|words?|keys?)\Z"
 )
-"""Endings of English words that follow `the password is`."""
+"""Endings of English words that may follow `the password is` but are no password: `required`."""
 _MIN_WORDS_WITH_SENTENCE_WORD = 4
 
 
 def meets(condition: str, value: str) -> bool:
-    """Return whether a value meets the condition that a rule names."""
+    """Return whether a value meets a condition, given by the name that rules use for it."""
     return _CONDITIONS[condition](value)
 
 
@@ -807,10 +817,10 @@ _CONDITIONS: dict[str, Callable[[str], bool]] = {
 
 @record
 class SecretName:
-    """What a key of some name stores.
+    """What a name says about the secret stored under it.
 
-    `kind` is the kind of secret. `weakest_grade` is the grade from which a value counts; it does
-    not apply to passwords.
+    `kind` is the kind of secret. `weakest_grade` is the lowest grade with which a value counts. It
+    does not apply to passwords.
     """
 
     kind: str
@@ -821,7 +831,7 @@ API_KEY = SecretName("api key", STRONG)
 _PASSWORD = SecretName("password", FAIR)
 _PASSWORD_NAMES = ("pass", "pw", "psk", "mdp")
 _CONSTANT_KEY_NAMES = ("pat", "key", "keys", "salt", "pepper")
-"""Last words that name a key in a constant such as `GITHUB_PAT`."""
+"""Last words that name a key in a constant's name, such as `GITHUB_PAT`."""
 _BEFORE = {
     "token": frozenset(rules.BEFORE_TOKEN.split()),
     "key": frozenset(rules.BEFORE_KEY.split()),
@@ -842,7 +852,7 @@ _NAMES_BY_ENDING = _read_names(rules.NAMES)
 
 
 def name_words(key: str) -> list[str]:
-    """Return the words of a name in lowercase, without the last ones that mean nothing."""
+    """Return the words in a name, in lowercase and without trailing words that mean nothing."""
     words = [word.lower() for word in re.findall(CHUNK, key) if word.isalnum()]
     while len(words) > 1 and (words[-1] in NEUTRAL or words[-1].isdigit()):
         words.pop()
@@ -850,14 +860,14 @@ def name_words(key: str) -> list[str]:
 
 
 def is_public_name(before: str, last: str) -> bool:
-    """Return whether the last two words name something public: `next_token`, `cache_key`."""
+    """Return whether a name's last two words name something public: `next_token`, `cache_key`."""
     if before in _BEFORE_ANY:
         return True
     return before in _BEFORE.get(last.removesuffix("s"), ())
 
 
 def secret_name(key: str) -> SecretName | None:
-    """Return what a key of this name stores, or None; its last word decides."""
+    """Return what kind of secret is stored under a name, or None. The last words decide."""
     words = name_words(key)
     if not words:
         return None

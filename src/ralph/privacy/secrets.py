@@ -1,8 +1,12 @@
-r"""Find secrets in a text by the rules of `secret_rules`.
+r"""Find secrets in text, using the rules in `secret_rules`.
 
-Every rule names literals that its matches contain, so that a regex runs only at a keyword. All
-searches are bounded: hostile text cannot make them quadratic. A token counts only if no letter,
-digit, `-` or `_` precedes it.
+Every rule has keywords, one of which each match must contain, so that a regex runs only where a
+keyword is found. All searches are bounded, so that hostile text cannot make them quadratic. A token
+counts only if no letter, digit, `-` or `_` precedes it.
+
+A span is the start, end and kind of a secret. A marker, such as `[redacted: github token]`, is what
+replaces a secret. A joint is a place where something that splits words was removed from the text
+(see `invisible_characters`).
 """
 
 from __future__ import annotations
@@ -34,14 +38,17 @@ if TYPE_CHECKING:
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _MARKER_START = "[redacted: "
 _MAX_ROUNDS = 16
-"""Searches of one text, each with the secrets found so far replaced; more than any text needs."""
+"""How often one text is searched, each time with the secrets found so far replaced.
+
+This is more than any text needs.
+"""
 _REST_LENGTH = 32
-"""Characters after a secret that are examined for more text on its line."""
+"""How many characters after a secret are searched for more text on its line."""
 
 
 @record
 class FoundSecret:
-    """A secret's kind and position: `text[start:end]`, on `line` (counted from 1)."""
+    """A secret's kind and position: it is `text[start:end]`, and `line` counts from 1."""
 
     kind: str
     start: int
@@ -50,9 +57,9 @@ class FoundSecret:
 
 
 def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[FoundSecret, ...]:
-    """Return every secret, sorted and without overlaps; `patterns` are the user's.
+    """Return every secret in a text, sorted by position and without overlaps.
 
-    Raises ConfigError if one of the patterns is not a regular expression.
+    `patterns` are the user's own. Raises ConfigError if one is not a valid regular expression.
     """
     spans = _scan(text, patterns)
     if spans and (patterns or _has_text_after_secret(text, spans)):
@@ -94,8 +101,8 @@ def _has_text_after_secret(text: str, spans: Sequence[Span]) -> bool:
 def _scan_again(text: str, spans: list[Span], patterns: Sequence[str]) -> list[Span]:
     """Search again with the secrets replaced, until nothing more is found.
 
-    A token may begin where another one ended, a marker may read as a name, and a user's pattern may
-    match next to a secret.
+    A token may begin where another one ended, a marker may be read as a name, and a user's pattern
+    may match next to a secret.
     """
     for _ in range(_MAX_ROUNDS):
         more = _scan(replace_spans(text, spans), patterns)
@@ -106,7 +113,7 @@ def _scan_again(text: str, spans: list[Span], patterns: Sequence[str]) -> list[S
 
 
 def _original_spans(replaced: Sequence[Span], later: Sequence[Span]) -> Iterator[Span]:
-    """Translate spans of a text with markers to spans of the text before the replacement."""
+    """Translate spans in a text with markers to spans in the text before the replacement."""
     growth = 0
     number = 0
     for start, end, kind in later:
@@ -120,7 +127,7 @@ def _original_spans(replaced: Sequence[Span], later: Sequence[Span]) -> Iterator
 
 
 def _merge(spans: Sequence[Span]) -> list[Span]:
-    """Join overlapping spans; the rule that came first names the result."""
+    """Join overlapping spans. The kind of the span that comes first in `spans` wins."""
     by_start = sorted((start, rank, end) for rank, (start, end, _) in enumerate(spans))
     merged: list[tuple[int, int, int]] = []
     for start, rank, end in by_start:
@@ -140,21 +147,21 @@ def _merge(spans: Sequence[Span]) -> list[Span]:
 # --- views of a text ------------------------------------------------------------------------------
 
 _ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
-"""A copied colour (`[32m`) or an escaped character: a secret may follow directly."""
+"""A colour code copied as text (`[32m`) or an escaped character. A secret may follow directly."""
 _STRING_JOINT = (
     r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9}(?:\r?\n[ \t]{0,40})?"
     r"|\r?\n[ \t]{0,40}(?:[+.&][ \t]{0,9})?)[\"'](?=[A-Za-z0-9_+/=-])"
     r"(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
 )
-"""What divides a literal that is written in parts: `"..." + "..."`."""
+"""What stands between the parts of a string literal: `" + "` in `"abc" + "def"`."""
 
-# The two sides of a word diff.
+# What to remove from a word diff, `[-old-]{+new+}`, to get its old or its new side.
 _OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
 _NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
 
 
 def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
-    """Search a text, and the same text without what may hide a secret."""
+    """Search a text, both as it is and without what may hide a secret."""
     spans = _apply_rules(text)
     blanked = _blank_escapes(text)
     view = view_text(text)
@@ -182,7 +189,7 @@ def _locate_spans(view: View, spans: Sequence[Span]) -> list[Span]:
 
 
 def _joined_views(text: str) -> Iterator[View]:
-    """Yield the text with the parts of literals joined, and each side of a word diff."""
+    """Yield views of the text with string literals joined, and of each side of a word diff."""
     joints = []
     if '"' in text or "'" in text:
         joints.append(_STRING_JOINT)
@@ -220,7 +227,7 @@ def _find_markers(text: str) -> list[tuple[int, int]]:
 
 
 def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
-    """Return what the rules find; a token may begin at a joint, whatever precedes it."""
+    """Return the spans that the rules find. At a joint, a token may begin whatever precedes it."""
     if not text.isascii():
         text = text.translate(rules.BOX)
     lowered = lower(text)
@@ -245,9 +252,10 @@ def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
 
 
 def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
-    """Return the matches between the markers, so that nothing is redacted twice.
+    """Return the spans that the user's patterns match.
 
-    A pattern that exceeds the time limit is skipped. A hook has a deadline of its own instead.
+    Only the text between markers is searched, so that nothing is redacted twice. A pattern that
+    exceeds its time limit is skipped. Hooks have no such limit, but a deadline of their own.
     """
     if not patterns:
         return []
@@ -300,14 +308,14 @@ def _pattern_spans(
     return spans
 
 
-# --- tokens of vendors ----------------------------------------------------------------------------
+# --- vendor tokens --------------------------------------------------------------------------------
 
 _WORD = r"[A-Za-z0-9_-]"
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _BASE64 = r"[A-Za-z0-9+/]{24}"
 _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
 _BEFORE_TOKEN_LENGTH = 24
-"""Characters before a token that are examined."""
+"""How many characters before a token are examined."""
 _DISCORD = (
     rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}"
     rf"\.{_WORD}{{27,45}}(?!{_WORD})"
@@ -321,7 +329,7 @@ _PAIRED = (
     "volcengine key",
     "google storage key",
 )
-"""Ids of access keys; the secret that follows within a few words has no prefix."""
+"""Kinds of access key ids. The secret that belongs to one has no prefix, but follows shortly."""
 _PARTNER = (
     r"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{30,64}={0,2}"
     rf"|{_UUID})(?![A-Za-z0-9+/_-])"
@@ -334,7 +342,7 @@ _MIN_LONG_PREFIX_LENGTH = 5
 
 
 def _vendor_tokens(text: str, joints: Collection[int]) -> Iterator[Span]:
-    """Yield tokens with the prefix of a vendor; at a joint one may begin, whatever precedes it."""
+    """Yield tokens with a vendor's prefix. At a joint, a token may begin whatever precedes it."""
     present = prefilter.token_prefixes(text)
     if not present:
         return
@@ -360,7 +368,7 @@ def _vendor_tokens(text: str, joints: Collection[int]) -> Iterator[Span]:
 
 
 def _tokens_after_prefix(text: str, prefix: str, body: str) -> Iterator[tuple[int, int]]:
-    r"""Yield tokens that begin anywhere but inside a word; `\n` and `%3D` end a word."""
+    r"""Yield tokens that do not begin inside a word. Escapes such as `\n` and `%3D` end a word."""
     name = re.escape(prefix)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
     for token in re.finditer(f"{name}{begins}(?:{body})", text):
@@ -369,7 +377,7 @@ def _tokens_after_prefix(text: str, prefix: str, body: str) -> Iterator[tuple[in
 
 
 def _tokens_after_lead(text: str, prefix: str, body: str, lead: str) -> Iterator[tuple[int, int]]:
-    """Yield tokens whose prefix is in their middle, with `lead` before it."""
+    """Yield tokens whose `prefix` is in the middle, after text that matches `lead`."""
     lead_pattern = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z")
     body_pattern = re.compile(body)
     for position in prefilter.positions(text, prefix):
@@ -394,7 +402,10 @@ def _tokens_at_joints(
 
 
 def _is_body(prefix: str, body: str) -> bool:
-    """Judge the text after a prefix: after one that ordinary names have, it must be random."""
+    """Return whether the text after a prefix can be that of a token.
+
+    If ordinary names begin with the prefix too, the text must look random.
+    """
     is_long = len(prefix) >= _MIN_KNOWN_PREFIX_LENGTH
     is_known = is_long and prefix not in rules.AMBIGUOUS_PREFIXES
     if is_known or prefix in _KNOWN_SHORT_PREFIXES:
@@ -403,7 +414,7 @@ def _is_body(prefix: str, body: str) -> bool:
 
 
 def _is_inside_other_data(text: str, start: int) -> bool:
-    """Return whether a checksum or a long base64 text happens to contain the prefix here."""
+    """Return whether the prefix at `start` occurs by chance in a checksum or in long base64."""
     before = text[max(0, start - _BEFORE_TOKEN_LENGTH) : start]
     if before.endswith(("+", "/")) and re.fullmatch(_BASE64, before):
         return has_both_cases(before) and has_digit(before)
@@ -430,9 +441,9 @@ _MAX_TERMINAL_WIDTH = 400
 
 
 def _wrapped_end(text: str, start: int, end: int) -> int:
-    """Return the end of a token that a terminal may have wrapped.
+    """Return the end of a token that a terminal may have wrapped onto more lines.
 
-    The next lines consist of its characters, and none is longer than the line before.
+    Such lines consist of token characters only, and none is longer than the one before.
     """
     column = start - text.rfind("\n", max(0, start - _MAX_TERMINAL_WIDTH), start) - 1
     length = end - start
@@ -478,7 +489,7 @@ def _encoded_secrets(text: str, lowered: str) -> Iterator[Span]:
 def _encoded_text_secret(text: str, encoded: re.Match[str]) -> Iterator[Span]:
     start = encoded.start()
     if text[max(0, start - len("pk.")) : start] == "pk.":
-        return  # a public token of Mapbox
+        return  # a public Mapbox token
     for end in (encoded.end(), encoded.end("line")):  # the next lines may be something else
         base64 = "".join(text[start:end].split())
         decoded = decode_text(base64[:_MAX_ENCODED_LENGTH])
@@ -496,7 +507,7 @@ _BODY = rf"""(?x){_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){
     (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?:{_GAP}++[A-Za-z0-9+/]{{16,}}+={{0,3}})*+)
     (?:(?:\s|\\{{1,4}}[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
                          |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?"""
-"""Headers, lines of base64, and a last line that was cut off; there is no END line."""
+"""The body of a key without an END line: headers, lines of base64, and a last line cut off."""
 _PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)"
 _LONG_LINE = r"[A-Za-z0-9+/]{24,}"
 _KEY_PARTS = rf"(?xs)(?P<gap>{_GAP}++)|(?P<line>[A-Za-z0-9+/=]++)|."
@@ -507,11 +518,11 @@ _MIN_KEY_LENGTH = 40
 _KEY_LINE_LENGTH = 64
 _MIN_KEY_LINE_LENGTH = 16
 _MAX_SHORT_LINES = 2
-"""Lines at the end of a key that may be short."""
+"""How many lines at the end of a key may be short."""
 
 
 def has_private_key(text: str) -> bool:
-    """Return whether a text has the BEGIN or END line of a private key.
+    """Return whether a text contains the BEGIN or END line of a private key.
 
     A regex or a message that quotes such a line does not count.
     """
@@ -533,7 +544,7 @@ def _keep_block_with_key(block: re.Match[str]) -> str:
 
 
 def _private_keys(text: str) -> Iterator[Span]:
-    """Yield PEM, OpenSSH, PGP and PuTTY keys, complete or cut off, also within one string."""
+    """Yield PEM, OpenSSH, PGP and PuTTY keys, even if cut off or written as one string."""
     yield from _keys_after_begin(text)
     yield from _keys_before_end(text)
     for key in re.finditer(_PUTTY, text):
@@ -559,7 +570,7 @@ def _keys_after_begin(text: str) -> Iterator[Span]:
 
 
 def _keys_before_end(text: str) -> Iterator[Span]:
-    """Yield what precedes an END line, however much of the key was cut off."""
+    """Yield keys that precede an END line, however much of their beginning is cut off."""
     floor = 0
     for end in re.finditer(_END, text):
         first = max(floor, end.start() - _MAX_KEY_LENGTH)
@@ -596,7 +607,7 @@ _RAW_LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):"
     r"(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
-"""A login in the URL of a database, which allows characters that other URLs do not."""
+"""A login in a database URL, in which more characters are allowed than in other URLs."""
 _USER_LOGIN = r"://(?P<user>[A-Za-z0-9_-]{20,255})@(?![\w.-]{0,60}sentry)(?=[\w.-]+[:/])"
 _MAIL_LOGIN = (
     r"@[\w-]{1,40}(?:\.[\w-]{2,20}){1,3}:(?P<password>[^\s/:,;\"'`<>]{6,64})(?=[\s,;\"'`<>)]|\Z)"
@@ -638,7 +649,7 @@ def _login_password(login: re.Match[str], *, is_database: bool) -> Iterator[Span
 # --- headers, command lines and sentences ---------------------------------------------------------
 
 _BEFORE_KEYWORD = ("piped", "before")
-"""Conditions of rules whose password precedes the keyword on its line."""
+"""Conditions of rules in which the password precedes the keyword on its line."""
 _MAX_DISTANCE_BEFORE = 500  # characters
 _MAX_DISTANCE_AFTER = 700  # characters
 
@@ -685,7 +696,7 @@ def _matches_at_keyword(
         keyword_end = position + len(keyword)
         rest = text[keyword_end : keyword_end + _MAX_DISTANCE_AFTER]
         if not follows or prefilter.follows(rest, follows):
-            match = re.compile(full_regex).match(text, position)  # not compiled before it is needed
+            match = re.compile(full_regex).match(text, position)  # compiled only when needed
             if match:
                 next_position = max(next_position, match.end())
                 yield match
@@ -707,10 +718,10 @@ _MAX_CELL_LENGTH = 300
 
 @record
 class _Table:
-    """The columns of a table that contain secrets.
+    """The columns of a table that may contain secrets, and the table's form.
 
-    `is_drawn` says that a program printed the table, `is_long` that each row is a name and its
-    value, as in the long form of `psql`.
+    `is_drawn` says that a program printed the table. `is_long` says that each row is a name and its
+    value, as in the expanded output of `psql`.
     """
 
     columns: Mapping[int, SecretName]
@@ -720,7 +731,10 @@ class _Table:
 
 
 def _table_secrets(text: str) -> Iterator[Span]:
-    r"""Yield secrets below a title that names one, or next to a name in the long form of `psql`."""
+    r"""Yield secrets in drawn tables.
+
+    They are below a title that names a secret, or next to such a name in `psql`'s expanded output.
+    """
     if "\\n" in text:
         text = text.replace("\\n", " \n")
     lines = text.split("\n")
@@ -763,7 +777,7 @@ def _table_without_rule(lines: Sequence[str], number: int) -> _Table:
 
 
 def _is_counted(lines: Sequence[str], first: int, width: int) -> bool:
-    """Return whether a line such as `(2 rows)` ends the table."""
+    """Return whether the table ends with a line such as `(2 rows)`."""
     for line in lines[first : first + _MAX_COUNTED_ROWS]:
         if line.startswith("(") and re.fullmatch(_ROW_COUNT, line.strip()):
             return True
@@ -783,7 +797,7 @@ def _row_secrets(cells: Sequence[str], start: int, table: _Table) -> Iterator[Sp
 
 
 def _secret_columns(titles: Sequence[str]) -> dict[int, SecretName]:
-    """Return the numbers of the columns whose title names a secret."""
+    """Return the columns whose title names a secret, by number."""
     columns = {}
     for number, cell in enumerate(titles):
         title = cell.strip(_CELL_PADDING)
@@ -818,7 +832,7 @@ def _is_cell_secret(value: str, name: SecretName, *, is_drawn: bool) -> bool:
 
 
 def _may_be_chosen(value: str, name: SecretName) -> bool:
-    """Return whether somebody may have chosen a secret or token like a password."""
+    """Return whether a person may have made up a secret or token as one would a password."""
     if name.kind not in ("secret", "token") or not has_both_cases(value):
         return False
     min_digits = 2 if name.kind == "token" else 1
@@ -832,7 +846,7 @@ _TITLE = r"\S+(?: \S+)*"
 
 
 def _separated_secrets(text: str, start: int, separator: str) -> Iterator[Span]:
-    """Yield secrets of a table with commas, tabs, semicolons or aligned columns."""
+    """Yield secrets in a table separated by commas, tabs or semicolons, or aligned with blanks."""
     lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + _MAX_TABLE_LENGTH)
     head = next(lines)[0].rstrip("\r\n")
     column_starts: list[int] = []
@@ -892,7 +906,7 @@ _SQL_VALUE = (
 
 
 def _inserted_secrets(text: str, lowered: str) -> Iterator[Span]:
-    """Yield secrets in the columns of an INSERT statement."""
+    """Yield secrets in INSERT statements, in columns whose name names a secret."""
     if "insert into" not in lowered:
         return
     for statement in re.finditer(_INSERT, text):
@@ -925,13 +939,13 @@ _MEMBER_NAME = (
 )
 _LISTED_KEY = SecretName("secret key", values.STRONG)
 _MEMBER_LENGTH_BEFORE = 240
-"""Characters before a value that may contain its name."""
+"""How many characters before a value are searched for its name."""
 _MEMBER_LENGTH_AFTER = 160
-"""Characters after a value that may contain its name."""
+"""How many characters after a value are searched for its name."""
 
 
 def _member_secrets(text: str, lowered: str) -> Iterator[Span]:
-    """Yield members `value` whose sibling `name` names a secret."""
+    """Yield the values of `value` members next to a `name` member that names a secret."""
     floor = 0
     for position in prefilter.member_values(text, lowered):
         member = re.compile(_MEMBER).match(text, position)
@@ -947,7 +961,10 @@ def _member_secrets(text: str, lowered: str) -> Iterator[Span]:
 
 
 def _member_name(before: str, after: str) -> SecretName | None:
-    """Return the name nearest to a value, which usually precedes it."""
+    """Return what the name nearest to a value stands for, or None.
+
+    The name usually precedes the value.
+    """
     names_before = list(re.finditer(_MEMBER_NAME, before))
     if names_before:
         match: re.Match[str] | None = names_before[-1]
