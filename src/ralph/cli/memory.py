@@ -22,8 +22,6 @@ from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.memory import memory
 from ralph.memory.memory import Change, NewEntry, SavedMemory
 from ralph.memory.record_shapes import describe_author, mark_weak, memory_json, status_word
-from ralph.recall import memories
-from ralph.search.rank import WEAK, describe_replacements
 from ralph.storage.library import NAMES, Library, Stored
 
 if TYPE_CHECKING:
@@ -218,6 +216,9 @@ def search(
 
     The words may come in any order, and typos are forgiven.
     """
+    from ralph.recall import memories
+    from ralph.search.rank import WEAK
+
     request = Query(
         " ".join(query),
         options["kinds"],
@@ -260,6 +261,8 @@ def _print_hits_json(result: SearchResult, entries: Sequence[Stored], call: Invo
 
 
 def _search_notes(result: SearchResult) -> list[str]:
+    from ralph.search.rank import describe_replacements
+
     notes = describe_replacements(result.instead)
     shown = len(result.hits)
     certain = _count_certain(result)
