@@ -119,7 +119,7 @@ def _moment_of(record_id: str) -> str:
 
 
 def slug(text: str, limit: int = 80) -> str:
-    """Return the words of a text in lowercase, joined by hyphens.
+    """Return the words of `text` in lowercase, joined by hyphens.
 
     Words may be in any script. A slug longer than `limit` is cut at a hyphen if it has one.
     """

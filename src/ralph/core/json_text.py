@@ -105,7 +105,7 @@ def _skip_whitespace(text: str, position: int) -> int:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text is empty apart from whitespace and a byte order mark."""
+    """Return whether `text` is empty apart from whitespace and a byte order mark."""
     return not text.removeprefix(BOM).strip("".join(_WHITESPACE))
 
 

@@ -110,7 +110,7 @@ _SEPARATORS = str.maketrans(_BLANKED_MARKS | _DROPPED_QUOTES)
 
 
 def calls_forget(text: str, reach: int = _COMMAND_REACH) -> bool:
-    """Check whether a text calls `ralph forget` or `/mem-forget`.
+    """Check whether `text` calls `ralph forget` or `/mem-forget`.
 
     Such text is not stored, since it names what should be forgotten. `reach` is the maximum
     distance from `ralph` to `forget`, in words.

@@ -84,7 +84,7 @@ _TRANSLATION.update({0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "
 
 
 def length(text: str) -> int:
-    """Return the length of a text as a host counts it, in UTF-16 units."""
+    """Return the length of `text` as a host counts it, in UTF-16 units."""
     if text.isascii():
         return len(text)
     surrogate_pairs = sum(1 for char in text if char > "\uffff")
@@ -92,7 +92,7 @@ def length(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Remove or escape everything in a text that a terminal, a host or Ralph would act on.
+    """Remove or escape everything in `text` that a terminal, a host or Ralph would act on.
 
     Line endings are unified.
     """
@@ -131,12 +131,12 @@ def _escape_host_tags(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Clean a text and join it into one line."""
+    """Clean text and join it into one line."""
     return " ".join(clean(text).split())
 
 
 def short_tracebacks(text: str) -> str:
-    """Cut each traceback in a text to three lines.
+    """Cut each traceback in `text` to three lines.
 
     A Python traceback keeps its first line, the last location and the error. Others keep their
     first lines.
@@ -198,7 +198,7 @@ def _skip_chaining(lines: Sequence[str], start: int, prefix: str) -> int:
 
 
 def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
-    """Cut a text to `most` tokens, at whitespace if that does not lose much.
+    """Cut `text` to `most` tokens, at whitespace if that does not lose much.
 
     At least the first `least` characters are always kept.
     """
@@ -343,7 +343,7 @@ def line_text(record: Record) -> str:
 
 
 class _Window:
-    """The part of a text that a hit's line shows, from word `first` up to word `last`.
+    """The part of the text that a hit's line shows, from word `first` up to word `last`.
 
     It starts out with twelve words around the match.
     """
@@ -529,7 +529,7 @@ def _extra_fields(record: Record) -> list[tuple[str, str]]:
 
 
 def cut_details(text: str, budget: int, record_id: str) -> str:
-    """Cut a text to a budget, adding a note about how to get the rest."""
+    """Cut text to a budget, adding a note about how to get the rest."""
     if estimate(text.rstrip() + "\n") <= budget:
         return text
     note = f"\n[cut; `ralph search --layer 3 {record_id}` shows the full text]"

@@ -195,7 +195,7 @@ _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 
 @lru_cache(_CACHED_TEXTS)
 def term_weights(text: str) -> Mapping[str, float]:
-    """Map each term in a text to its weight."""
+    """Map each term in `text` to its weight."""
     weights: dict[str, float] = {}
     for word in split_words(unaccented(text)):
         lowered = word.lower()

@@ -100,7 +100,7 @@ _CJK_RANGES = (
     ("\uf900", "\ufaff"),  # CJK compatibility ideographs
 )
 
-_MAX_PLACES = 100  # occurrences of a term in a text that are considered
+_MAX_PLACES = 100  # occurrences of a term that are considered
 _CLOSE_CHARACTERS = 80  # terms within this many characters are close together
 _MIN_WEIGHT_GAIN = 1e-9  # a smaller gain is only a rounding error
 
@@ -114,12 +114,12 @@ _chunk_cache: dict[str, tuple[str, ...]] = {}
 
 
 def fold(text: str) -> str:
-    """Lowercase a text, and fold accents, width variants and the Greek final sigma."""
+    """Lowercase text, and fold accents, width variants and the Greek final sigma."""
     return unaccented(text).lower().replace("ς", "σ")
 
 
 def unaccented(text: str) -> str:
-    """Remove accents and width variants from a text, but keep its case."""
+    """Remove accents and width variants from text, but keep its case."""
     if text.isascii():
         return text
     from unicodedata import normalize
@@ -128,7 +128,7 @@ def unaccented(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words as written. An identifier, a path and `C++` are each one word."""
+    """Split text into words as written. An identifier, a path and `C++` are each one word."""
     return _WORD.findall(text)
 
 
@@ -335,7 +335,7 @@ def _split_cjk(word: str) -> list[str]:
 
 
 class TermMatcher:
-    """Finds terms in a text without computing the terms of all its words.
+    """Finds terms in text without computing the terms of all its words.
 
     It finds exactly the terms that the index stores for the text, plus single CJK characters, which
     the index stores only in pairs. For speed, the text is first squeezed: it is lowercased, and the
@@ -464,7 +464,7 @@ def _word_starts(words: Sequence[str]) -> list[int]:
 
 
 def _literal_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
-    """Return the first position of each term that a text contains as a substring."""
+    """Return the first position of each term that `text` contains as a substring."""
     lowered = text.lower()
     places = set()
     for term in terms:
@@ -675,7 +675,7 @@ GAP = "[…]"
 
 
 def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
-    """Shorten a text until it costs at most `most`, as far as possible.
+    """Shorten `text` until it costs at most `most`, as far as possible.
 
     Code blocks are dropped first, then sentences without digits or identifiers, starting from the
     end.

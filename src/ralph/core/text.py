@@ -178,7 +178,7 @@ def newline_of(text: str) -> str:
 def scan_lines(
     text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False
 ) -> Iterator[Line]:
-    """Yield every line of a text along with its role.
+    """Yield every line of `text` along with its role.
 
     Text that `skip` matches outside fences, comments and conflicts is yielded as one BLOCK line.
     With `hide_unclosed`, everything after an unclosed fence or comment counts as inside it.
@@ -452,7 +452,7 @@ def _bom_length(text: str) -> int:
 
 
 def normalise_text(text: str) -> str:
-    """Normalise a text for comparison.
+    """Normalise text for comparison.
 
     Differences in case, whitespace, backticks and final punctuation are removed.
     """
@@ -461,7 +461,7 @@ def normalise_text(text: str) -> str:
 
 
 def check_text(text: str, what: str) -> str:
-    """Return a text in the form in which it can be stored in these files.
+    """Return text in the form in which it can be stored in these files.
 
     Raises Refused if it is empty or contains a NUL character. `what` names the text in the error.
     """
@@ -609,7 +609,7 @@ def dedent(text: str, width: int) -> str:
 
 
 def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
-    """Format a text as a bullet. All lines but the first are indented by `pad` columns."""
+    """Format text as a bullet. All lines but the first are indented by `pad` columns."""
     first, *rest = text.split("\n")
     lines = [lead + first]
     for line in rest:

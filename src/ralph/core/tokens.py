@@ -1,4 +1,4 @@
-"""Estimate how many tokens a text costs.
+"""Estimate how many tokens a piece of text costs.
 
 Current Claude models have no public tokenizer, so this approximates the public o200k vocabulary.
 Each character has a weight that depends on its class and on the group of the character before it.

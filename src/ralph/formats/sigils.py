@@ -215,7 +215,7 @@ def _hidden_spans(text: str, tags: Iterable[_Tag]) -> list[_HiddenSpan]:
 
 
 def _only_sigils(text: str) -> bool:
-    """Return whether a text consists of nothing but sigils and whitespace, with at least one."""
+    """Return whether `text` consists of nothing but sigils and whitespace, with at least one."""
     end = 0
     for sigil in _outermost(_pair_tags(text, _find_tags(text))):
         if text[end : sigil.start].strip():

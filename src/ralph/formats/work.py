@@ -339,7 +339,7 @@ def new_plan(feature: Feature) -> str:
 
 
 def is_unwritten(text: str) -> bool:
-    """Return whether a text contains only headings and blank lines."""
+    """Return whether `text` contains only headings and blank lines."""
     lines = text.removeprefix(BOM).split("\n")
     return all(not line.strip() or _HEADING.fullmatch(line) for line in lines)
 
