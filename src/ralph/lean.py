@@ -1,8 +1,9 @@
-"""Light stand-ins for `typing` and `dataclasses`, for the modules that hooks load.
+"""Lightweight stand-ins for `typing` and `dataclasses`, for the modules that hooks load.
 
-A hook starts a new interpreter for every event. Importing `typing` costs more than recording an
-event does, and `dataclasses` costs twice as much again, so those modules take two names from here:
-`TYPE_CHECKING`, which type checkers know by its name, and `record`, a decorator for value classes.
+A hook starts a new interpreter for every event. Importing `typing` takes longer than recording the
+event, and importing `dataclasses` takes twice as long again. Modules that hooks load therefore
+import two names from here instead: `TYPE_CHECKING`, which type checkers recognise by name, and
+`record`, a decorator for value classes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
     @dataclass_transform(frozen_default=True)
     def record(cls: type[T]) -> type[T]:
-        """Make a class a value with one field per annotation, compared by its fields."""
+        """Turn a class into a value type with one field per annotation, compared by its fields."""
         raise NotImplementedError
 
 else:
 
     def record(cls):
-        """Make a class a value with one field per annotation, compared by its fields."""
+        """Turn a class into a value type with one field per annotation, compared by its fields."""
         names = tuple(cls.__annotations__)
         defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
         cls.__init__ = _make_init(cls.__name__, names, defaults)
@@ -58,7 +59,7 @@ def _equal_fields(self: object, other: object) -> bool:
 
 
 def _hash_fields(self: object) -> int:
-    # by annotation: equal values may have been given their fields in a different order
+    # In annotation order, because equal values may have been given their fields in another order.
     return hash(tuple(getattr(self, name) for name in type(self).__annotations__))
 
 

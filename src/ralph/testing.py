@@ -1,7 +1,7 @@
-"""Public fakes, for Ralph's own tests and for yours, to use instead of mock objects.
+"""Public fakes to use instead of mock objects, in Ralph's own tests and in yours.
 
-HashEmbedder is a real Embedder: texts that share words are close. ScriptedAgent is a real Agent
-that plays back steps.
+HashEmbedder is a working Embedder that places texts with common words close together. ScriptedAgent
+is a working Agent that plays back a list of steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]
 
 
 class HashEmbedder:
-    """An Embedder that adds up one direction per word. `texts` lists what it embedded."""
+    """An Embedder that adds up one direction per word.
+
+    `texts` lists everything that it has embedded.
+    """
 
     def __init__(self, dimensions: int = 64) -> None:
         self.name = f"hash:{dimensions}"
@@ -30,7 +33,7 @@ class HashEmbedder:
         self.texts: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one row of unit length per text."""
+        """Return one unit-length row per text."""
         import numpy as np
 
         self.texts.extend(texts)

@@ -1,6 +1,6 @@
-"""The foundation: values, errors, ids, paths, settings and text.
+"""The foundation that everything else builds on: values, errors, ids, paths, settings and text.
 
-Other parts import only the modules that `__all__` lists.
+Other packages import only the modules listed in `__all__`.
 """
 
 __all__ = [

@@ -1,8 +1,11 @@
-"""Fit records into a budget of tokens, and trim items with one of four strategies.
+"""Fit records into a token budget, and trim items with one of four strategies.
 
-Entries are always complete. Kinds take turns (fix, decision, pattern, context) so that none is
-crowded out, newest first within a kind; an entry that is too large is skipped. A larger budget
-never keeps fewer tokens, and a budget of 0 keeps everything.
+Records are never cut. Kinds take turns (fix, decision, pattern, context) so that none is crowded
+out. Within a kind the newest record comes first, and one that is too large is skipped. A larger
+budget never keeps fewer tokens, and a budget of 0 keeps everything.
+
+The strategies work on items, which can be shown at several layers of detail. Layer 1 is a single
+line, and each further layer adds detail and costs more tokens.
 """
 
 from __future__ import annotations
@@ -21,22 +24,22 @@ if TYPE_CHECKING:
     from ralph.core.text import Line
 
 Render = Callable[[tuple[int, ...], int], str]
-"""Renders the selected records (indices in file order) and the number of those left out."""
+"""Renders the selected records, given their indices in file order and how many were left out."""
 
 TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
-"""The kinds in the order in which they take turns; kinds of other families follow by name."""
+"""The order in which the kinds take turns. Kinds from other families follow, sorted by name."""
 RELATED = 0.25  # share of the best score below which an item is dropped
 KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
-"""The kinds that say how something ended."""
+"""The kinds that record how something turned out."""
 _KEY_POINT_LAYER = 2  # the detail at which key points are shown
 
-# A guess of what a record costs, in tokens.
+# A rough estimate of what a record costs, in tokens.
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_RECORD = 20
-# Far above the budget, rendering everything to see whether it fits would only be slow.
+# Above this estimate, rendering everything just to see whether it fits would be a waste of time.
 _HOPELESS_FACTOR = 4
 _HOPELESS_TOKENS = 10_000
-_SEARCH_PRECISION = 100  # the search for the best fit stops at this part of the budget
+_SEARCH_PRECISION = 100  # the search for the best fit stops within 1/100 of the budget
 
 
 # --- complete records ----------------------------------------------------------------------------
@@ -47,7 +50,7 @@ def useful_order(
 ) -> list[int]:
     """Return the indices of the records, most useful first.
 
-    Kinds take turns; within a kind, `use` decides, then age.
+    Kinds take turns. Within a kind, records with a higher `use` come first, then newer ones.
     """
     keys = [(use(record), record.added_at, index) for index, record in enumerate(records)]
     groups: dict[str, list[int]] = {}
@@ -72,9 +75,9 @@ def fill(
     budget: int | None,
     order: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Return the indices of the most useful records whose costs stay within the budget.
+    """Return the indices of the most useful records that fit into the budget.
 
-    Room for the smallest record of each kind is reserved.
+    Room is reserved for the smallest record of each kind.
     """
     if not budget or sum(costs) <= budget:
         return tuple(range(len(records)))
@@ -110,10 +113,10 @@ def _reserve_smallest(kinds: Sequence[str], costs: Sequence[int], budget: int) -
 def fit(
     records: Sequence[Record], budget: int | None, render: Render
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the rendered text that fits into the budget, and the indices of what it shows.
+    """Render as many records as fit into the budget, and return the text and their indices.
 
-    A binary search over guessed costs finds how many records fit; the text is "" if not even the
-    note about those left out does.
+    A binary search over estimated costs finds how many records fit. The text is "" if there is not
+    even room for the note about the records left out.
     """
     count = len(records)
     everything = tuple(range(count))
@@ -145,9 +148,10 @@ def fit(
 
 
 def guardrails_budget(budget: int, cost: int, others: int) -> int:
-    """Return what guardrails may use of a budget: half of it, or what `others` leave.
+    """Return the share of a budget that guardrails may use.
 
-    Never 0, which means unlimited, unless the budget is unlimited.
+    That is half of the budget, or whatever `others` leaves if that is more, but never more than
+    `cost`. The result is 0, which means unlimited, only if the budget itself is unlimited.
     """
     if not budget:
         return 0
@@ -155,14 +159,14 @@ def guardrails_budget(budget: int, cost: int, others: int) -> int:
     return max(1, min(cost, allowed))
 
 
-# --- the end of a text ---------------------------------------------------------------------------
+# --- the tail of a document ----------------------------------------------------------------------
 
 
 def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
-    """Return the end of a markdown text within the budget, and the titles of headings left out.
+    """Return the end of a Markdown document within the budget, and the headings left out.
 
-    It starts at a heading or a paragraph where that costs at most half of what would fit, and
-    outside a fence if possible.
+    The tail starts at a heading or paragraph if that gives up at most half of what would fit, and
+    outside a fenced block if possible.
     """
     if not budget or estimate(text) <= budget:
         return text, ()
@@ -183,10 +187,10 @@ def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
 
 
 def _tail_start(text: str, lines: Sequence[Line], budget: int) -> int:
-    """Return the number of the line at which the tail of a text should start."""
+    """Return the index of the line at which the tail should start."""
 
     def first_within(most: int) -> int:
-        """Return the first line from which on the text costs at most this."""
+        """Return the first line such that the text from there on costs at most `most` tokens."""
         return bisect_left(
             range(len(lines)), -most, key=lambda number: -estimate(text[lines[number].start :])
         )
@@ -210,7 +214,7 @@ def _tail_start(text: str, lines: Sequence[Line], budget: int) -> int:
 
 
 def _end_of_last_line(text: str, budget: int) -> str:
-    """Return the last words of the last line, which does not fit alone."""
+    """Return the last words of the last line, for a line that does not fit by itself."""
     line = text.rstrip().rpartition("\n")[2]
     first = bisect_left(range(len(line)), -budget, key=lambda start: -estimate(line[start:]))
     if first:
@@ -225,9 +229,10 @@ def _end_of_last_line(text: str, budget: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BudgetItem:
-    """Something that may be shown: its cost at each layer, from 1 on, its date, score and kind.
+    """A candidate for display, with its date, score and kind.
 
-    More detail never costs less.
+    `costs` holds the tokens it takes at each layer, starting at layer 1. A more detailed layer
+    never costs less.
     """
 
     costs: tuple[int, ...]
@@ -238,7 +243,7 @@ class BudgetItem:
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
-    """An item that is shown: its index, its layer (from 1) and its cost."""
+    """An item chosen for display, with its index, its layer (from 1) and its cost in tokens."""
 
     index: int
     layer: int
@@ -246,12 +251,18 @@ class ShownItem:
 
 
 def ascending_costs(costs: Sequence[int]) -> tuple[int, ...]:
-    """Raise each cost to the one before it: a short text may cost more cut than complete."""
+    """Raise each cost to at least the one before it.
+
+    Without this, a short text could cost more when cut than in full.
+    """
     return tuple(max(costs[: number + 1]) for number in range(len(costs)))
 
 
 def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """Keep the newest items in full; a short old one may fit where a longer newer one does not."""
+    """Keep the newest items in full.
+
+    An item that does not fit is skipped, so a short old item may be kept over a longer newer one.
+    """
     wanted = [(index, len(items[index].costs)) for index in _newest_first(items)]
     return _take(items, wanted, budget)
 
@@ -259,7 +270,11 @@ def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
 def relevance(
     items: Sequence[BudgetItem], budget: int, *, least: float = RELATED
 ) -> tuple[ShownItem, ...]:
-    """Keep the related items, best first: one line each, then more detail while there is room."""
+    """Keep the related items, best first.
+
+    Each gets one line. Remaining room then goes to more detail, again best first. Items that score
+    below `least` times the best score are dropped.
+    """
     best = max((item.score for item in items), default=0.0)
     ranked: list[int] = []
     for index in _newest_first(items):
@@ -285,7 +300,10 @@ def relevance(
 
 
 def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """Keep all items, the oldest in less and less detail; only then drop the oldest."""
+    """Keep all items, reducing the detail of the oldest first.
+
+    Items are dropped, oldest first, only once all are down to a single line.
+    """
     order = _newest_first(items)
     layers = {index: len(items[index].costs) for index in order}
     total = sum(items[index].costs[-1] for index in order)
@@ -306,7 +324,7 @@ def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ..
 
 
 def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """Keep only how things ended: successes and failures in short, newest first."""
+    """Keep only outcomes, such as successes and failures, in brief and newest first."""
     wanted: list[tuple[int, int]] = []
     for index in _newest_first(items):
         if items[index].kind in KEY_POINTS:
@@ -326,7 +344,7 @@ def _newest_first(items: Sequence[BudgetItem]) -> list[int]:
 def _take(
     items: Sequence[BudgetItem], wanted: Iterable[tuple[int, int]], budget: int
 ) -> tuple[ShownItem, ...]:
-    """Take the wanted items, each at its layer, that fit into what is left of the budget."""
+    """Take the wanted items, each at its layer, skipping those that exceed the remaining budget."""
     kept: list[ShownItem] = []
     room = budget
     for index, layer in wanted:

@@ -1,8 +1,8 @@
-"""Load the settings: `core.settings` defines the keys, files and the environment set the values.
+"""Load the settings from the config files and the environment.
 
-Layers are merged in order, and a later layer overrides an earlier one. `.ralph/config.sh` is parsed
-and never executed. Some values that a project sets (see `TRUSTED`) take effect only once the user's
-trust file lists them.
+`core.settings` defines the keys. Layers are merged in order, and a later layer overrides an earlier
+one. `.ralph/config.sh` is parsed and never executed. Some values that a project sets (see
+`TRUSTED`) take effect only once they are listed in the user's trust file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Layer(StrEnum):
-    """Where a value may come from, lowest precedence first."""
+    """The places a value can come from, lowest precedence first."""
 
     DEFAULT = "default"
     USER = "user config"
@@ -65,7 +65,7 @@ def _keys(section: Any) -> Iterator[ConfigKey]:
 
 
 def _build(section: Any, values: Mapping[str, object], prefix: str = "") -> Any:
-    """Return a section with every key set to its value in `values`."""
+    """Return a copy of a section with every key set to its entry in `values`."""
     members = {}
     for member in fields(section):
         subsection = member.metadata.get("section")
@@ -118,7 +118,7 @@ _IGNORED = (
 KEYS = (*_keys(Config()), *_IGNORED)
 BY_NAME: Mapping[str, ConfigKey] = {key.name: key for key in KEYS}
 TRUSTED: Mapping[str, Callable[[object], bool]] = _trust_tests()
-"""The keys that need trust when a project sets them, and which of their values do."""
+"""The keys that need trust when a project sets them, each with a test for the values that do."""
 _SECTIONS = _section_names(BY_NAME)
 _SECTION_VARIABLES = tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)
 _FOREIGN = frozenset(
@@ -137,7 +137,7 @@ _FOREIGN = frozenset(
         "RObot",
     }
 )
-"""Sections of ralph-orchestrator, which also reads a `ralph.yml`."""
+"""Sections used by ralph-orchestrator, which also reads a `ralph.yml`."""
 _PROJECT_LAYERS = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 _PRIVATE_KEYS = ("privacy.patterns", "privacy.paths")
 _MAX_SHOWN_CHARACTERS = 200
@@ -150,7 +150,7 @@ trust_file = paths.trust_file
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """Where a value was set: the layer, the file or variable, and the line (0: none)."""
+    """Where a value was set: the layer, the file or variable, and the line (0 if unknown)."""
 
     layer: Layer
     where: str = ""
@@ -163,7 +163,7 @@ class ConfigSource:
 
 
 class ConfigProblem(ConfigError):
-    """A problem in the config: raised when it is fatal, otherwise reported as a warning."""
+    """A problem in the config. It is raised if fatal, and reported as a warning otherwise."""
 
     def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
         super().__init__(f"{place}: {what}", hint=hint)
@@ -173,7 +173,7 @@ class ConfigProblem(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class TrustedValue:
-    """A command or server that a project's file names, and whether the user trusts it."""
+    """A command or server named in a project's config file, and whether the user trusts it."""
 
     key: str
     value: object
@@ -191,7 +191,11 @@ class TrustedValue:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Trusted:
-    """One line of the trust file: a key's value in the project with this real path."""
+    """One entry in the trust file.
+
+    It says that the user trusts the value with this digest for `key` in the project at `root`, a
+    real path.
+    """
 
     root: str
     key: str
@@ -200,7 +204,10 @@ class Trusted:
 
 
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
-    """Return the files that `load` reads, lowest layer first, and how messages name them."""
+    """Return the files that `load` reads, lowest layer first.
+
+    Each comes with the source that messages name it by.
+    """
     found = []
     user_file = paths.user_config_file(env)
     if user_file is not None:
@@ -217,10 +224,10 @@ def load(
     env: Mapping[str, str],
     limit: Callable[[Path], SearchLimit] | None = None,
 ) -> Loaded:
-    """Merge all layers.
+    """Load all layers and merge them.
 
-    `limit` makes the time limit for searches with the project's privacy patterns; without it, the
-    searches have none. Raises ConfigError if a value is wrong or a file cannot be read.
+    `limit` creates the time limit for searches with the project's privacy patterns. Without it, the
+    searches are not limited. Raises ConfigError if a value is wrong or a file cannot be read.
     """
     loaded = Loaded(root, env, limit)
     loaded.merge_layers()
@@ -228,7 +235,7 @@ def load(
 
 
 def parse_trust(text: str) -> tuple[Trusted, ...]:
-    """Return the values in a trust file. A file that Ralph did not write trusts nothing."""
+    """Return the entries in a trust file, or none if Ralph did not write the file."""
     if not text.strip():
         return ()
     names = [member.name for member in fields(Trusted)]
@@ -240,7 +247,7 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
 
 
 class Loaded:
-    """The value and the source of each key, the warnings, and the values that need trust."""
+    """The merged settings: each key's value and source, the warnings, and what needs trust."""
 
     def __init__(
         self,
@@ -258,7 +265,7 @@ class Loaded:
 
     @cached_property
     def config(self) -> Config:
-        """The effective settings, without the patterns that timed out on this machine."""
+        """The effective settings, without the privacy patterns that timed out on this machine."""
         values = dict(self.values)
         patterns = values["privacy.patterns"]
         if self.root is not None and isinstance(patterns, tuple) and patterns:
@@ -267,7 +274,7 @@ class Loaded:
         return config
 
     def _usable_patterns(self, root: Path, patterns: tuple[str, ...]) -> Sequence[str]:
-        """Return the patterns that are not noted as slow, with the time limit for searches."""
+        """Return the patterns not on record as slow, with the time limit for searches attached."""
         slow: list[str] = []
         with contextlib.suppress(ConfigProblem):
             text = _read(paths.slow_patterns_file(root), ConfigSource(Layer.DEFAULT))
@@ -279,16 +286,19 @@ class Loaded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The messages of the problems that are not fatal."""
+        """The messages for the problems that are not fatal."""
         return tuple(problem.message for problem in self.complaints)
 
     @property
     def json_values(self) -> dict[str, object]:
-        """Every key with its effective value, in JSON types."""
+        """Every key with its effective value, converted to JSON types."""
         return {name: as_json(value) for name, value in self.values.items()}
 
     def merge_layers(self) -> None:
-        """Read all layers. What the main checkout marks private is private in its worktrees."""
+        """Read all layers.
+
+        Whatever the main checkout marks as private is private in its worktrees too.
+        """
         for place, path in sources(self.root, self.env):
             self.read(place, path)
         if self.root is not None:
@@ -330,7 +340,7 @@ class Loaded:
             self.origins[key.name] = place
 
     def _project_may_set(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> bool:
-        """Return whether a value in a project's file takes effect; report it if it does not."""
+        """Return whether a value in a project's file takes effect. Report it if it does not."""
         if key.name in TRUSTED:
             value = check_setting(key, node, place)
             needs_trust = TRUSTED[key.name](value)
@@ -339,7 +349,7 @@ class Loaded:
             what = f"{key.name} is ignored here: a project's value is not used until you trust it"
             self._report(place, what, TRUST)
             if key.name == CRITERIA and isinstance(value, tuple):
-                # Criteria that name no command need no trust.
+                # Criteria without a command need no trust.
                 self.values[key.name] = tuple(item for item in value if not item.command)
             return False
         if key.personal:
@@ -349,7 +359,7 @@ class Loaded:
         return True
 
     def _is_trusted(self, name: str, value: object, place: ConfigSource) -> bool:
-        """Look a value up in the trust file, and note the answer in `trusted_values`."""
+        """Look up a value in the trust file, and add the result to `trusted_values`."""
         wanted = TrustedValue(name, value, place, trusted=False)
         trusted = (name, wanted.digest) in self._trusted_digests()
         self.trusted_values.append(replace(wanted, trusted=trusted))
@@ -423,9 +433,9 @@ class Loaded:
 
 
 def from_text(key: ConfigKey, text: str) -> ConfigNode:
-    """Parse a value from a variable or the command line.
+    """Parse a value given in an environment variable or on the command line.
 
-    A list is JSON, YAML in brackets, or separated by commas.
+    A list may be JSON, a bracketed YAML list, or comma-separated.
     """
     word = text.strip()
     if isinstance(key.default, tuple):
@@ -449,9 +459,9 @@ def _list_from_text(key: ConfigKey, word: str) -> ConfigNode:
 
 
 def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
-    """Return the value for a key.
+    """Check the value that a file or variable gives for a key, and return it.
 
-    Raises ConfigProblem, with the place, if the value is wrong.
+    Raises ConfigProblem, which says where the value was set, if it is wrong.
     """
     try:
         value = config_files.check_value(key, node)
@@ -480,7 +490,7 @@ def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigPro
 def _read(path: Path, place: ConfigSource) -> str | None:
     try:
         if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
+            raise OSError(errno.EINVAL, "is not a regular file")  # reading a FIFO would block
         return path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -497,7 +507,7 @@ def _read(path: Path, place: ConfigSource) -> str | None:
 def key_named(name: str) -> ConfigKey:
     """Return the key with this name.
 
-    Raises UsageError, with the closest name, if there is none.
+    Raises UsageError, which suggests the closest name, if there is no such key.
     """
     key = BY_NAME.get(name)
     if key is None:
@@ -530,12 +540,15 @@ def _printable(text: str) -> str:
 
 
 def _escape_line(value: str) -> str:
-    """Escape a value as `hook_files.escape` does for the file of slow patterns."""
+    """Escape a value the way `hook_files.escape` does for the slow-patterns file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def as_json(value: object) -> object:
-    """Return a value in JSON and YAML types; of a criterion, only what differs from the default."""
+    """Convert a setting to JSON and YAML types.
+
+    A criterion becomes a mapping of its type and those members that are not empty.
+    """
     if isinstance(value, tuple):
         return [as_json(item) for item in value]
     if isinstance(value, CriterionSetting):

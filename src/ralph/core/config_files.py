@@ -1,6 +1,7 @@
-"""The readers of configuration files: YAML and KEY=VALUE with the line of every value, and TOML.
+"""Read configuration files in YAML, TOML and shell syntax (`KEY=VALUE`).
 
-A value has the type that its key declares. A mismatch is reported with the file and the line.
+YAML and shell values carry their line numbers; TOML values do not. Every value must have the type
+that its key declares, and a mismatch is reported with the file and the line.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from ralph.core.text import BOM, Problem
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
-_MAX_DEPTH = 50  # containers within containers
-_MAX_SHOWN_VALUE = 40  # characters of a value in an error
-_NO_LIMIT = 10**12  # the highest number of a setting without a limit
+_MAX_DEPTH = 50  # levels of nested containers
+_MAX_SHOWN_VALUE = 40  # characters of a value that an error shows
+_NO_LIMIT = 10**12  # the maximum for a setting without a limit of its own
 _UNPRINTABLE = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 )
@@ -40,9 +41,9 @@ _SHELL_EXPANSION = re.compile(r"[$`]")
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A value and its key with their positions.
+    """A value and the positions of the value and its key.
 
-    A `shared` node has an anchor or a tag, and must not be edited.
+    A `shared` node has an anchor or a tag and must not be edited.
     """
 
     value: Value
@@ -57,14 +58,14 @@ class ConfigNode:
 
 
 class ParsedConfig(NamedTuple):
-    """The root mapping of a file, and its problems."""
+    """The root mapping of a file, and the problems found in it."""
 
     entries: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...] = ()
 
 
 def config_node(value: object, line: int = 0) -> ConfigNode:
-    """Return a Python value as a tree of nodes; a value of an unknown type becomes text."""
+    """Convert a Python value to a tree of nodes. A value of an unknown type becomes text."""
     if isinstance(value, Mapping):
         members = {str(name): config_node(item, line) for name, item in value.items()}
         return ConfigNode(members, line)
@@ -79,7 +80,7 @@ def config_node(value: object, line: int = 0) -> ConfigNode:
 
 
 class YamlError(ValueError):
-    """A text is not YAML; `line` says where."""
+    """The input is not valid YAML. `line` is where the error is."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -87,7 +88,10 @@ class YamlError(ValueError):
 
 
 def parse_yaml(text: str, where: str) -> ParsedConfig:
-    """Return the settings in a YAML text; raises ConfigError, which names `where:line`."""
+    """Parse YAML settings.
+
+    Raises ConfigError, which names `where:line`, if the text is not valid.
+    """
     try:
         root, problems = read_yaml(text.removeprefix(BOM))
     except YamlError as error:
@@ -108,16 +112,16 @@ def parse_yaml(text: str, where: str) -> ParsedConfig:
 
 
 def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
-    """Return the root of a YAML text with all positions, and duplicate keys as problems.
+    """Parse YAML, and return the root with all positions and a problem for each duplicate key.
 
-    Raises YamlError when the text is not YAML, or uses aliases.
+    Raises YamlError if the text is not valid YAML or uses aliases.
     """
     reader = _YamlReader(text)
     forbidden = _UNPRINTABLE.search(text)
     if forbidden is not None:
         what = f"the character U+{ord(forbidden[0]):04X} is not allowed in it"
         raise reader.error(forbidden.start(), what)
-    # `ralph init` writes a file of comments. As long as nobody sets anything, YAML is not loaded.
+    # `ralph init` writes a file of comments only. Until something is set, YAML need not be loaded.
     if all(line.lstrip(" ")[:1] in ("", "#") for line in text.splitlines()):
         return ConfigNode(None), []
     root = reader.compose()
@@ -128,7 +132,7 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
 
 
 class _YamlReader:
-    """Converts the nodes that PyYAML composes into nodes with values and positions."""
+    """Converts PyYAML's node tree into nodes with values and positions."""
 
     def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
@@ -226,7 +230,7 @@ class _YamlReader:
         return members
 
     def _container_end(self, node: Any, items: list[ConfigNode]) -> int:
-        """Return the end of a container; a block ends with its last value, not below it."""
+        """Return the end of a container. A block ends with its last value, not on a later line."""
         if items and not node.flow_style:
             return max(item.end for item in items)
         end: int = node.end_mark.index
@@ -237,7 +241,7 @@ class _YamlReader:
 
 
 def parse_scalar(text: str) -> str | int | float | bool | None:
-    """Return the value of an unquoted word."""
+    """Return the value that an unquoted YAML scalar stands for."""
     word = text.lower()
     if word in _NULL:
         return None
@@ -271,9 +275,9 @@ def _describe_value(node: ConfigNode) -> str:
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
-    """Return the settings in a TOML text, without lines.
+    """Parse TOML settings. The nodes have no line numbers.
 
-    Raises ConfigError, which names `where:line`.
+    Raises ConfigError, which names `where:line`, if the text is not valid.
     """
     import tomllib
 
@@ -291,7 +295,7 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
 
 
 class _ShellWord(NamedTuple):
-    """The word after an assignment, its end, and whether a shell would use it as written."""
+    """The word assigned to a variable, where it ends, and whether it needs no expansion."""
 
     text: str
     end: int
@@ -299,7 +303,10 @@ class _ShellWord(NamedTuple):
 
 
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
-    """Return the assignments in a shell file; None where a shell would have to expand a value."""
+    """Return the variable assignments in a shell file.
+
+    The value is None where a shell would have to expand it.
+    """
     assignments: list[tuple[str, ConfigNode]] = []
     position = 0
     line = 1
@@ -336,7 +343,7 @@ def _read_shell_word(text: str, position: int) -> _ShellWord:
 
 
 class ValueType(StrEnum):
-    """The types that the value of a key can have."""
+    """The types that a setting can have."""
 
     FLAG = "true or false"
     NUMBER = "a whole number"
@@ -351,7 +358,7 @@ class ValueType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One setting: its name, its type, its default, and a line of documentation."""
+    """One setting, with its name, type, default, limits and a line of documentation."""
 
     name: str
     kind: ValueType
@@ -372,7 +379,7 @@ class ConfigKey:
 
     @property
     def expected(self) -> str:
-        """The expected value, in words."""
+        """A description of the values that the setting accepts."""
         if self.choices:
             return f"{self.kind.value} of {', '.join(self.choices)}"
         if self.kind not in (ValueType.NUMBER, ValueType.FRACTION):
@@ -384,7 +391,10 @@ class ConfigKey:
 
 
 class ValueMismatch(Exception):
-    """A value does not have the type of its key; `ralph.core.config` adds the file."""
+    """A value does not have the type that its key declares.
+
+    `ralph.core.config` adds the name of the file.
+    """
 
     def __init__(self, expected: str, node: ConfigNode) -> None:
         super().__init__(f"expected {expected}, got {_describe_value(node)}")
@@ -392,7 +402,10 @@ class ValueMismatch(Exception):
 
 
 def check_value(key: ConfigKey, node: ConfigNode) -> object:
-    """Return the value for a key; raises ValueMismatch when it does not have its type."""
+    """Return a node's value, checked against the type that its key declares.
+
+    Raises ValueMismatch if it has another type.
+    """
     value = node.value
     check_item = _ITEM_CHECKS.get(key.kind)
     if check_item is not None and isinstance(value, tuple):
@@ -417,7 +430,7 @@ def _is_number_for(key: ConfigKey, value: Value) -> bool:
 
 
 def _check_text(key: ConfigKey, node: ConfigNode) -> str:
-    """Return text as it was typed: `1.10` and `yes` in YAML are texts here."""
+    """Return text as it was typed, so that `1.10` and `yes` in YAML remain strings."""
     if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
         return node.source or str(node.value)
     raise ValueMismatch(key.expected, node)

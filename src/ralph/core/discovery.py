@@ -1,7 +1,7 @@
 """Find a project, its git folders and its state folder from any folder inside it.
 
-State lives in `<git common dir>/ralph/<project>/<machine id>/`, which neither a clone nor a clean
-touches. Git is not started: hooks load this module for every event.
+State lives in `<git common dir>/ralph/<project>/<machine id>/`, which `git clone` does not copy and
+`git clean` does not delete. Git itself is never run, because hooks load this module on every event.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from ralph.lean import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Folders in the state folder. No other module spells them out.
+# Subfolders of the state folder. Other modules use these names instead of spelling them out.
 LOG = "log"  # everything that was recorded
 SESSIONS = f"{LOG}/sessions"  # one log per session
 RUNS = f"{LOG}/runs"  # one log per run of the loop
-CACHE = "cache"  # can be rebuilt, at the cost of time
-TREE_CACHES = f"{CACHE}/worktrees"  # one folder per linked worktree, by git's name
-HEARTBEATS = f"{CACHE}/runs"  # which runs are alive, and which shall stop
+CACHE = "cache"  # can be rebuilt, but that takes time
+TREE_CACHES = f"{CACHE}/worktrees"  # one folder per linked worktree, under git's name for it
+HEARTBEATS = f"{CACHE}/runs"  # which runs are alive, and which have been asked to stop
 INJECTED = f"{CACHE}/injected"  # what each session was given
 SUBAGENTS = f"{CACHE}/subagents"  # the tasks of each session's subagents
 
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
-"""What makes a folder a project.
+"""The files and folders that mark a folder as a project.
 
-A git checkout without any of them is a project for commands, but not for hooks.
+A git checkout with none of them is a project to commands, but not to hooks.
 """
-_MAX_FILE = 1 << 16  # bytes of a file that are read
+_MAX_FILE = 1 << 16  # bytes; the rest of a file is not read
 
 
 class BrokenCheckout(Exception):
-    """A `.git` file that leads nowhere: the folder's project cannot be found."""
+    """A `.git` file points to nothing, so the folder's project cannot be found."""
 
     def __init__(self, pointer: str, target: str) -> None:
         super().__init__(
@@ -42,7 +42,7 @@ class BrokenCheckout(Exception):
 
 
 class Location:
-    """Where a project is, in this checkout, in the main checkout and in the git directory.
+    """Where a project lives in this checkout, in the main checkout and in the git directory.
 
     Outside git, `top`, `git` and `common` are empty.
     """
@@ -56,24 +56,24 @@ class Location:
         self.top = top  # the top folder of this checkout
         self.git = git  # the git directory of this checkout
         self.common = common  # the git directory that all checkouts of the repository share
-        self.main = main  # the project's folder in the main checkout; `root` if there is no other
+        self.main = main  # the project's folder in the main checkout; `root` if that is this one
         self.worktree = worktree  # git's name for this linked worktree; "" in a main checkout
-        # No write to the state may leave this folder. Where a committed link replaces the state
-        # folder in the checkout, logs would end up in the work tree.
+        # State must never be written outside this folder. If the state folder in the checkout has
+        # been replaced by a committed symlink, logs would otherwise end up in the work tree.
         in_git = common and (state_home() != "project" or os.path.islink(f"{main}/.ralph/local"))
         self.boundary = common if in_git else main
-        self.state = f"{self.home}/{machine_id()}"  # logs, index, caches and ledger of this machine
+        self.state = f"{self.home}/{machine_id()}"  # this machine's logs, index, caches and ledger
 
     @property
     def inside(self) -> str:
-        """The project's path inside its repository, "" for the top folder."""
+        """The project's path within its repository, or "" for the top folder."""
         if not self.top:
             return ""
         return self.root[len(self.top) :].strip("/")
 
     @property
     def home(self) -> str:
-        """The folder with the state of every machine that used this copy of the project."""
+        """The folder that holds the state of every machine that has used this copy."""
         if self.boundary == self.main:
             return f"{self.main}/.ralph/local"
         name = self.inside.replace("%", "%25").replace("/", "%2F")
@@ -83,14 +83,17 @@ class Location:
 
     @property
     def index(self) -> str:
-        """The index of this checkout: each worktree has its own, because its files differ."""
+        """The path of this checkout's index.
+
+        Each worktree has its own, because its files differ.
+        """
         if self.worktree:
             return f"{self.state}/{TREE_CACHES}/{self.worktree}/ralph.db"
         return f"{self.state}/ralph.db"
 
     @property
     def task(self) -> str:
-        """The id of the task whose worktree this is; "" elsewhere."""
+        """The id of the task that this worktree belongs to, or "" if it is not a task's."""
         folder, _, name = self.top.rpartition("/")
         if not self.worktree or not folder.endswith("/.worktrees"):
             return ""
@@ -103,9 +106,9 @@ class Location:
 
 
 def find_root(start: str) -> str:
-    """Return the nearest project folder, from `start` upwards; "" when there is none.
+    """Return the nearest project folder, searching upwards from `start`, or "" if there is none.
 
-    Never the home folder or `/`: a project there would record every session.
+    The home folder and `/` are never returned, because a project there would record every session.
     """
     folder = start.rstrip("/")
     while True:
@@ -136,14 +139,17 @@ def is_home(folder: str) -> bool:
 def is_checkout(folder: str) -> bool:
     """Check whether a folder has a `.git` with a HEAD, or a `.git` file that points elsewhere.
 
-    An empty `.git` folder does not count: sandboxes create it.
+    An empty `.git` folder does not count, because sandboxes create one.
     """
     git = f"{folder}/.git"
     return os.path.lexists(f"{git}/HEAD") or (os.path.lexists(git) and not os.path.isdir(git))
 
 
 def _root_by_main(folder: str, top: str) -> str:
-    """Return the project in a linked worktree whose `.ralph` exists only in the main checkout."""
+    """Find the project in a linked worktree whose `.ralph` exists only in the main checkout.
+
+    Returns "" if there is none.
+    """
     if os.path.isdir(f"{top}/.git"):
         return ""
     main = locate(top).main
@@ -155,7 +161,10 @@ def _root_by_main(folder: str, top: str) -> str:
 
 
 def enclosing_roots(root: str) -> list[str]:
-    """Return the projects around a project in its checkout, nearest first; none outside git."""
+    """Return the projects in the same checkout that enclose a project, nearest first.
+
+    Outside git there are none.
+    """
     top = find_top(root)
     if not top or root == top:
         return []
@@ -176,7 +185,7 @@ def _is_project_in(checkouts: Sequence[str], inside: str) -> bool:
 
 
 def find_top(start: str) -> str:
-    """Return the top folder of the git checkout around a folder; "" outside git."""
+    """Return the top folder of the git checkout that contains a folder, or "" outside git."""
     folder = start.rstrip("/")
     while folder and not is_checkout(folder):
         folder = folder.rpartition("/")[0]
@@ -184,7 +193,10 @@ def find_top(start: str) -> str:
 
 
 def locate(root: str) -> Location:
-    """Follow git's pointer files from a project's root; raise BrokenCheckout at a dead end."""
+    """Locate a project by following git's pointer files from its root.
+
+    Raises BrokenCheckout if one of them points to nothing.
+    """
     root = root.rstrip("/") or "/"
     top = find_top(root)
     if not top:
@@ -206,7 +218,10 @@ def locate(root: str) -> Location:
 
 
 def _follow_pointer(pointer: str, top: str) -> str:
-    """Return the git directory that a `.git` file names; raise BrokenCheckout without one."""
+    """Return the git directory that a `.git` file points to.
+
+    Raises BrokenCheckout if there is no git directory.
+    """
     key, _, target = read_text(pointer).partition(": ")
     git = ""
     if key == "gitdir" and "\0" not in target:
@@ -217,7 +232,7 @@ def _follow_pointer(pointer: str, top: str) -> str:
 
 
 def _main_checkout(common: str) -> str:
-    """Return the main checkout of a git directory; "" for a bare repository."""
+    """Return the main checkout that a git directory belongs to, or "" for a bare repository."""
     is_bare = False
     worktree = ""
     section = ""
@@ -243,10 +258,10 @@ def _main_checkout(common: str) -> str:
 
 
 def state_home(env: Mapping[str, str] = os.environ) -> str:
-    """Return the user's `state.home`, "git" by default.
+    """Return the user's `state.home` setting, "git" by default.
 
-    It is read without a YAML parser and before any cache. A project cannot set it, so a branch
-    cannot move the state.
+    It is read without a YAML parser and before any cache. A project cannot set it, so that checking
+    out a branch cannot move the state.
     """
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
@@ -257,7 +272,7 @@ def state_home(env: Mapping[str, str] = os.environ) -> str:
     if "state" not in text:
         return "git"
     section = ""
-    for raw_line in text.split("\n"):  # `home` in the section `state`, in block or flow style
+    for raw_line in text.split("\n"):  # find `home` in the section `state`, block or flow style
         line = raw_line.partition(" #")[0].rstrip()
         if line and line[0] not in " \t#":
             section, _, line = line.partition(":")
@@ -274,7 +289,10 @@ def _unquote(text: str) -> str:
 
 
 def user_folder(kind: str, env: Mapping[str, str] = os.environ) -> str:
-    """Return Ralph's folder in the user's CONFIG or STATE folder (XDG); "" without a home."""
+    """Return Ralph's folder in the user's XDG folder for `kind` (CONFIG or STATE).
+
+    Returns "" if the user has no home folder.
+    """
     folder = env.get(f"XDG_{kind}_HOME") or ""
     if os.path.isabs(folder):
         return f"{folder}/ralph"
@@ -287,7 +305,7 @@ def user_folder(kind: str, env: Mapping[str, str] = os.environ) -> str:
 
 
 def machine_id(env: Mapping[str, str] = os.environ) -> str:
-    """Return the id of this user on this machine, created by the first call."""
+    """Return the id of this user on this machine. The first call creates it."""
     folder = user_folder("STATE", env)
     name = ""
     if folder:
@@ -298,7 +316,7 @@ def machine_id(env: Mapping[str, str] = os.environ) -> str:
             name = read_text(path)
     if name.isalnum():
         return name
-    # Must not be easy to guess: a clone could bring a folder with this name.
+    # This must not be easy to guess, because a clone could bring along a folder with this name.
     host = read_text("/etc/machine-id") or os.uname().nodename
     return "nohome" + "".join(filter(str.isalnum, f"{os.getuid()}x{host}"))[:40]
 
@@ -310,7 +328,7 @@ def _create_machine_id(folder: str, path: str) -> None:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.write(handle, os.urandom(6).hex().encode())
         os.close(handle)
-        os.link(draft, path)  # fails when another process was faster: then its id counts
+        os.link(draft, path)  # fails if another process was faster; then its id is used
     except OSError:
         pass
     if os.path.lexists(draft):
@@ -318,7 +336,7 @@ def _create_machine_id(folder: str, path: str) -> None:
 
 
 def read_text(path: str) -> str:
-    """Return a small file's text without surrounding whitespace; "" when it cannot be read."""
+    """Return the stripped text of a small file, or "" if it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Every error that Ralph raises on purpose.
 
-The message says what is wrong and where; the hint says what to do next. A hint is text, or a `Hint`
-where an adapter needs other words than the command line.
+The message says what is wrong and where, and the hint says what to do next. A hint is plain text,
+or a `Hint` where an adapter has to word it differently from the command line.
 
     RalphError
       UsageError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Advice = Literal[
-        "allow-secret",  # store the text although it looks like a secret
-        "force",  # do it although a rule or a file is in the way
+        "allow-secret",  # store the text even though it looks like a secret
+        "force",  # do it even though a rule or a file is in the way
         "shorten",
         "encode",  # pass the text as UTF-8
         "name-design-page",
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @record
 class Hint:
-    """Advice that each interface puts into its own words; `text` is that of the command line."""
+    """Advice that each interface words in its own way. `text` is the command-line wording."""
 
     advice: Advice
     text: str
@@ -55,7 +55,7 @@ class Hint:
 
 
 class RalphError(Exception):
-    """The base class. Adapters print the error once and exit with `exit_code`."""
+    """The base class of Ralph's errors. Adapters print it once and exit with `exit_code`."""
 
     exit_code = 1
 
@@ -66,7 +66,7 @@ class RalphError(Exception):
 
     @property
     def hint(self) -> str:
-        """The hint in the words of the command line."""
+        """The hint as the command line words it."""
         return "; ".join(map(str, self.clauses))
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class NotFound(RalphError):
 
 
 class NothingYet(NotFound):
-    """The latest one was asked for, and none exists yet."""
+    """The latest item was requested, but none exists yet."""
 
 
 class Conflict(RalphError):
@@ -106,11 +106,11 @@ class Conflict(RalphError):
 
 
 class Refused(RalphError):
-    """A rule forbids it: a secret, an unsafe path, an empty text."""
+    """A rule forbids the action, for example because of a secret, an unsafe path or empty text."""
 
 
 class Unreadable(RalphError):
-    """A file cannot be read or has the wrong content."""
+    """A file cannot be read, or its content is not what was expected."""
 
 
 class WriteFailed(RalphError):
@@ -120,8 +120,8 @@ class WriteFailed(RalphError):
 class DeadlineExceeded(BaseException):
     """A hook ran out of time.
 
-    It does not inherit from Exception, so that code which handles a broken file does not catch it.
-    `pattern` is the user's pattern that was being searched for, if any.
+    It does not inherit from Exception, so that code that handles broken files cannot catch it.
+    `pattern` is the user-defined pattern that was being searched for, if any.
     """
 
     pattern = ""

@@ -1,7 +1,7 @@
-"""Find out which extras of the package are installed, and how to add one.
+"""Find out which of the package's extras are installed, and how to add one.
 
 uv and pipx rebuild a tool's environment from its requirement, so the command also names the extras
-that are already installed. The tool is recognised by a file that it leaves in the environment.
+that are already installed. Each of them is recognised by a file that it leaves in the environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOOLS = {
     "uv-receipt.toml": ("uv", "tool"),
     "pipx_metadata.json": ("pipx",),
 }
-"""The tool that created an environment, by a file in it."""
+"""Maps a file found in an environment to the command of the tool that created it."""
 
 
 def _extras_by_module() -> dict[str, str]:
@@ -40,16 +40,16 @@ def _extras_by_module() -> dict[str, str]:
 
 
 EXTRAS = _extras_by_module()
-"""The extra that installs a module, so that an error can name it."""
+"""Maps each module to the extra that installs it, so that an error can name the extra."""
 
 
 def has_extra(name: str) -> bool:
-    """Return whether all modules of an extra are installed, without importing them."""
+    """Return whether all modules that an extra provides are installed, without importing them."""
     return all(find_spec(module) is not None for module in _MODULES[name])
 
 
 def missing_extra(name: str, what: str = "this") -> UsageError:
-    """Return the error for something that needs an extra that is not installed."""
+    """Return the error to raise when `what` needs an extra that is not installed."""
     return UsageError(
         f"{what} needs the extra '{name}', which is not installed", hint=add_command(name)
     )
@@ -57,9 +57,9 @@ def missing_extra(name: str, what: str = "this") -> UsageError:
 
 @contextmanager
 def needs_extra(name: str, what: str) -> Iterator[None]:
-    """Explain a failed import in this block by the extra that is missing.
+    """Turn a failed import inside the block into a UsageError that names the missing extra.
 
-    The block names its extra, because two extras may install the same module. Raises UsageError.
+    The caller passes the extra's name, because two extras may install the same module.
     """
     try:
         yield
@@ -89,7 +89,7 @@ def add_command(name: str, prefix: Path | None = None) -> str:
 
 
 def _extras_with(name: str) -> str:
-    """Return the installed extras and a new one, as a requirement lists them."""
+    """Return the installed extras plus a new one, formatted for a requirement."""
     extras = [extra for extra in _MODULES if extra == name or has_extra(extra)]
     if len(extras) == len(_MODULES):
         return "all"

@@ -1,4 +1,4 @@
-"""The families of records, in a module of their own: hooks that answer load nothing larger."""
+"""The record families, kept in a module of their own so that hooks need not load a larger one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Family(StrEnum):
-    """The three families of records."""
+    """The three record families."""
 
     MEMORY = "memory"
     OBSERVATION = "observation"

@@ -1,8 +1,8 @@
 """The nodes and edges of the knowledge graph, and the times at which they hold.
 
-A node is a record, or an entity with a prefixed id such as `file:src/a.ts`. Two times are compared
-to the precision of the shorter one: a day stands for all of its hours, and an unknown time excludes
-nothing. The values are named tuples because a walk creates thousands of them.
+A node is either a record or an entity with a prefixed id such as `file:src/a.ts`. Two times are
+compared at the precision of the shorter one, so a date covers all of its hours, and an unknown time
+("") rules nothing out. Nodes and edges are named tuples because one walk creates thousands of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TYPE_OF_KIND = {
 }
 
 ENTITY_TYPES = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
-"""The types of nodes that are not records; their ids begin with the type and a colon."""
+"""The types of nodes that are not records. Their ids start with the type and a colon."""
 
 _ENTITY_TYPE_OF_PREFIX = {kind.value: kind for kind in ENTITY_TYPES}
 _RELATION_OF_WORD = {relation.value: relation for relation in Relation}
@@ -58,8 +58,8 @@ _COMPARED_CHARACTERS = len("2026-01-01T00:00:00")  # times are compared to the s
 class Node(NamedTuple):
     """One node of the graph.
 
-    It holds from `since` on. `replaced` is the time when another node superseded it, "" if that
-    time is unknown, and None if nothing superseded it.
+    It holds from `since` onwards. `replaced` is the time at which another node superseded it, ""
+    if that time is unknown, or None if nothing has superseded it.
     """
 
     id: str
@@ -75,7 +75,10 @@ class Node(NamedTuple):
     text: str = ""
 
     def holds(self, at: str) -> bool:
-        """Whether the node is true at a time; never if it was retired at an unknown time."""
+        """Return whether the node is true at a time.
+
+        A node retired at an unknown time is never true.
+        """
         if self.replaced is not None and not _is_before(at, self.replaced):
             return False
         if self.retired and not self.valid_until:
@@ -84,7 +87,7 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A fact about two nodes; an `explicit` one was stated by a person or an agent."""
+    """A fact that connects two nodes. An `explicit` one was stated by a person or an agent."""
 
     source: str
     relation: Relation
@@ -95,11 +98,11 @@ class Edge(NamedTuple):
     explicit: bool = False
 
     def has_begun(self, at: str) -> bool:
-        """Whether the edge began at or before a time; one with an unknown beginning did."""
+        """Return whether the edge began at or before a time, or its beginning is unknown."""
         return not _is_before(at, self.valid_from)
 
     def holds(self, at: str) -> bool:
-        """Whether the edge is true at a time, whatever its nodes are then."""
+        """Return whether the edge is true at a time, regardless of its nodes."""
         return is_within(at, self.valid_from or self.recorded, self.valid_until)
 
 
@@ -109,7 +112,7 @@ def entity_id(kind: NodeType, name: str) -> str:
 
 
 def entity_type(node_id: str) -> NodeType | None:
-    """Return the type named by an id's prefix, or None for the id of a record."""
+    """Return the type named by an id's prefix, or None for a record id."""
     prefix, _, name = node_id.partition(":")
     if not name:
         return None
@@ -126,7 +129,10 @@ def parse_relation(word: str) -> Relation | None:
 
 
 def is_within(at: str, since: str, until: str) -> bool:
-    """Whether a time is neither before `since` nor after `until`, each "" if unknown."""
+    """Return whether a time is neither before `since` nor after `until`.
+
+    Either bound may be "", which means unknown.
+    """
     return not _is_before(at, since) and not _is_before(until, at)
 
 

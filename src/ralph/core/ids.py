@@ -1,7 +1,8 @@
-"""Ids: minted for what Ralph writes, derived from the text for what others wrote.
+"""Create, shorten and resolve ids.
 
-This is the only module that reads the clock or randomness. Everything else is a function of its
-arguments.
+What Ralph writes gets a freshly minted id such as `mem-1760000000-3f2a`; what others wrote gets an
+id derived from its text. This is the only module that uses the clock or random numbers. Everything
+else depends only on its arguments.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)
 _SHORTENABLE = re.compile(
     r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)"
 )
-"""An id that is random or a hash. A name such as `know-release-steps` is never shortened."""
+"""An id that ends in random digits or a hash. One like `know-release-steps` is never shortened."""
 SHORTEST_TAIL = 4  # characters
-_MAX_CANDIDATES = 5  # ids that an error about an ambiguous one lists
+_MAX_CANDIDATES = 5  # matching ids that an error lists
 _MILLISECOND_DIGITS = 13  # digits of a Unix time in milliseconds
 _EARLIEST_SECONDS = 100_000_000  # 1973; a smaller number in an id is not a time
 _DATE_CHARACTERS = 10  # of YYYY-MM-DD
@@ -35,7 +36,7 @@ def now() -> datetime:
 
 
 def today() -> str:
-    """Return the current date in UTC, as it is written in files."""
+    """Return the current date in UTC, formatted as in files."""
     return now().date().isoformat()
 
 
@@ -49,12 +50,12 @@ def first_day(recent: int) -> str:
 
 
 def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str:
-    """Return a time in UTC, by default the current one, as RFC 3339 text."""
+    """Format a UTC time, by default the current one, as RFC 3339."""
     return (moment or now()).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> datetime | None:
-    """Parse an RFC 3339 time, UTC by default; return None if the text is not one."""
+    """Parse an RFC 3339 time, assuming UTC if it names no zone. Return None if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
         if not moment.tzinfo:
@@ -75,19 +76,23 @@ def short(prefix: str, size: int = 3) -> str:
 
 
 def mint_like(record_id: str) -> str:
-    """Return a new id with the prefix and time of another, so that its record keeps its date."""
+    """Return a new id with another id's prefix and time, so that the record keeps its date."""
     return f"{record_id.rpartition('-')[0]}-{os.urandom(2).hex()}"
 
 
 def date_of(record_id: str) -> str:
-    """Return the date in an id (in seconds or milliseconds), or ""."""
+    """Return the date encoded in an id, or "" if there is none.
+
+    The Unix time in the id may be in seconds or milliseconds.
+    """
     return _moment_of(record_id)[:_DATE_CHARACTERS]
 
 
 def instant(record_id: str, created_at: str) -> str:
     """Return when a record was added.
 
-    A date without a time is completed by the time in the id, if that is on the same day.
+    If `created_at` is a date without a time, the time comes from the id, provided that it is on the
+    same day.
     """
     if len(created_at) != _DATE_CHARACTERS:
         return created_at
@@ -114,7 +119,10 @@ def _moment_of(record_id: str) -> str:
 
 
 def slug(text: str, limit: int = 80) -> str:
-    """Return the lowercase words of a text, in any script, joined by hyphens and cut at one."""
+    """Return the words of `text` in lowercase, joined by hyphens.
+
+    Words may be in any script. A slug longer than `limit` is cut at a hyphen if it has one.
+    """
     words = _SLUG_BREAK.sub("-", text.lower()).strip("-")
     if len(words) <= limit:
         return words
@@ -129,7 +137,10 @@ def derived(prefix: str, text: str) -> str:
 
 
 def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
-    """Map each id to its kind and the shortest unique tail of at least four characters."""
+    """Map each id to its short form, which is its kind and the shortest unique tail.
+
+    A tail has at least four characters.
+    """
     matches = _match_shortenable(all_ids)
     uses: Counter[tuple[str, str]] = Counter()
     for match in matches:
@@ -161,7 +172,7 @@ def _shortest_unique_tail(kind: str, rest: str, uses: Counter[tuple[str, str]]) 
 
 
 def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
-    """Return the ids that a full or short form stands for."""
+    """Return the ids that a full or short id matches."""
     candidates = set(all_ids)
     if name in candidates:
         return [name]
@@ -178,9 +189,10 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
 def resolve(
     name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str | Hint = ""
 ) -> str:
-    """Expand a full or short id to the one it stands for.
+    """Expand a full or short id to the one id that it matches.
 
-    Raises NotFound if there is none, and Conflict, with the candidates, if there are several.
+    Raises NotFound if there is no match, and Conflict, which lists the candidates, if there are
+    several.
     """
     matches = match_ids(name.strip(), all_ids)
     if not matches:

@@ -1,7 +1,7 @@
-"""JSON with positions: read a text into nodes, read members by type, and serialise values.
+"""Read JSON along with positions, read members by type, and serialise values.
 
-`json` does not keep positions, which edits and reports need. A text without problems is decoded by
-`json` alone.
+The standard `json` module does not keep positions, which edits and problem reports need. As long as
+there are no problems to report, `json` alone does the decoding.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ralph.core.text import BOM, Problem
 Members = dict[str, Any]
 Path = tuple[str | int, ...]
 
-MAX_DEPTH = 200  # containers within containers that are read; people's files have about five
-# A value that is written may become part of another one, so it stays well below that limit.
+MAX_DEPTH = 200  # levels of nesting that are read; real files have about five
+# A written value may later be nested in another one, so it must stay well below that limit.
 _MAX_WRITTEN_DEPTH = MAX_DEPTH // 2
-_MAX_NUMBER = 10**4000  # Python does not read numbers that are much longer
+_MAX_NUMBER = 10**4000  # Python refuses to parse much longer numbers
 _WHITESPACE = (" ", "\t", "\n", "\r")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _AFTER_VALUE = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # matches everywhere
@@ -32,7 +32,7 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class JsonNode(NamedTuple):
-    """One JSON value at `text[start:end]`; a container has members or items."""
+    """One JSON value, found at `text[start:end]`. A container has members or items."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_json(text: str) -> JsonNode | Problem:
-    """Return the value of a text with all positions, or the problem when it is not JSON."""
+    """Parse JSON into nodes with positions. If it is not valid, return the problem instead."""
     begin = len(BOM) if text.startswith(BOM) else 0
     try:
         root = _read_value(text, _skip_whitespace(text, begin))
@@ -105,7 +105,7 @@ def _skip_whitespace(text: str, position: int) -> int:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text is empty apart from whitespace and a byte order mark."""
+    """Return whether `text` is empty apart from whitespace and a byte order mark."""
     return not text.removeprefix(BOM).strip("".join(_WHITESPACE))
 
 
@@ -126,7 +126,7 @@ def _read_scalar(text: str, start: int) -> tuple[object, int]:
         return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError:
         raise
-    except ValueError as error:  # a constant such as NaN, or a number of thousands of digits
+    except ValueError as error:  # a constant such as NaN, or a number with thousands of digits
         raise json.JSONDecodeError(str(error).partition(";")[0], text, start) from error
 
 
@@ -166,7 +166,7 @@ def _read_member(text: str, start: int, depth: int) -> JsonMember:
 
 
 def _read_separator(text: str, end: int, closer: str) -> tuple[int, bool]:
-    """Return the position of the next value, or of the closing bracket, and whether one follows."""
+    """Return where the next value or the closing bracket is, and whether a value follows."""
     after = _AFTER_VALUE.match(text, end)
     if after is None or after[1] not in (",", closer):
         position = _skip_whitespace(text, end)
@@ -202,13 +202,13 @@ _TYPE_NAMES = {
 
 
 Report = Callable[[Path, str, str, object], None]
-"""Gets the path and the name of a value of the wrong type, the expected type, and the value."""
+"""Called for a value of the wrong type, with its path, its name, the expected type and itself."""
 
 
 def read_members(
     members: Members, kinds: Mapping[str, str], report: Report
 ) -> tuple[Members, Members]:
-    """Return the members that a format names, and all others.
+    """Split members into those that the format defines in `kinds`, and all others.
 
     A value of the wrong type is passed to `report` and left out. A null counts as absent.
     """
@@ -244,7 +244,7 @@ def _read_texts(key: str, items: list[Any], report: Report) -> tuple[str, ...]:
 
 
 class JsonReader:
-    """Reads members by type; a value of the wrong type is reported and counts as absent."""
+    """Reads members by type. A value of the wrong type is reported and counts as absent."""
 
     def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
@@ -265,7 +265,7 @@ class JsonReader:
         return [match.start() for match in re.finditer("\n", self._text)]
 
     def node(self, path: Path) -> JsonNode:
-        """Return the node at a path, for its position; the last one of a duplicate key."""
+        """Return the node at a path, for its position. If a key is duplicated, the last wins."""
         if isinstance(self._root, Problem):
             return JsonNode(0, 0, None)
         node = self._root
@@ -286,11 +286,11 @@ class JsonReader:
     def report(
         self, path: Path, what: str, hint: str, level: str = "warning", code: str = ""
     ) -> None:
-        """Add a problem at the value of a path."""
+        """Add a problem, located at the value at `path`."""
         self.problems.append(Problem(self.line_of(self.node(path)), what, hint, level, code))
 
     def root_members(self) -> Members | None:
-        """Return the members of the object; when there is none, report that and return None."""
+        """Return the members of the root object. If there is none, report it and return None."""
         if is_blank(self._text):
             self.problems.append(
                 Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file")
@@ -314,7 +314,10 @@ class JsonReader:
     def read_members(
         self, members: Members, kinds: Mapping[str, str], path: Path = ()
     ) -> tuple[Members, Members]:
-        """Return the members that the format names, if they have the right type, and all others."""
+        """Split members into those that the format defines, and all others.
+
+        A value of the wrong type is reported and left out.
+        """
 
         def report(where: Path, name: str, expected: str, value: object) -> None:
             actual = "null"
@@ -327,7 +330,10 @@ class JsonReader:
         return read_members(members, kinds, report)
 
     def unreadable_error(self) -> Unreadable:
-        """Return the first problem as an error for an edit; a serious one if there is one."""
+        """Return the error to raise when an edit is refused because of the problems found.
+
+        It describes the first problem with level "error", or else the first problem.
+        """
         first = self.problems[0]
         for problem in self.problems:
             if problem.level == "error":
@@ -340,9 +346,9 @@ class JsonReader:
 
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
-    """Return a value as JSON can hold it; `nul` allows NUL characters.
+    """Convert a value to types that JSON can represent.
 
-    Raises Refused when JSON cannot hold it.
+    NUL characters are allowed only with `nul`. Raises Refused if JSON cannot represent the value.
     """
     if depth > _MAX_WRITTEN_DEPTH:
         raise _not_json(f"a value is nested deeper than {_MAX_WRITTEN_DEPTH} levels")
@@ -380,7 +386,7 @@ def dump_json(
     separators: tuple[str, str] = (", ", ": "),
     ordered: bool = False,
 ) -> str:
-    """Serialise a value; only lone surrogates and rare line endings are escaped."""
+    """Serialise a value. Non-ASCII text is kept, except surrogates and unusual line breaks."""
     text = json.dumps(
         value,
         ensure_ascii=False,
@@ -393,17 +399,20 @@ def dump_json(
 
 
 def dump_file(value: object, *, nul: bool = False) -> str:
-    """Serialise a value as a file: members keep their order, indented by two spaces."""
+    """Serialise a value as a file, indented by two spaces, with members in their given order."""
     return dump_json(check_json(value, nul=nul), indent="  ", separators=(",", ": ")) + "\n"
 
 
 def dump_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
-    """Serialise a value as one line; `ordered` sorts the members."""
+    """Serialise a value as one line. With `ordered`, members are sorted."""
     return dump_json(check_json(value, nul=nul), separators=(",", ":"), ordered=ordered) + "\n"
 
 
 def same_json(one: object, other: object) -> bool:
-    """Whether two values are the same JSON; 1, 1.0 and true are three different values."""
+    """Return whether two values serialise to the same JSON.
+
+    Unlike in Python, 1, 1.0 and true are three different values.
+    """
     try:
         return one is other or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     except (TypeError, ValueError, RecursionError):  # not JSON: `check_json` explains it

@@ -18,7 +18,7 @@ COMMAND_LAUNCHER = "ralph"
 
 
 def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:
-    """Return a launcher; its path does not depend on where Ralph is installed."""
+    """Return the path of a launcher, which does not depend on where Ralph is installed."""
     return _state_folder(env) / "bin" / name
 
 
@@ -27,7 +27,10 @@ def _state_folder(env: Mapping[str, str]) -> Path:
 
 
 def agent_program(executable: str, env: Mapping[str, str]) -> str:
-    """Return how an agent starts this Ralph: by name if the PATH finds it, otherwise by path."""
+    """Return the command with which an agent starts this Ralph.
+
+    That is its bare name if PATH leads to it, and otherwise its path.
+    """
     program = Path(executable).parent / "ralph"
     if _is_found_by_name(program, env):
         return "ralph"
@@ -45,7 +48,7 @@ def agent_program(executable: str, env: Mapping[str, str]) -> str:
 
 
 def _is_found_by_name(program: Path, env: Mapping[str, str]) -> bool:
-    """Whether `ralph` on the PATH is this program; also true if there is no such program."""
+    """Return whether `ralph` on the PATH is this program, or the program does not exist."""
     found = shutil.which("ralph", path=env.get("PATH", ""))
     with suppress(OSError):
         if not program.exists():

@@ -1,7 +1,7 @@
-"""Every path that Ralph touches, as a function of the project's root.
+"""Every path that Ralph uses, as a function of the project's root.
 
 `discovery` decides where the state folder is. Each checkout has its own copy of the files that git
-tracks; all worktrees share tasks, logs and caches.
+tracks, while tasks, logs and caches are shared by all worktrees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ralph.core.errors import NotFound, Unreadable, UsageError
 
 LOG = discovery.LOG
 MARKERS = (*discovery.MARKERS, ".git")
-_GIT_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\] ]")  # to be escaped in a pattern
+_GIT_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\] ]")  # must be escaped in a pattern
 _UNFINISHED_MERGE_FILES = (
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -35,8 +35,9 @@ def project_root(
 ) -> Path:
     """Return the root of the project.
 
-    `--root` or `$RALPH_ROOT` names it; otherwise it is searched for from `$CLAUDE_PROJECT_DIR` or
-    `start` upward. Raises UsageError if a named folder does not exist.
+    It is the folder given by `explicit` (the `--root` option) or `$RALPH_ROOT`. Failing that, it is
+    searched for upwards from `$CLAUDE_PROJECT_DIR` or `start`. Raises UsageError if a folder named
+    by the option or a variable does not exist.
     """
     env = env or {}
     named_root = explicit or env.get("RALPH_ROOT")
@@ -56,7 +57,7 @@ def project_root(
 
 
 def _git_top(folder: str) -> str:
-    """Return the top of the checkout around a folder, or "" if that is the home folder."""
+    """Return the top of the checkout that contains a folder, or "" if that is the home folder."""
     top = discovery.find_top(folder)
     if discovery.is_home(top):
         return ""
@@ -64,9 +65,9 @@ def _git_top(folder: str) -> str:
 
 
 def require_project(root: Path, *, named: bool = False) -> bool:
-    """Return whether a folder is not a project yet and becomes one with its first file.
+    """Return whether a folder is not yet a project, but will become one with its first file.
 
-    Raises NotFound if the folder is outside git, unless it was `named` explicitly.
+    Raises NotFound for such a folder outside git, unless it was `named` explicitly.
     """
     if discovery.find_root(root.as_posix()):
         return False
@@ -83,7 +84,7 @@ def require_project(root: Path, *, named: bool = False) -> bool:
 def location(root: Path) -> discovery.Location:
     """Return where a project's folders are.
 
-    Raises Unreadable if git's pointer files lead nowhere.
+    Raises Unreadable if one of git's pointer files points to nothing.
     """
     with _explain_broken_checkout():
         return discovery.locate(root.as_posix())
@@ -123,7 +124,10 @@ def is_merging(root: Path) -> bool:
 
 
 def git_exclude(path: Path) -> tuple[Path, str] | None:
-    """Return this clone's exclude file and a file's pattern in it, or None outside git."""
+    """Return this clone's exclude file and the pattern that excludes `path`.
+
+    Returns None outside git.
+    """
     here = location(path.parent)
     if not here.common:
         return None
@@ -132,20 +136,20 @@ def git_exclude(path: Path) -> tuple[Path, str] | None:
 
 
 def enclosing_projects(root: Path) -> tuple[Path, ...]:
-    """Return the projects that enclose a project in its checkout, nearest first."""
+    """Return the projects in the same checkout that enclose a project, nearest first."""
     with _explain_broken_checkout():
         return tuple(map(Path, discovery.enclosing_roots(root.as_posix())))
 
 
 def source_path(root: Path, name: str) -> Path:
-    """Return the file of a source, given its name in the index."""
+    """Return the path of a source file, given its name in the index."""
     if name.startswith((f"{LOG}/", "cache/")):
         return state_folder(root) / name
     return root / name
 
 
 def other_state_folders(root: Path) -> list[Path]:
-    """Return the state folders of other machines, which Ralph does not trust."""
+    """Return the state folders that other machines left here, which Ralph does not trust."""
     own = state_folder(root)
     return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
 
@@ -180,36 +184,36 @@ def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
 
 # --- the project and its state ------------------------------------------------------------------
 
-# The project's folder in the main checkout; outside worktrees, the root itself.
+# The project's folder in the main checkout. Outside worktrees, this is the root itself.
 main_checkout = _located(lambda here: here.main)
 
-# The logs, index, caches and ledger of this machine.
+# This machine's logs, index, caches and ledger.
 state_folder = _located(lambda here: here.state)
 
-# The folder that no write to the state may leave, whatever symbolic links say.
+# The folder outside which no state may be written, wherever symbolic links lead.
 state_boundary = _located(lambda here: here.boundary)
 
-# The SQLite index of a checkout. It can be deleted at any time.
+# A checkout's SQLite index, which can be deleted at any time.
 index_file = _located(lambda here: here.index)
 
-# Git's folder with one subfolder per linked worktree.
+# The folder in which git keeps one subfolder per linked worktree.
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")
 
 _in_main = partial(_below, main_checkout)
 _in_state = partial(_below, state_folder)
 
-# --- files of each checkout ---------------------------------------------------------------------
+# --- files in each checkout ---------------------------------------------------------------------
 
-# A new memory file is created at the first of these.
+# A new memory file is created at the first of these paths.
 memories_files = _several_in_project(".agent/memories.md", ".ralph/agent/memories.md")
 guardrails_files = _several_in_project(".ralph/guardrails.md", "guardrails.md")
 
-# Progress files outside tasks, as other tools leave them.
+# Progress files that other tools leave outside of tasks.
 progress_files = _several_in_project(
     "progress.txt", "scripts/ralph/progress.txt", ".ralph/progress.txt", ".ralph/progress.md"
 )
 
-ralph_folder = _in_project(".ralph")  # everything of Ralph's except memories.md
+ralph_folder = _in_project(".ralph")  # all of Ralph's files except memories.md
 knowledge_folder = _in_project(".ralph/knowledge")  # one file per entry
 global_patterns = _in_project(".ralph/global-patterns.md")  # promoted from tasks
 scratchpad = _in_project(".ralph/scratchpad.md")  # working memory of the current iteration
@@ -220,9 +224,9 @@ claude_folder = _in_project(".claude")
 skills_folder = _in_project(".claude/skills")
 git_attributes = _in_project(".gitattributes")
 config_file = _in_project("ralph.yml")
-local_config_file = _in_project("ralph.local.yml")  # one person's; ignored by git
+local_config_file = _in_project("ralph.local.yml")  # personal; ignored by git
 
-# --- files of the main checkout -----------------------------------------------------------------
+# --- files in the main checkout -----------------------------------------------------------------
 
 tasks_folder = _in_main(".ralph/tasks")  # one folder per task
 features_folder = _in_main(".ralph/features")
@@ -237,11 +241,11 @@ held_memories = _in_state(f"{LOG}/held.jsonl")  # memories waiting for a person
 import_ledger = _in_state(f"{LOG}/imports.jsonl")  # imported transcripts and stores
 accepted_texts = _in_state(f"{LOG}/accepted")  # hashes of texts that a person accepted
 ledger_file = _in_state(f"{LOG}/injections.jsonl")  # what was injected and used
-hook_failures = _in_state(f"{LOG}/hook-failures")  # the counter of failed hooks
+hook_failures = _in_state(f"{LOG}/hook-failures")  # counts failed hooks
 pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
 
-cache_folder = _in_state(discovery.CACHE)  # can be rebuilt, at the cost of time
-tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree, by git's name
+cache_folder = _in_state(discovery.CACHE)  # can be rebuilt, but that takes time
+tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree, named as by git
 heartbeats_folder = _in_state(discovery.HEARTBEATS)
 injected_folder = _in_state(discovery.INJECTED)  # what each session was given
 subagents_folder = _in_state(discovery.SUBAGENTS)  # the tasks of each session's subagents
@@ -249,22 +253,22 @@ slow_patterns_file = _in_state(f"{discovery.CACHE}/slow-patterns")  # patterns t
 vectors_file = _in_state(f"{discovery.CACHE}/vectors.db")
 
 team_database = _in_state("team.db")  # records pulled from the team
-team_pulled = _in_state("team.pulled")  # its modification time is that of the last pull
+team_pulled = _in_state("team.pulled")  # its modification time is the time of the last pull
 team_tombstones = _in_state("team.forgotten")  # ids to delete on the server, one per line
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
-run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
+run_folder = _of_run(runs_folder, "{}")  # the prompt of each iteration
 run_output = _of_run(runs_folder, "{}.log")  # what a run printed
 heartbeat = _of_run(heartbeats_folder, "{}.alive")
 stop_request = _of_run(heartbeats_folder, "{}.stop")
 
 # --- the user's folders -------------------------------------------------------------------------
 
-user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
-trust_file = _of_user("CONFIG", "trust.json")  # projects' values that the user trusts
+user_config_file = _of_user("CONFIG", "config.yml")  # the user's settings for all projects
+trust_file = _of_user("CONFIG", "trust.json")  # project settings that the user trusts
 personal_memories = _of_user("CONFIG", "memories.md")
 personal_accepted = _of_user("STATE", "accepted")  # like `accepted_texts`, for personal memories
-forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects
+forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, across all projects
 
 
 PACKED = ".jsonl.gz"
@@ -272,7 +276,7 @@ LOG_SUFFIXES = (".jsonl", PACKED)
 
 
 def session_log(root: Path, session_id: str) -> Path:
-    """Return the log of a session. An id that is not a plain name is hashed."""
+    """Return the path of a session's log. An id that is not a plain name is hashed."""
     name = session_id
     if not _SESSION_NAME.fullmatch(session_id):
         name = ids.derived("session", session_id)
@@ -280,7 +284,10 @@ def session_log(root: Path, session_id: str) -> Path:
 
 
 def packed_log(root: Path, session_id: str) -> Path:
-    """Return the compressed log of an imported session. Hooks append to `session_log`."""
+    """Return the path of an imported session's compressed log.
+
+    Hooks append to `session_log` instead.
+    """
     log = session_log(root, session_id)
     return log.with_name(f"{log.name}.gz")
 
@@ -291,7 +298,10 @@ def log_files(folder: Path) -> list[Path]:
 
 
 def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
-    """Return the checkout whose memory files are used: the worktree, if it has such a file."""
+    """Return the checkout whose memory files are used.
+
+    That is the worktree if any of `own_files` exists in it, and otherwise the main checkout.
+    """
     if any(os.path.lexists(path) for path in own_files):
         return root
     return main_checkout(root)
@@ -303,12 +313,12 @@ def knowledge_root(root: Path) -> Path:
 
 
 def patterns_file(root: Path) -> Path:
-    """Return the global patterns that are used: the worktree's, or the main checkout's."""
+    """Return the global patterns file to use, from the worktree or else the main checkout."""
     return global_patterns(memory_root(root, [global_patterns(root)]))
 
 
 def checkout_cache(root: Path) -> Path:
-    """Return the folder with the caches that are derived from one checkout's files."""
+    """Return the folder for caches derived from this checkout's files."""
     worktree = worktree_name(root)
     if worktree:
         return tree_caches(root) / worktree
@@ -316,18 +326,24 @@ def checkout_cache(root: Path) -> Path:
 
 
 def graph_file(root: Path) -> Path:
-    """Return the graph that is derived from a checkout's index."""
+    """Return the path of the graph database derived from a checkout's index."""
     return checkout_cache(root) / "graph.db"
 
 
 def old_state(root: Path) -> tuple[Path, Path, Path]:
-    """Return where earlier versions kept logs, caches and index: in the main work tree."""
+    """Return where earlier versions kept the log, the cache and the index.
+
+    All three were in the main work tree.
+    """
     folder = main_checkout(root) / ".ralph"
     return folder / "log", folder / "cache", folder / "ralph.db"
 
 
 def has_old_state(root: Path) -> bool:
-    """Return whether an earlier version left state. A symbolic link is not ours."""
+    """Return whether an earlier version left state behind.
+
+    Symbolic links are ignored, because Ralph did not create them.
+    """
     log, _, index = old_state(root)
     if log.parent.is_symlink():
         return False
@@ -347,8 +363,8 @@ def config_files(root: Path) -> tuple[Path, ...]:
 def settings_files(root: Path) -> tuple[Path, ...]:
     """Return the files whose settings are used.
 
-    A worktree without settings uses the main checkout's; one without a local file uses that of the
-    main checkout.
+    A worktree without any settings uses those of the main checkout. One that only lacks a local
+    file uses the main checkout's local file.
     """
     files = config_files(root)
     main = main_checkout(root)
@@ -363,7 +379,10 @@ def settings_files(root: Path) -> tuple[Path, ...]:
 
 
 def write_boundary(path: Path, root: Path) -> Path | None:
-    """Return the folder that no symbolic link may lead out of, or None for a personal file."""
+    """Return the folder that a write to `path` must stay in, wherever symbolic links lead.
+
+    Returns None for a personal file.
+    """
     personal = personal_memories()
     if personal is not None and path in (personal, Path(os.path.realpath(personal))):
         return None
@@ -377,7 +396,7 @@ def write_boundary(path: Path, root: Path) -> Path | None:
 
 
 def written_folders(root: Path) -> tuple[Path, ...]:
-    """Return every project folder in which a killed writer may leave a temporary file."""
+    """Return every project folder in which a killed process may have left a temporary file."""
     written = (*memories_files(root), *guardrails_files(root), config_file(root))
     folders = [path.parent for path in written]
     folders.append(knowledge_folder(root))
@@ -385,14 +404,14 @@ def written_folders(root: Path) -> tuple[Path, ...]:
 
 
 def is_store(folder: Path) -> bool:
-    """Return whether a folder has the name of one that holds memories or guardrails."""
+    """Return whether a folder is named like one that holds memories or guardrails."""
     if folder.name in (".agent", ".ralph"):
         return True
     return folder.name == "agent" and folder.parent.name == ".ralph"
 
 
 def shown(path: Path, root: Path) -> str:
-    """Return a path for messages: relative to the root if it is inside it."""
+    """Format a path for messages, relative to the root if it is inside."""
     if path.is_relative_to(root):
         return str(path.relative_to(root))
     return str(path)

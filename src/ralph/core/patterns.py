@@ -1,4 +1,4 @@
-"""The user's own patterns for secrets, and what limits the time of a search for them."""
+"""The user's own patterns for secrets, and the time limit on searching for them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class SearchLimit(Protocol):
-        """Runs searches for a user's pattern, and gives up those that take too long."""
+        """Runs searches for user-defined patterns, and gives up on those that take too long."""
 
         def run(self, pattern: str, search: Callable[[], T]) -> T | None:
-            """Return what the search returns, or None if the pattern is too slow to search for."""
+            """Return the result of the search, or None if the pattern is too slow."""
 
 
 class PrivacyPatterns(Sequence[str]):
     """Patterns whose searches have a time limit.
 
-    It is passed wherever patterns are, and plain tuples are searched for without a limit. Patterns
-    are equal if they match the same text, whatever their limits.
+    Use it anywhere that accepts patterns; those in a plain tuple are searched for without a limit.
+    Two instances are equal if their patterns are, whatever their limits.
     """
 
     __slots__ = ("_patterns", "limit")

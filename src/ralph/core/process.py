@@ -1,8 +1,8 @@
-"""Run programs to their end, and find, signal and reap the processes that they started.
+"""Run programs to completion, and find, signal and reap the processes that they started.
 
-A program gets its own session, so that a signal reaches its process group. Coding agents start
-shells in further groups, so descendants are looked up as well (in `/proc`, or else with `ps`). The
-system reuses process ids, so a process is identified by its id and its start time.
+Each program gets its own session, so that a signal reaches its whole process group. Coding agents
+start shells in groups of their own, so descendants are looked up as well, in `/proc` or with `ps`.
+The system reuses process ids, so a process is identified by its id together with its start time.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from ralph.core.work import ProcessResult, ignore_text, never_stop
 if TYPE_CHECKING:
     import asyncio
 
-# Seconds between SIGTERM and SIGKILL. A client needs some of them to end its own children and to
+# Seconds between SIGTERM and SIGKILL. A client needs this time to stop its own children and to
 # save its session.
 GRACE = 3.0
-# The same for processes of a loop that is gone: nobody waits for what they save.
+# The same for processes left over from a loop that is gone. Nobody is waiting for what they save.
 ORPHAN_GRACE = 1.0
-LINGER = 1.0  # seconds that a child may keep a pipe open after the program has ended
-LIMIT = 4_000_000  # characters of a stream that are kept
+LINGER = 1.0  # seconds that a child may keep a pipe open after the program has exited
+LIMIT = 4_000_000  # characters kept from each stream
 
 _TICK_SECONDS = 0.05
 _CLOSED_PIPES_TICK_SECONDS = 0.001
 _STOP_CHECK_SECONDS = 0.2
 _PS_SECONDS = 5
 _CHUNK_BYTES = 1 << 16
-_LINE_LIMIT = 1 << 26  # bytes of a line that asyncio buffers; the ACP SDK joins longer lines
+_LINE_LIMIT = 1 << 26  # bytes of one line that asyncio buffers; the ACP SDK joins longer lines
 _PROC = Path("/proc")
 _BOOT_ID_CHARACTERS = 8
 
 ProcessId = tuple[int, str]
-"""The id of a process, and when it started."""
+"""A process id, and when the process started."""
 
 
 # --- running a program ----------------------------------------------------------------------------
@@ -59,10 +59,10 @@ def run(
     on_output: Callable[[str], None] = ignore_text,
     stopped: Callable[[], bool] = never_stop,
 ) -> ProcessResult:
-    """Run a program to its end, or until the timeout or `stopped` ends it.
+    """Run a program until it exits, the timeout expires, or `stopped` returns True.
 
-    Without `env`, it inherits our environment. A `timeout` of 0 means no timeout. The result has
-    the last `limit` characters of each stream.
+    Without `env`, the program inherits our environment. A `timeout` of 0 means no timeout. The
+    result contains the last `limit` characters of each output stream.
     """
     environment = None
     if env is not None:
@@ -99,14 +99,14 @@ def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> st
 
 
 def deadline_after(seconds: float) -> float:
-    """Return the monotonic time at which a timeout expires; a timeout of 0 never does."""
+    """Return the monotonic time at which a timeout expires. A timeout of 0 never does."""
     if seconds > 0:
         return time.monotonic() + seconds
     return float("inf")
 
 
 class _BoundedText:
-    """Decodes a stream, and keeps its last characters."""
+    """Decodes a stream and keeps its last `limit` characters."""
 
     def __init__(self, limit: int, on_text: Callable[[str], None]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -117,7 +117,7 @@ class _BoundedText:
         self.dropped = 0  # characters
 
     def add(self, raw: bytes) -> None:
-        """Append bytes; b"" ends the stream."""
+        """Append bytes. An empty value marks the end of the stream."""
         text = self._decoder.decode(raw, final=not raw)
         self._pieces.append(text)
         self._size += len(text)
@@ -141,9 +141,9 @@ class _BoundedText:
 
 
 class _RunningProgram:
-    """A program and its non-blocking pipes.
+    """A running program and its non-blocking pipes.
 
-    It is reaped last, so that the system does not reuse its process id before that.
+    The program is reaped last, so that the system cannot reuse its process id before that.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class _RunningProgram:
         self._err = err
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._selector = selectors.DefaultSelector()
-        self._open_streams = 2  # of standard output and standard error
+        self._open_streams = 2  # standard output and standard error
         self._register(process.stdout, selectors.EVENT_READ, out)
         self._register(process.stderr, selectors.EVENT_READ, err)
         self._register(process.stdin, selectors.EVENT_WRITE, None)
@@ -165,7 +165,7 @@ class _RunningProgram:
             self._selector.register(pipe, event, (pipe, text))
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
-        """Move bytes until the program has ended or must end, and end all its processes."""
+        """Pass data until the program exits or has to be stopped, then end all its processes."""
         deadline = deadline_after(timeout)
         next_stop_check = 0.0
         timed_out = False
@@ -180,7 +180,7 @@ class _RunningProgram:
                     next_stop_check = now + _STOP_CHECK_SECONDS
                     was_stopped = stopped()
             if not (timed_out or was_stopped):
-                # Read the rest of its output, and kill what remains of its group.
+                # Read the rest of the output, and kill whatever is left of the process group.
                 self._move_bytes_until(self._streams_closed, LINGER)
                 _signal_group(self._process.pid, signal.SIGKILL)
                 is_over = True
@@ -197,7 +197,7 @@ class _RunningProgram:
         return ProcessResult(self._process.returncode, out, err, timed_out, was_stopped, cut)
 
     def _ended(self) -> bool:
-        """Return whether the program has ended, without reaping it where that is possible."""
+        """Return whether the program has exited, if possible without reaping it."""
         if self._process.returncode is not None:
             return True
         if hasattr(os, "waitid"):
@@ -214,7 +214,7 @@ class _RunningProgram:
     def _move_bytes(self, wait: float) -> None:
         """Read output and write input, waiting at most `wait` seconds for a pipe to be ready."""
         if not self._selector.get_map():
-            # All pipes are closed: the program has ended, or will soon.
+            # All pipes are closed, so the program has exited or will soon.
             time.sleep(_CLOSED_PIPES_TICK_SECONDS)
             return
         for key, _ in self._selector.select(wait):
@@ -229,7 +229,7 @@ class _RunningProgram:
                     pipe.close()
 
     def _read_output(self, pipe: IO[bytes], text: _BoundedText) -> bool:
-        """Read what a pipe has, and return whether it is closed."""
+        """Read what is available from a pipe, and return whether it is closed."""
         raw: bytes | None = pipe.read(_CHUNK_BYTES)
         if raw is None:  # nothing to read yet
             return False
@@ -240,7 +240,7 @@ class _RunningProgram:
         return True
 
     def _write_input(self, pipe: IO[bytes]) -> bool:
-        """Write what a pipe accepts, and return whether all input is written."""
+        """Write as much as a pipe accepts, and return whether there is nothing left to write."""
         try:
             written = pipe.write(self._unsent[:_CHUNK_BYTES]) or 0
         except BrokenPipeError:
@@ -281,7 +281,10 @@ class _RunningProgram:
 async def start_async(
     argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[str]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a program with asyncio streams; on exit, end it and all processes that it started."""
+    """Start a program with asyncio streams.
+
+    On leaving the context, the program and all processes that it started are ended.
+    """
     import asyncio
 
     program = await asyncio.create_subprocess_exec(
@@ -305,7 +308,7 @@ async def start_async(
             deadline = time.monotonic() + GRACE
             while program.returncode is None and time.monotonic() < deadline:
                 await asyncio.sleep(_TICK_SECONDS)
-        finally:  # without the event loop, which an interrupt may have ended
+        finally:  # does not use the event loop, which an interrupt may have stopped
             members |= find_descendants(program.pid)
             if program.returncode is None:  # otherwise its id may belong to another process
                 _signal_group(program.pid, signal.SIGKILL)
@@ -339,12 +342,12 @@ def started_at(pid: int) -> str:
 
 
 def is_alive(pid: int, started: str) -> bool:
-    """Return whether the process that started at this time is still alive."""
+    """Return whether the process with this id and start time is still alive."""
     return bool(started) and started_at(pid) == started
 
 
 def process_host() -> str:
-    """Return the machine and PID namespace, within which process ids are unique."""
+    """Return the names of the machine and PID namespace within which process ids are unique."""
     try:
         return f"{os.uname().nodename} {(_PROC / 'self' / 'ns' / 'pid').readlink()}"
     except OSError:
@@ -370,10 +373,9 @@ def find_descendants(pid: int) -> set[ProcessId]:
 
 
 def find_by_variable(name: str, value: str) -> set[ProcessId]:
-    """Return this user's processes that have an environment variable with this value.
+    """Return this user's processes that have an environment variable set to this value.
 
-    The result does not include this process and its ancestors. On systems other than Linux, it is
-    empty.
+    This process and its ancestors are left out. Without `/proc`, the result is empty.
     """
     if not _has_proc():
         return set()
@@ -391,7 +393,7 @@ def find_by_variable(name: str, value: str) -> set[ProcessId]:
 
 
 def _ancestors(pid: int, parents: Mapping[int, int]) -> set[int]:
-    """Return a process, its parent, and so on up to 0."""
+    """Return the ids of a process and all its ancestors, up to 0."""
     ancestors = {0}
     while pid not in ancestors:
         ancestors.add(pid)
@@ -403,7 +405,7 @@ def _ancestors(pid: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def kill_processes(members: Iterable[ProcessId], number: signal.Signals = signal.SIGKILL) -> None:
-    """Kill those processes that are still alive, or send them another signal."""
+    """Send a signal, by default SIGKILL, to those processes that are still alive."""
     for pid, started in members:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if is_alive(pid, started):
@@ -411,12 +413,15 @@ def kill_processes(members: Iterable[ProcessId], number: signal.Signals = signal
 
 
 def end_processes(members: Iterable[ProcessId]) -> None:
-    """End processes that are not our children: SIGTERM, a short grace period, SIGKILL."""
+    """End processes that are not our children.
+
+    They get SIGTERM, and SIGKILL after a short grace period.
+    """
     members = set(members)
     kill_processes(members, signal.SIGTERM)
     deadline = time.monotonic() + ORPHAN_GRACE
     while time.monotonic() < deadline and any(is_alive(*member) for member in members):
-        time.sleep(_TICK_SECONDS)  # the system offers nothing to wait on
+        time.sleep(_TICK_SECONDS)  # there is nothing to wait on for a process that is not a child
     kill_processes(members)
 
 

@@ -1,7 +1,7 @@
-"""Record, the value that the index, search, budget and renderers share, and the Query for it.
+"""Record, the value shared by the index, search, budget and renderers, and Query, which finds it.
 
-An author's own word for a kind (gotcha, tip) is kept as the label. Times are ISO 8601 text; ""
-means unknown, never today.
+A memory has one of four kinds. The author's own word for the kind, such as gotcha or tip, is kept
+as the label. Times are ISO 8601 strings, and "" means unknown, never today.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ralph.core.family import Family as Family  # noqa: PLC0414 - imported from 
 
 
 class MemoryKind(StrEnum):
-    """What a memory is: how we do it, why we chose it, what solves it, or what to know."""
+    """What a memory holds: how we do it, why we chose it, what fixes it, or what to know."""
 
     PATTERN = "pattern"
     DECISION = "decision"
@@ -33,7 +33,7 @@ class ObservationKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an iteration of the loop ended."""
+    """How a loop iteration ended."""
 
     DONE = "done"
     FAILED = "failed"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 
 class CriterionKind(StrEnum):
-    """What a criterion checks. The commands of the first four can be detected."""
+    """What a criterion checks. For the first four, the command can be detected."""
 
     TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, not a password
     BUILD_SUCCESS = "build_success"
@@ -91,16 +91,22 @@ KIND_OF_WORD = {
     "note": MemoryKind.CONTEXT,
     "notes": MemoryKind.CONTEXT,
 }
-"""Every word that people use for a kind, in lowercase."""
+"""Maps every word that people use for a kind, in lowercase, to the kind."""
 
 
 def kind_of(word: str) -> MemoryKind | None:
-    """Return the kind that a word stands for. `## Contextual` is not `## Context`."""
+    """Return the kind that a word stands for, or None if it stands for none.
+
+    Only whole words match: `Contextual` is not `Context`.
+    """
     return KIND_OF_WORD.get(" ".join(word.lower().split()))
 
 
 def label_of(word: str) -> str:
-    """Return the label for a section's heading: the kind, or the author's own word."""
+    """Return the label for entries below a section heading.
+
+    This is the name of the kind for a standard heading, and otherwise the author's own word.
+    """
     kind = kind_of(word)
     if kind is not None and SECTIONS[kind] == word:
         return kind.value
@@ -108,7 +114,7 @@ def label_of(word: str) -> str:
 
 
 class Status(StrEnum):
-    """How far a record has come. Retired records are no longer offered."""
+    """The stage that a record has reached. Retired records are no longer offered."""
 
     RAW = "raw"
     PROPOSED = "proposed"
@@ -117,7 +123,7 @@ class Status(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far a record applies, from the narrowest to the widest."""
+    """How widely a record applies, from the narrowest scope to the widest."""
 
     ITERATION = "iteration"
     SESSION = "session"
@@ -134,7 +140,7 @@ KINDS: Mapping[Family, Mapping[str, Kind]] = {
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
-USUAL = {  # the status, scope and author that the index does not store for each row
+USUAL = {  # the usual status, scope and author, which the index does not store in every row
     Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
     Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
@@ -143,7 +149,7 @@ USUAL = {  # the status, scope and author that the index does not store for each
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a record came from. `by` is `human`, `agent`, `tool`, `import` or "" (unknown)."""
+    """Where a record came from. `by` is `human`, `agent`, `tool`, `import`, or "" if unknown."""
 
     by: str = ""
     session: str = ""
@@ -164,13 +170,13 @@ class Link:
 
 
 class NoExtra(dict[str, object]):
-    """The empty mapping that records share. A default must be hashable."""
+    """The empty mapping that records share as a default, which must be hashable."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict declares that it has none
         return 0
 
 
-AT = "at"  # when the entry was added: unique per entry for git, and decisive in a merge
+AT = "at"  # when the entry was added; keeps entries distinct for git, and decides merges
 NOWHERE = Origin()
 NO_EXTRA = NoExtra()
 
@@ -197,7 +203,7 @@ class Record:
 
     @property
     def added_at(self) -> str:
-        """When the record was added, as precisely as is known."""
+        """When the record was added, as precisely as it is known."""
         at = str(self.extra.get(AT) or "")
         if at[:10] == self.created_at[:10]:
             return at
@@ -205,7 +211,7 @@ class Record:
 
 
 class Detail(IntEnum):
-    """How much of a hit is shown."""
+    """How much of a hit to show."""
 
     INDEX = 1
     TIMELINE = 2
@@ -214,7 +220,7 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to find. Without text, everything that passes the filters."""
+    """What to search for. Without text, everything that passes the filters matches."""
 
     text: str = ""
     kinds: tuple[Kind, ...] = ()
@@ -255,7 +261,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result: a record, its score and the matching words; a `weak` hit is merely close."""
+    """A search result: a record, its score and the matching words.
+
+    A `weak` hit is similar to the query rather than an actual match.
+    """
 
     record: Record
     score: float
@@ -265,7 +274,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits and their total number, the words that were replaced, and the terms' weights."""
+    """The hits for a query.
+
+    `total` counts all matches. `instead` lists the query words that were replaced, each with its
+    replacements, and `terms` holds the weight of each search term.
+    """
 
     hits: tuple[Hit, ...]
     total: int
@@ -273,7 +286,7 @@ class SearchResult:
     terms: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
-# Members of `extra`.
+# Keys in `Record.extra`.
 VIA = "via"  # how an entry was added, unless on the command line
 
 

@@ -1,7 +1,7 @@
-"""Run git: queries that only read, and actions that a person asked for.
+"""Run git, both for read-only queries and for actions that a person asked for.
 
 `ask` runs no hooks, monitors or transports and takes no locks. `tell` runs git as the user would.
-Neither inherits the variables that point to another repository, and neither can prompt.
+Neither inherits variables that point to another repository, and neither can prompt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAFE_CONFIG = (
     "log.showSignature=false",
 )
 _DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")
-"""Options for diffs: without them, `-S` would start programs that the config names."""
+"""Diff options. Without them, `-S` would run programs named in the git config."""
 _REPOSITORY_VARIABLES = frozenset(
     {
         "GIT_DIR",
@@ -38,19 +38,20 @@ _REPOSITORY_VARIABLES = frozenset(
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     }
 )
-"""Variables that make git use another repository than that of the folder."""
+"""Variables that make git use a repository other than the one that contains the folder."""
 _QUERY_TIMEOUT = 60.0  # seconds
-_MIN_QUERY_TIMEOUT = 0.01  # seconds, once the patience of a repository is used up
+_MIN_QUERY_TIMEOUT = 0.01  # seconds; used once `patience` has run out
 _ACTION_TIMEOUT = 900.0  # seconds
 _MAX_LISTED_NAMES = 10
 _MAX_HISTORY_OUTPUT = 64_000_000  # characters
-_STATUS_WIDTH = 3  # characters before the name in a line of `git status --porcelain=v1`
+_STATUS_WIDTH = 3  # characters before the name in `git status --porcelain=v1`
 
 
 class Repository:
     """The repository that contains a folder.
 
-    All queries together take at most `patience` seconds; 0 means that only each one is limited.
+    All queries together may take at most `patience` seconds. With 0, there is no common limit, only
+    one per query.
     """
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
@@ -60,7 +61,7 @@ class Repository:
             self._deadline = time.monotonic() + patience
 
     def ask(self, *words: str, stdin: str = "", limit: int = process.LIMIT) -> ProcessResult:
-        """Run a git command that only reads."""
+        """Run a read-only git command."""
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs"]
         for setting in _SAFE_CONFIG:
             argv += ["-c", setting]
@@ -82,14 +83,14 @@ class Repository:
         return process.run(argv, cwd=self.folder, env=_environment(), timeout=_ACTION_TIMEOUT)
 
     def answer(self, *words: str) -> str:
-        """Return git's output without the final line break; "" if the command fails."""
+        """Return git's output without the final line break, or "" if the command fails."""
         result = self.ask(*words)
         if result.code != 0:
             return ""
         return result.out.rstrip("\n")
 
     def names(self, *words: str) -> list[str]:
-        """Return the names that git prints separated by NUL characters (`-z`)."""
+        """Run a git command that separates names by NUL characters (`-z`), and return the names."""
         return [name for name in self.answer(*words).split("\0") if name]
 
     def holds(self, *words: str) -> bool:
@@ -105,12 +106,12 @@ class Repository:
         return Path(folder)
 
     def commit(self, name: str) -> str:
-        """Resolve a revision to a commit; "" if there is none."""
+        """Resolve a revision to a commit hash, or "" if there is no such commit."""
         revision = f"{name}^{{commit}}"
         return self.answer("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
 
     def branch(self) -> str:
-        """Return the branch that is checked out; "" if there is none."""
+        """Return the branch that is checked out, or "" if there is none."""
         return self.answer("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def is_branch(self, name: str) -> bool:
@@ -118,11 +119,14 @@ class Repository:
         return self.holds("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
 
     def has(self, commit: str, ancestor: str) -> bool:
-        """Return whether a commit has another one as its ancestor."""
+        """Return whether `ancestor` is an ancestor of a commit."""
         return self.holds("merge-base", "--is-ancestor", ancestor, commit)
 
     def uncommitted(self) -> list[str]:
-        """Return the names of files with uncommitted changes; raises Refused if git fails."""
+        """Return the names of files with uncommitted changes.
+
+        Raises Refused if git fails.
+        """
         result = self.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
         if result.code != 0:
             raise Refused(
@@ -132,9 +136,9 @@ class Repository:
         return [entry[_STATUS_WIDTH:] for entry in entries if len(entry) > _STATUS_WIDTH]
 
     def text(self, name: str) -> str | None:
-        """Return a file of a commit or of the index (`HEAD:a`, `:2:a`), or None if it is missing.
+        """Return a file's content in a commit (`HEAD:a`) or in the index (`:2:a`).
 
-        A file that is too long to be read completely counts as missing.
+        Returns None if the file is missing or too long to be read completely.
         """
         result = self.ask("cat-file", "blob", name)
         if result.code != 0 or result.cut:
@@ -156,7 +160,7 @@ def first_line(result: ProcessResult) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names for a message; of a long list, only the first ones and a count."""
+    """Join names for a message. A long list is cut to the first few names and a count."""
     listed = ", ".join(names[:_MAX_LISTED_NAMES])
     omitted = len(names) - _MAX_LISTED_NAMES
     if omitted > 0:
@@ -165,7 +169,10 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without another repository, a prompt or an editor."""
+    """Return an environment in which git uses the folder's repository and never prompts.
+
+    No editor is opened either.
+    """
     environment = {}
     for name, value in os.environ.items():
         if name not in _REPOSITORY_VARIABLES:
@@ -179,7 +186,7 @@ def _environment() -> dict[str, str]:
 
 # --- history ------------------------------------------------------------------------------------
 
-_COMMIT_MARK = "\x01"  # precedes a commit's hash between the names of files
+_COMMIT_MARK = "\x01"  # precedes a commit hash in a list of file names
 
 
 class Deletion(NamedTuple):
@@ -190,10 +197,10 @@ class Deletion(NamedTuple):
 
 
 class GitHistory(Repository):
-    """The files and commits that records cite, with few git processes.
+    """Looks up the files and commits that records cite, with as few git processes as possible.
 
-    `there` is False outside git. `late` is True once `patience` seconds were not enough, or an
-    output was too long: the results are then incomplete.
+    `there` is False outside git. `late` becomes True when `patience` runs out or git's output is
+    too long. Results are then incomplete.
     """
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
@@ -203,7 +210,7 @@ class GitHistory(Repository):
         self._deletions: list[Deletion] | None = None
 
     def _output(self, *words: str, stdin: str = "") -> str:
-        """Return the output of a query; "" if it fails or does not finish in time."""
+        """Return the output of a query, or "" if it fails or does not finish in time."""
         is_over = self._deadline is not None and time.monotonic() >= self._deadline
         if is_over:
             self.late = True
@@ -217,14 +224,14 @@ class GitHistory(Repository):
         return result.out
 
     def files(self) -> list[str]:
-        """Return every file that is tracked, or untracked but not ignored."""
+        """Return all tracked files, and all untracked files that are not ignored."""
         out = self._output("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         return [name for name in out.split("\0") if name]
 
     def taken(self, paths: Collection[str]) -> Mapping[str, Deletion]:
-        """Return the last deletion of each of these files that no longer exist.
+        """Map each path that was deleted at some point to its most recent deletion.
 
-        A path may be the end of a longer one. A deletion of exactly this path takes precedence.
+        A path may be the end of a longer one, but a deletion of exactly that path takes precedence.
         """
         found: dict[str, Deletion] = {}
         if not paths:
@@ -242,7 +249,7 @@ class GitHistory(Repository):
         return found
 
     def _read_deletions(self) -> list[Deletion]:
-        """Return all deletions, newest first: much cheaper than asking git for each path."""
+        """Return all deletions, newest first. This is much cheaper than one query per path."""
         out = self._output(
             "log",
             *_DIFF_OPTIONS,
@@ -262,7 +269,7 @@ class GitHistory(Repository):
         return deletions
 
     def renames(self, commits: Iterable[str]) -> dict[tuple[str, str], str]:
-        """Return the new name of each file that these commits renamed, by commit and old name."""
+        """Map the commit and old name of each file that these commits renamed to its new name."""
         renamed: dict[tuple[str, str], str] = {}
         lines = "".join(f"{commit}\n" for commit in sorted(set(commits)))
         if not lines:
@@ -282,7 +289,7 @@ class GitHistory(Repository):
         commit = ""
         fields = iter(out.split("\0"))
         for field in fields:
-            is_rename = field.startswith("R") and field[1:].isdigit()  # with a similarity: R100
+            is_rename = field.startswith("R") and field[1:].isdigit()  # R and a similarity: R100
             if is_rename:
                 old_name = next(fields, "")
                 new_name = next(fields, "")
@@ -292,7 +299,7 @@ class GitHistory(Repository):
         return renamed
 
     def commits(self, hashes: Collection[str]) -> set[str]:
-        """Return those of these hashes that are commits in this repository."""
+        """Return the hashes that are commits in this repository."""
         if not hashes:
             return set()
         names = sorted(hashes)
@@ -310,12 +317,12 @@ class GitHistory(Repository):
         return self._output("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def ever(self, needle: str, path: str) -> bool:
-        """Return whether any commit changed how often a text occurs in a file."""
+        """Return whether any commit changed how often `needle` occurs in a file."""
         words = ("log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path)
         return bool(self._output(*words).strip())
 
     def holding(self, word: str) -> list[str]:
-        """Return the files that contain a whole word."""
+        """Return the files that contain a word as a whole word."""
         out = self._output("grep", "--no-textconv", "-l", "-I", "-w", "-z", "-F", "-e", word)
         return [name for name in out.split("\0") if name]
 

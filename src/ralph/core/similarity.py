@@ -1,8 +1,8 @@
-"""Decide whether two texts say the same in other words: by weighted terms, without a model.
+"""Decide whether two texts say the same thing in different words, without a model.
 
-A name, a path or a number weighs most, an everyday word hardly anything. Texts that are nearly
-identical contradict each other by a negation, a number, a subject, or the order around a word such
-as "before".
+Texts are compared by weighted terms: names and paths weigh the most, everyday words hardly
+anything. Two texts that are nearly identical can still contradict each other, if they differ in a
+negation, a number, a subject, or the order around a word such as "before".
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ralph.core.terms import (
     word_terms,
 )
 
-# Weights of terms.
+# Term weights.
 _NAME_WEIGHT = 2.5
 _WORD_WEIGHT = 1.0
 _COMMON_WEIGHT = 0.35
 _CJK_PAIR_WEIGHT = 0.6
 
-# Shares of a text's weight that must be shared.
+# The fraction of a text's weight that both texts must have in common.
 _MIN_SHARE_OF_LIGHTER = 0.45
 _MIN_SHARE_WITHOUT_NAME = 0.8
-"""Replaces the other shares if no name, or only one word, is shared."""
+"""Used instead of the other two if the texts share no name, or only one word."""
 _MIN_SHARE_OF_HEAVIER = 0.25
 
 _MIN_SHARED_WEIGHT = 3.0
 _MIN_SHARED_WORDS = 2
 _CJK_PAIRS_PER_WORD = 2
 _MIN_SHARE_OF_WORDS = 0.55
-"""Share of all words that two versions of one sentence have in common."""
+"""The fraction of all words that two versions of a sentence have in common."""
 _CJK_ROOT_LENGTH = 2
 _MIN_SUBJECT_LENGTH = 8
 _CACHED_TEXTS = 1024
@@ -195,7 +195,7 @@ _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 
 @lru_cache(_CACHED_TEXTS)
 def term_weights(text: str) -> Mapping[str, float]:
-    """Return the terms of a text and the weight of each."""
+    """Map each term in `text` to its weight."""
     weights: dict[str, float] = {}
     for word in split_words(unaccented(text)):
         lowered = word.lower()
@@ -223,12 +223,12 @@ def _word_weight(word: str, lowered: str) -> float:
 
 
 def _term_weight(term: str, word_weight: float, *, is_longest: bool) -> float:
-    """Return the weight of a term of a word.
+    """Return the weight of one of a word's terms.
 
-    Of a path or an identifier, the whole is a name, and its parts are words.
+    A path or identifier as a whole counts as a name, and each of its parts as a word.
     """
     if word_weight == _CJK_PAIR_WEIGHT and term.isascii() and len(term) > 1:
-        # A name before a particle: `sRGB로`.
+        # A name followed by a particle, such as `sRGB로`.
         if is_longest and term not in EVERYDAY_WORDS:
             return _NAME_WEIGHT
         return _WORD_WEIGHT
@@ -240,7 +240,10 @@ def _term_weight(term: str, word_weight: float, *, is_longest: bool) -> float:
 
 
 def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return how similar two texts are, given their term weights; 0 if they say other things."""
+    """Return how similar two texts are, given their term weights.
+
+    The result is 0 if they say different things.
+    """
     if not one or not other:
         return 0.0
     shared = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
@@ -267,7 +270,10 @@ def _has_name(shared: Mapping[str, float]) -> bool:
 
 
 def _count_words(shared: Mapping[str, float]) -> float:
-    """Count the words; a part of an identifier is not a word, and a pair of CJK characters half."""
+    """Count the words among the shared terms.
+
+    A part of an identifier does not count, and a pair of CJK characters counts as half a word.
+    """
     terms = [term for term, weight in shared.items() if weight > _COMMON_WEIGHT]
     count = 0.0
     for term in terms:
@@ -282,7 +288,7 @@ def _count_words(shared: Mapping[str, float]) -> float:
 
 
 class TextMatcher:
-    """Numbered texts, among which to find one that says the same as another text."""
+    """A numbered collection of texts, searched for one that says the same as another text."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
@@ -300,7 +306,7 @@ class TextMatcher:
         return number
 
     def nearest(self, text: str) -> int | None:
-        """Return the number of the most similar text, or None if no text says the same."""
+        """Return the number of the most similar text, or None if none says the same thing."""
         weights = term_weights(text)
         best_score = 0.0
         nearest = None
@@ -346,11 +352,11 @@ def _in_order(words: list[str], chosen: set[str]) -> list[str]:
 
 
 def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
-    """Return what a text is about and what it says about it.
+    """Split a text into its subject and what it says about it.
 
-    The subject is every word but numbers and negations, or () if the text has few words. The rest
-    is whether the text negates something, and its numbers. Two texts with one subject that say
-    different things contradict each other.
+    The subject is every word except numbers and negations, or () if there are too few words. The
+    second part is whether the text contains a negation, and its numbers. Two texts with the same
+    subject but different second parts contradict each other.
     """
     words = [word.lower().replace("’", "'") for word in split_words(unaccented(text))]
     subject = []
@@ -368,14 +374,14 @@ def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]
 
 
 def _key_words(text: str) -> list[str]:
-    """Return the words that can make a difference, without inflection."""
+    """Return the words that can make a difference to the meaning, reduced to their stems."""
     words = []
     for word in split_words(unaccented(text)):
         lowered = word.lower().strip("'’")
         if lowered in _NEGATIONS or lowered in _ORDER_WORDS or lowered.isdigit():
             words.append(lowered)
         elif is_cjk(lowered):
-            # Drop the particle at the end; a short word is only an ending.
+            # Drop the particle at the end. A short word is nothing but an ending.
             if len(lowered) > _CJK_ROOT_LENGTH:
                 words.append(lowered[:_CJK_ROOT_LENGTH])
         elif lowered not in STOP_WORDS and lowered not in _LABELS and len(lowered) > 1:

@@ -1,9 +1,10 @@
 """Reduce texts and queries to search terms.
 
-One set of rules serves both sides: lowercase, accents folded, English stems, identifiers whole and
-in parts, and pairs of Chinese, Japanese and Korean (CJK) characters. There is no dictionary and no
-model. `lookup.SCHEMA_VERSION` must be increased when a rule changes, because indexes store the
-terms.
+The same rules apply to both. Words are lowercased, their accents folded, and English words stemmed.
+Identifiers are indexed whole and in parts, and Chinese, Japanese and Korean (CJK) characters in
+pairs. For example, `getUserName` yields `getusernam`, `get`, `user` and `name`. There is no
+dictionary and no model. `lookup.SCHEMA_VERSION` must be increased whenever a rule changes, because
+indexes store the terms.
 
 Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
@@ -66,19 +67,19 @@ EVERYDAY_WORDS = frozenset({
     "whenever", "whether", "while", "whole", "whom", "whose", "within", "without", "word", "work",
     "world", "would", "wrong", "yeah", "year", "yes", "yesterday", "yet",
 })
-"""General English words, which are less informative than their count in an index suggests.
+"""Common English words, which are less informative than their frequency in an index suggests.
 
-The list is not fitted to any data set.
+The list is not tuned to any data set.
 """
 # fmt: on
 
 LONGEST_QUERY = 4000
-"""Characters of a query that are used."""
+"""The maximum length of a query, in characters. The rest is ignored."""
 AROUND = "`'\"()[]{}<>*,;:!?.=-"
-"""Characters that may surround a word in a text."""
+"""Characters that may surround a word."""
 
 _WORD = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|[^\W_]++(?:[_\-./:'’@\\]++[^\W_]++)*+")
-"""A word as written: an identifier, a path, a dotted name or a version is one, and so is `C++`.
+"""A word as written. An identifier, a path, a dotted name, a version and `C++` are each one word.
 
 The quantifiers are possessive (`++`), which makes indexing a quarter faster.
 """
@@ -99,9 +100,9 @@ _CJK_RANGES = (
     ("\uf900", "\ufaff"),  # CJK compatibility ideographs
 )
 
-_MAX_PLACES = 100  # occurrences of a term in a text that are looked at
+_MAX_PLACES = 100  # occurrences of a term that are considered
 _CLOSE_CHARACTERS = 80  # terms within this many characters are close together
-_MIN_WEIGHT_GAIN = 1e-9  # below this, a later place is not better: sums of floats may differ
+_MIN_WEIGHT_GAIN = 1e-9  # a smaller gain is only a rounding error
 
 _MAX_CACHED_WORDS = 65_536
 _MAX_CACHED_WORD_CHARACTERS = 100
@@ -113,12 +114,12 @@ _chunk_cache: dict[str, tuple[str, ...]] = {}
 
 
 def fold(text: str) -> str:
-    """Lowercase a text, folding accents, width variants and the Greek final sigma."""
+    """Lowercase text, and fold accents, width variants and the Greek final sigma."""
     return unaccented(text).lower().replace("ς", "σ")
 
 
 def unaccented(text: str) -> str:
-    """Remove accents and width variants from a text, keeping its case."""
+    """Remove accents and width variants from text, but keep its case."""
     if text.isascii():
         return text
     from unicodedata import normalize
@@ -127,12 +128,12 @@ def unaccented(text: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words as written; an identifier or a path is one word, and so is `C++`."""
+    """Split text into words as written. An identifier, a path and `C++` are each one word."""
     return _WORD.findall(text)
 
 
 def is_cjk(word: str) -> bool:
-    """Return whether a word has Chinese, Japanese or Korean characters."""
+    """Return whether a word contains Chinese, Japanese or Korean characters."""
     return not word.isascii() and any(map(_is_cjk_character, word))
 
 
@@ -141,9 +142,9 @@ def _is_cjk_character(char: str) -> bool:
 
 
 def one_typo(left: str, right: str) -> bool:
-    """Return whether two words differ by one typo.
+    """Return whether two words differ by at most one typo.
 
-    One letter is added, left out, changed, or swapped with its neighbour.
+    A typo is one letter added, left out, changed, or swapped with its neighbour.
     """
     start = 0
     shorter_length = min(len(left), len(right))
@@ -174,7 +175,7 @@ class QueryWord:
 
 
 def index_terms(text: str) -> str:
-    """Return the terms of a text for the full-text index, separated by spaces."""
+    """Return the terms to store in the full-text index for a text, separated by spaces."""
     terms: list[str] = []
     for word in split_words(unaccented(text)):
         terms += _term_cache.get(word) or word_terms(word)
@@ -182,7 +183,7 @@ def index_terms(text: str) -> str:
 
 
 def query_terms(text: str) -> list[QueryWord]:
-    """Return the distinct words of a query with their terms.
+    """Return the distinct words in a query, each with its terms.
 
     Stop words are dropped unless nothing else is left.
     """
@@ -196,9 +197,9 @@ def query_terms(text: str) -> list[QueryWord]:
 
 
 def _query_words(text: str) -> list[tuple[str, str]]:
-    """Return the words of a query, each as written and without accents.
+    """Return the words in a query, each both as written and without accents.
 
-    A word with CJK characters is split into runs of such characters and other words.
+    A word that contains CJK characters is split into runs of those characters and other words.
     """
     valid = text.encode("utf-8", "replace").decode("utf-8")  # without lone surrogates
     bare_words = split_words(unaccented(valid))
@@ -215,7 +216,7 @@ def _query_words(text: str) -> list[tuple[str, str]]:
 
 
 def _without_code_letters(terms: tuple[str, ...]) -> tuple[str, ...]:
-    """Drop the letters of an error code such as TS2304: on their own they say nothing."""
+    """Drop the letters of an error code such as TS2304, which mean nothing on their own."""
     if len(terms) != 3:
         return terms
     whole, letters, number = terms
@@ -226,9 +227,10 @@ def _without_code_letters(terms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of one word.
+    """Return the terms for one word.
 
-    A word has its stem, an identifier the whole and its parts, and CJK characters are paired.
+    A plain word yields its stem, an identifier yields the whole and its parts, and CJK characters
+    yield pairs.
     """
     terms = _term_cache.get(word)
     if terms is None:
@@ -239,7 +241,7 @@ def word_terms(word: str) -> tuple[str, ...]:
 
 
 def _store(cache: dict[str, tuple[str, ...]], key: str, terms: tuple[str, ...]) -> None:
-    """Store terms in a cache, which is emptied when it is full."""
+    """Store terms in a cache. A full cache is emptied first."""
     if len(cache) >= _MAX_CACHED_WORDS:
         cache.clear()
     cache[key] = terms
@@ -261,12 +263,12 @@ def _compute_terms(word: str) -> tuple[str, ...]:
 
 
 def _is_plain(word: str) -> bool:
-    """Return whether a word has only lowercase ASCII letters."""
+    """Return whether a word consists only of lowercase ASCII letters."""
     return word.isascii() and word.isalpha() and word.islower()
 
 
 def _identifier_terms(word: str) -> list[str]:
-    """Return the terms of the pieces of an identifier, of their parts, and of the whole."""
+    """Return the terms for an identifier as a whole, for its pieces, and for their parts."""
     pieces = _PIECE.findall(word)
     terms: list[str] = []
     for piece in pieces:
@@ -286,7 +288,7 @@ def _identifier_terms(word: str) -> list[str]:
 
 
 def _without_quotes(text: str) -> str:
-    """Remove apostrophes: `don't` is one word, and `user's` is about a user."""
+    """Remove apostrophes, so that `don't` is one word and `user's` becomes `user`."""
     if "'" not in text and "’" not in text:
         return text
     kept = []
@@ -300,7 +302,7 @@ def _without_quotes(text: str) -> str:
 
 
 def _cjk_terms(word: str) -> list[str]:
-    """Return each pair of adjacent CJK characters, and the terms of other parts of a word."""
+    """Return each pair of adjacent CJK characters in a word, and the terms for its other parts."""
     terms: list[str] = []
     for part in _split_cjk(word):
         if not is_cjk(part[0]):
@@ -333,12 +335,12 @@ def _split_cjk(word: str) -> list[str]:
 
 
 class TermMatcher:
-    """Finds terms in a text without computing the terms of all its words.
+    """Finds terms in text without computing the terms of all its words.
 
-    It contains exactly the terms that the index has for the text, and every single CJK character,
-    which the index has in pairs. The text is squeezed: lowercase, without the characters that join
-    words. Every term, except for its last letter, is a substring of the squeezed text, so only
-    chunks in which a term may be are examined.
+    It finds exactly the terms that the index stores for the text, plus single CJK characters, which
+    the index stores only in pairs. For speed, the text is first squeezed: it is lowercased, and the
+    characters that join words are removed. Every term, except perhaps for its last letter, is a
+    substring of the squeezed text, so only chunks that may contain the term need to be examined.
     """
 
     __slots__ = ("_chunks", "_squeezed")
@@ -349,7 +351,7 @@ class TermMatcher:
         self._squeezed = _squeeze(_without_quotes(folded))
 
     def contains(self, term: str) -> bool:
-        """Return whether a term is one of the terms of this text."""
+        """Return whether the text contains a term."""
         if term[:-1] not in self._squeezed:
             return False
         for _ in self.places(term):
@@ -378,17 +380,17 @@ class TermMatcher:
 def _squeeze(text: str) -> str:
     """Remove the characters that join words."""
     if text.isascii():
-        # Several times as fast as str.translate.
+        # Several times faster than str.translate.
         return text.encode("ascii").translate(None, _ASCII_JOINERS).decode("ascii")
     return text.translate(_REMOVE_JOINERS)
 
 
 def _chunk_has(chunk: str, term: str, start: str) -> bool:
-    """Return whether a chunk of a text has a term; `start` is how the word must begin."""
+    """Return whether a chunk of text contains a term. `start` is how the word must begin."""
     if _is_plain(chunk):
-        # A single word: most need no stemming, because they begin otherwise.
+        # A single word. Most begin differently, and so need no stemming.
         return chunk.startswith(start) and term in word_terms(chunk)
-    # Texts repeat their paths and identifiers, so the terms are cached.
+    # Paths and identifiers tend to be repeated, so their terms are cached.
     if chunk not in _chunk_cache:
         terms: list[str] = []
         for word in split_words(chunk):
@@ -398,9 +400,9 @@ def _chunk_has(chunk: str, term: str, start: str) -> bool:
 
 
 def _starts(term: str) -> tuple[str, ...]:
-    """Return how a word with this term may begin.
+    """Return how a word that has this term may begin.
 
-    It begins as the term does, except for a last letter that stemming changes.
+    It begins like the term, except for a last letter that stemming may have changed.
     """
     if term[-1] == "i":
         return term, term[:-1] + "y"
@@ -411,10 +413,10 @@ def _starts(term: str) -> tuple[str, ...]:
 
 
 def best_place(text: str, weights: Mapping[str, float]) -> int:
-    """Return the position in a one-line text with the most terms close together, by weight.
+    """Return the position in a one-line text where the heaviest group of terms is close together.
 
-    Terms that are not words of the text are searched for literally. The result is 0 if the text
-    contains none of the terms.
+    If none of the terms is a word in the text, they are searched for as substrings. The result is 0
+    if the text contains none of them.
     """
     places = _term_places(text, weights) or _literal_places(text, weights)
     ordered = sorted(places)
@@ -433,11 +435,11 @@ def best_place(text: str, weights: Mapping[str, float]) -> int:
 
 
 def _term_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
-    """Return the positions of words with one of the terms, each with the term."""
+    """Return the position of each word that has one of the terms, along with the term."""
     written_words = text.split(" ")
     words = written_words
     if not text.isascii():
-        # An accent may be folded to a space, but each word must remain one chunk.
+        # Folding may turn an accent into a space, but each word must remain one chunk.
         words = ["".join(unaccented(word).split()) or "." for word in written_words]
     starts = _word_starts(written_words)
     matcher = TermMatcher(" ".join(words))
@@ -452,7 +454,7 @@ def _term_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
 
 
 def _word_starts(words: Sequence[str]) -> list[int]:
-    """Return the positions of words in a text in which single spaces separate them."""
+    """Return the positions of words that are joined by single spaces."""
     starts = []
     position = 0
     for word in words:
@@ -462,7 +464,7 @@ def _word_starts(words: Sequence[str]) -> list[int]:
 
 
 def _literal_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
-    """Return the first position of each term that a text contains as a substring."""
+    """Return the first position of each term that `text` contains as a substring."""
     lowered = text.lower()
     places = set()
     for term in terms:
@@ -473,8 +475,8 @@ def _literal_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str
 
 
 # --- Porter's stemming algorithm (1980) ---------------------------------------------------------
-# It is implemented here and not left to SQLite, so that the vocabulary of the index has exactly the
-# terms that a query searches for: document frequencies and nearest terms are then simple lookups.
+# It is implemented here rather than left to SQLite, so that the index vocabulary has exactly the
+# terms that queries search for. Document frequencies and nearest terms are then simple lookups.
 
 _MAX_STEMMED_CHARACTERS = 64
 _MIN_STEMMED_CHARACTERS = 3
@@ -484,9 +486,9 @@ _LETTER_KINDS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "vcccvcccvcccccvcccccvcccyccccccccccccccccccccccccccc",
 )
-"""The kind of each letter; the kind of `y` depends on the letter before it."""
+"""Whether each letter is a vowel or consonant. For `y`, that depends on the letter before it."""
 
-# Endings and what replaces them; a longer ending comes before one that it ends in.
+# Endings and their replacements. A longer ending comes before any ending that is part of it.
 _STEP_2 = {
     "ational": "ate",
     "ization": "ize",
@@ -553,7 +555,7 @@ def _by_last_letters(endings: Mapping[str, str]) -> dict[str, list[tuple[str, st
     return table
 
 
-# Each step with the number of vowel-consonant sequences that must be left before the ending.
+# Each step, with the number of vowel-consonant sequences that must remain before the ending.
 _SUFFIX_STEPS = (
     (_by_last_letters(_STEP_2), 1),
     (_by_last_letters(_STEP_3), 1),
@@ -562,7 +564,7 @@ _SUFFIX_STEPS = (
 
 
 def stem(word: str) -> str:
-    """Return the stem of a lowercase English word; anything else is returned as it is."""
+    """Return the stem of a lowercase English word. Anything else is returned unchanged."""
     if not _MIN_STEMMED_CHARACTERS <= len(word) <= _MAX_STEMMED_CHARACTERS:
         return word
     if not word.isascii() or not word.isalpha():
@@ -581,7 +583,7 @@ def stem(word: str) -> str:
 
 
 def _strip_plural(word: str) -> str:
-    """Remove the ending of a plural (step 1a)."""
+    """Remove a plural ending (step 1a)."""
     if word[-1] != "s":
         return word
     if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
@@ -592,7 +594,7 @@ def _strip_plural(word: str) -> str:
 
 
 def _strip_ed_ing(word: str) -> str:
-    """Remove the ending of a past or progressive form (step 1b)."""
+    """Remove the ending `ed` or `ing` (step 1b)."""
     if word.endswith("eed") and len(word) > 3:
         if _measure(word[:-3]) > 0:
             return word[:-1]
@@ -609,7 +611,7 @@ def _strip_ed_ing(word: str) -> str:
 
 
 def _repair_base(base: str) -> str:
-    """Restore the end of a word after `ed` or `ing` was removed from it."""
+    """Restore the end of a word after `ed` or `ing` has been removed."""
     if base.endswith(("at", "bl", "iz")):
         return base + "e"
     has_double_end = len(base) > 1 and base[-1] == base[-2]
@@ -623,7 +625,7 @@ def _repair_base(base: str) -> str:
 def _replace_suffix(
     word: str, suffixes: Mapping[str, Sequence[tuple[str, str]]], min_measure: int
 ) -> str:
-    """Replace the longest suffix of a word if enough of the word is left (steps 2 to 4)."""
+    """Replace the longest matching suffix if enough of the word remains (steps 2 to 4)."""
     for ending, replacement in suffixes.get(word[-2:], ()):
         if not word.endswith(ending):
             continue
@@ -647,7 +649,7 @@ def _strip_e(word: str) -> str:
 
 
 def _letter_kinds(word: str) -> str:
-    """Return v for each vowel and c for each consonant; y is a vowel after a consonant."""
+    """Return v for each vowel and c for each consonant. After a consonant, y is a vowel."""
     kinds = word.translate(_LETTER_KINDS)
     position = kinds.find("y")
     while position >= 0:
@@ -659,12 +661,12 @@ def _letter_kinds(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Return how often a vowel is followed by a consonant."""
+    """Return the number of times that a vowel is followed by a consonant."""
     return _letter_kinds(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
-    """Return whether a word ends in consonant, vowel, consonant, the last not w, x or y."""
+    """Return whether a word ends in consonant, vowel, consonant other than w, x or y."""
     return _letter_kinds(word)[-3:] == "cvc" and word[-1] not in "wxy"
 
 
@@ -673,9 +675,10 @@ GAP = "[…]"
 
 
 def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
-    """Shorten a text until it costs at most `most`, as far as that is possible.
+    """Shorten `text` until it costs at most `most`, as far as possible.
 
-    Code is left out first, then sentences without digits or identifiers, the last ones first.
+    Code blocks are dropped first, then sentences without digits or identifiers, starting from the
+    end.
     """
     if cost(text) <= most:
         return text
@@ -694,7 +697,7 @@ def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
 
 
 def has_form(sentence: str) -> bool:
-    """Return whether a sentence has a digit, or a word written as an identifier or a path."""
+    """Return whether a sentence contains a digit, or a word that looks like code or a path."""
     for char in sentence:
         if char.isdigit() or char in "_/`=<>\\":
             return True

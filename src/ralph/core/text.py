@@ -1,8 +1,9 @@
-"""The building blocks of all markdown codecs: lines, headings, bullets and splices.
+"""The building blocks shared by all Markdown codecs: lines, headings, bullets and splices.
 
-A Document keeps every byte of its file, and an edit touches one block. Lines inside a code fence
-or an HTML comment are examples, so they are never read as entries. Every reader makes one pass
-over the text, so that a file of 10 MB stays fast to read.
+A codec parses one file format into a Document and edits it. A Document keeps every byte of its
+file, and an edit changes only one block, by splicing text in or out. Lines inside a code fence or
+an HTML comment are examples, so they are never read as entries. Every reader makes a single pass
+over the text, so that even a 10 MB file is fast to read.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from ralph.core.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem at one line of a file: what is wrong, and what to do about it.
+    """A problem on one line of a file: what is wrong, and what to do about it.
 
-    The level is `error` (something is not read, or may get lost), `warning` (it is read, but
-    perhaps not as intended) or `note`.
+    The level is `error` (something is not read, or may be lost), `warning` (it is read, but perhaps
+    not as intended) or `note`.
     """
 
     line: int
@@ -36,7 +37,7 @@ class Problem:
 
 
 class Entry(NamedTuple):
-    """A record and its span `text[start:end]`, which begins at `line` (counted from 1)."""
+    """A record and its span `text[start:end]`, which begins on `line` (counted from 1)."""
 
     record: Record
     start: int
@@ -46,7 +47,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """A parsed file. `str()` returns every byte of it; entries and problems are in file order."""
+    """A parsed file, with its entries and problems in file order.
+
+    `str()` returns the file's text unchanged.
+    """
 
     text: str
     entries: tuple[Entry, ...]
@@ -57,7 +61,7 @@ class TextDocument:
 
 
 class Document(Protocol):
-    """A parsed file; `docs/formats.md` lists the laws that every implementation obeys."""
+    """A parsed file. `docs/formats.md` lists the laws that every implementation obeys."""
 
     @property
     def text(self) -> str:
@@ -72,17 +76,17 @@ class Document(Protocol):
         """The problems in this file, in file order."""
 
     def add(self, record: Record) -> Self:
-        """Return the document with one more block."""
+        """Return a copy of the document with a block added."""
 
     def remove(self, record_id: str) -> Self:
-        """Return the document without one block."""
+        """Return a copy of the document with a block removed."""
 
 
 class EditableDocument(Document, Protocol):
     """A parsed file whose entries can be changed in place."""
 
     def replace(self, record_id: str, record: Record) -> Self:
-        """Return the document with one block changed."""
+        """Return a copy of the document with one block changed."""
 
 
 def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -93,7 +97,7 @@ def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     """Return the only entry with this id.
 
-    Raises NotFound when no entry has the id, and Conflict when several have it.
+    Raises NotFound if no entry has the id, and Conflict if several do.
     """
     matches = [entry for entry in entries if entry.record.id == record_id]
     if not matches:
@@ -118,9 +122,9 @@ DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 MARKERS = ("- ", "* ", "-\t", "*\t")
 _COMMENT_START = "<!--"
 _COMMENT_END = "-->"
-# A line that begins with any other character is plain text.
+# A line that begins with any other character can only be plain text.
 _FIRST_CHARACTERS_OF_MARKUP = frozenset(" \t<>=|`~-*")
-_MAX_COMMENT_INDENT = 3  # spaces; markdown reads a line that is indented further as code
+_MAX_COMMENT_INDENT = 3  # spaces; Markdown treats a line that is indented further as code
 _MAX_HEADING_LEVEL = 6
 _CLOSING_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
@@ -129,18 +133,21 @@ _NOT_A_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
 
 
 class LineRole(Enum):
-    """The part that a line plays in its file, independent of its words."""
+    """The part that a line plays in its file, regardless of its wording."""
 
     TEXT = "text"
     OPENS = "opens"  # opens a fence or a comment, or is a whole comment
     INSIDE = "inside"  # within a fence or a comment, including its last line
-    UNCLOSED = "unclosed"  # would open a fence or a comment that nothing closes: read as text
+    UNCLOSED = "unclosed"  # would open a fence or comment, but nothing closes it; read as text
     CONFLICT = "conflict"  # a git conflict marker
-    BLOCK = "block"  # several lines that the reader asked for as one
+    BLOCK = "block"  # several lines that the caller asked to get as one
 
 
 class Line(NamedTuple):
-    """One line without its line ending; `closer` closes what is still open after the line."""
+    """One line without its line ending.
+
+    `closer` is what would close the fence or comment still open after the line, or "".
+    """
 
     number: int
     start: int
@@ -151,7 +158,7 @@ class Line(NamedTuple):
 
     @property
     def is_markdown(self) -> bool:
-        """Whether the line is markdown, not an example or a conflict marker."""
+        """Whether the line is Markdown rather than an example or a conflict marker."""
         return self.role in (LineRole.TEXT, LineRole.UNCLOSED)
 
     @property
@@ -161,7 +168,7 @@ class Line(NamedTuple):
 
 
 def newline_of(text: str) -> str:
-    """Return the line ending of a text's first line; a line feed when there is only one line."""
+    """Return the line ending of a text's first line, or a line feed if it has only one line."""
     first = text.find("\n")
     if first > 0 and text[first - 1] == "\r":
         return "\r\n"
@@ -171,10 +178,10 @@ def newline_of(text: str) -> str:
 def scan_lines(
     text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False
 ) -> Iterator[Line]:
-    """Yield every line of a text with its role.
+    """Yield every line of `text` along with its role.
 
     Text that `skip` matches outside fences, comments and conflicts is yielded as one BLOCK line.
-    With `hide_unclosed`, everything after a fence or comment that nothing closes is inside it.
+    With `hide_unclosed`, everything after an unclosed fence or comment counts as inside it.
     """
     roles = _RoleReader(text, hide_unclosed=hide_unclosed)
     number = 0
@@ -199,10 +206,10 @@ def scan_lines(
 
 
 class _RoleReader:
-    """Finds the role of one line after the other, and remembers what is open."""
+    """Determines the role of each line in turn, and keeps track of what is open."""
 
     def __init__(self, text: str, *, hide_unclosed: bool) -> None:
-        self.closer = ""  # closes the fence or comment that is open
+        self.closer = ""  # what closes the fence or comment that is open
         self.in_conflict = False
         self._hide_unclosed = hide_unclosed
         self._last_comment_end = text.rfind(_COMMENT_END)
@@ -255,13 +262,16 @@ def _is_conflict_marker(line: str, *, in_conflict: bool) -> bool:
 
 
 class _ClosingFences(NamedTuple):
-    """The lines that can close a fence: where each starts, and the longest mark from there on."""
+    """The lines that can close a fence.
+
+    `starts` holds where each begins, and `longest` the length of the longest mark from there on.
+    """
 
     starts: list[int]
     longest: list[int]
 
     def has_fence_after(self, position: int, length: int) -> bool:
-        """Whether a fence of at least this length can be closed after a position."""
+        """Return whether a fence of this length is closed by a line after a position."""
         following = bisect_right(self.starts, position)
         return following < len(self.starts) and self.longest[following] >= length
 
@@ -281,7 +291,7 @@ def _find_closing_fences(text: str) -> dict[str, _ClosingFences]:
 
 
 def fence_mark(content: str) -> str:
-    """Return the run of backticks or tildes that opens a fence, or ""."""
+    """Return the run of backticks or tildes that opens a fence, or "" if there is none."""
     if not content.startswith(("```", "~~~")):
         return ""
     info = content.lstrip(content[0])
@@ -291,7 +301,10 @@ def fence_mark(content: str) -> str:
 
 
 def line_problem(line: Line) -> Problem | None:
-    """Return the problem at a line: a conflict marker, or a fence or comment that never ends."""
+    """Return the problem with a line, or None.
+
+    The problem is a conflict marker, or a fence or comment that is never closed.
+    """
     if line.role is LineRole.CONFLICT and line.text.startswith("<"):
         return Problem(
             line.number,
@@ -315,14 +328,14 @@ def line_problem(line: Line) -> Problem | None:
 
 
 class Heading(NamedTuple):
-    """The level (number of `#`) and the words of a heading."""
+    """A heading's level (the number of `#` characters) and its title."""
 
     level: int
     title: str
 
 
 def parse_heading(line: Line) -> Heading | None:
-    """Return the heading on a line, which must start in the first column."""
+    """Return the heading on a line, or None. A heading must start in the first column."""
     if not line.text.startswith("#") or not line.is_markdown:
         return None
     content = line.text.lstrip("#")
@@ -337,17 +350,17 @@ def parse_heading(line: Line) -> Heading | None:
 
 
 def is_rule(text: str) -> bool:
-    """Whether a line is a thematic break, such as `---`."""
+    """Return whether a line is a thematic break, such as `---`."""
     return _RULE.fullmatch(text) is not None
 
 
 def is_footer(line: Line) -> bool:
-    """Whether a line is `_Last updated: ..._` in the first column."""
+    """Return whether a line is a `_Last updated: ..._` footer in the first column."""
     return line.is_markdown and _FOOTER.match(line.text) is not None
 
 
 def continues_paragraph(line: Line) -> bool:
-    """Whether a line may continue the paragraph above it."""
+    """Return whether a line may continue the paragraph above it."""
     content = line.text.strip(BLANK)
     if _NOT_A_PARAGRAPH.match(content) or is_footer(line):
         return False
@@ -358,7 +371,7 @@ def continues_paragraph(line: Line) -> bool:
 
 
 class Insertion(NamedTuple):
-    """A text to insert, with the line endings around it, and where to insert it."""
+    """Text to insert, including the line endings around it, and where to insert it."""
 
     position: int
     text: str
@@ -369,12 +382,12 @@ def insertion_below(
 ) -> Insertion:
     """Return how to insert a block below the last text before `at`.
 
-    With `apart`, a blank line separates the block from that text. `cut_lines` finds and removes
-    all line endings that are written here.
+    With `apart`, a blank line separates the block from that text. `cut_lines` later finds and
+    removes all the line endings added here.
     """
     position = text_end(text, at)
     if position:
-        # `\r` before `\n` would look like one line ending, and `cut_lines` would remove both.
+        # `\r` followed by `\n` would look like one line ending, and `cut_lines` would remove both.
         above = "\r\n" if text[position - 1] == "\r" else newline
         if apart:
             above += above
@@ -387,9 +400,9 @@ def insertion_below(
 
 
 def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
-    """Return the text without some lines and without the blank line that came with them.
+    """Return the text without some lines and the blank line that was inserted with them.
 
-    With `apart`, the lines were inserted with a blank line, even if none follows them.
+    `apart` says that there was such a blank line, even if none follows the lines now.
     """
     end = text_end(text, end)
     line_endings = 1
@@ -410,7 +423,7 @@ def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
 
 
 def text_end(text: str, at: int) -> int:
-    """Return the end of the last line with words before `at`, or 0 when there is none."""
+    """Return the end of the last non-blank line before `at`, or 0 if there is none."""
     while at > 0:
         stop = at
         if text[at - 1] == "\n":
@@ -424,7 +437,7 @@ def text_end(text: str, at: int) -> int:
 
 
 def is_spaced_below(text: str, at: int) -> bool:
-    """Whether a blank line, or the end of the text, follows the line at this position."""
+    """Return whether the line at a position is followed by a blank line or the end of the text."""
     below = text.find("\n", at) + 1
     if not below:
         return True
@@ -439,15 +452,18 @@ def _bom_length(text: str) -> int:
 
 
 def normalise_text(text: str) -> str:
-    """Return a text for comparison: without case, whitespace, backticks and final punctuation."""
+    """Normalise text for comparison.
+
+    Differences in case, whitespace, backticks and final punctuation are removed.
+    """
     folded = " ".join(text.replace("`", "").casefold().split())
     return folded.rstrip(".!?。 ") or folded
 
 
 def check_text(text: str, what: str) -> str:
-    """Return a text in the form that these files can hold.
+    """Return text in the form in which it can be stored in these files.
 
-    Raises Refused when it is empty or contains a NUL character.
+    Raises Refused if it is empty or contains a NUL character. `what` names the text in the error.
     """
     if "\x00" in text:
         raise Refused(
@@ -461,15 +477,15 @@ def check_text(text: str, what: str) -> str:
 
 # --- bullets -----------------------------------------------------------------------------------
 
-ANY_DEPTH = 1_000_000  # columns: more than any bullet is indented
-_TOP_LEVEL_DEPTH = 3  # columns; markdown reads a line that is indented further as nested or code
+ANY_DEPTH = 1_000_000  # columns; deeper than any bullet
+_TOP_LEVEL_DEPTH = 3  # columns; Markdown treats a line that is indented further as nested or code
 _TAB = 4  # columns
-_MAX_MARKER_GAP = 5  # columns from a bullet's mark to its words; beyond that they are code
-_NESTED_INDENT = 2  # columns that a line must be indented below its bullet to belong to it
+_MAX_MARKER_GAP = 5  # columns from a bullet's marker to its text; beyond that, the text is code
+_NESTED_INDENT = 2  # columns by which a line must be indented to belong to the bullet above
 
 
 class Bullet(NamedTuple):
-    """A bullet with its continuation lines."""
+    """A bullet, including its continuation lines."""
 
     start: int
     end: int
@@ -478,7 +494,7 @@ class Bullet(NamedTuple):
 
 
 class BulletMarker(NamedTuple):
-    """How a bullet begins: the column of its mark, and the column and index of its words."""
+    """The column of a bullet's marker, and the column and index at which its text starts."""
 
     indent: int
     text_column: int
@@ -486,13 +502,13 @@ class BulletMarker(NamedTuple):
 
 
 def indentation(text: str) -> int:
-    """Return the columns of whitespace before a line's words; a tab stop is every 4 columns."""
+    """Return the width of a line's indentation in columns. Tab stops are 4 columns apart."""
     spaces = text[: len(text) - len(text.lstrip(BLANK))]
     return len(spaces.expandtabs(_TAB))
 
 
 def bullet_marker(text: str) -> BulletMarker | None:
-    """Return how the bullet on this line begins; None when the line does not begin one."""
+    """Return the marker of the bullet that starts on this line, or None if none does."""
     item = text.lstrip(BLANK)
     content = item[1:].lstrip(BLANK)
     if item[:2] not in MARKERS or not content or is_rule(item):
@@ -507,18 +523,18 @@ def bullet_marker(text: str) -> BulletMarker | None:
 
 @dataclass(slots=True)
 class _OpenBullet:
-    """A bullet that the next lines may still continue."""
+    """A bullet that the following lines may continue."""
 
     first: Line
     marker: BulletMarker
     end: int
     parts: list[str]
     waiting: list[str]  # blank lines, which belong to the bullet only if it continues
-    in_paragraph: bool  # the last line was running text, which an unindented line may continue
-    in_block: bool  # the fence or comment that is open belongs to the bullet
+    in_paragraph: bool  # the last line was plain text, which an unindented line may continue
+    in_block: bool  # the open fence or comment belongs to the bullet
 
     def is_continued_by(self, line: Line, deepest: int) -> bool:
-        """Whether a line that is not blank belongs to this bullet."""
+        """Return whether a non-blank line belongs to this bullet."""
         if line.role is LineRole.CONFLICT:
             return False
         if line.role is LineRole.INSIDE:
@@ -548,7 +564,10 @@ class _OpenBullet:
 
 
 def read_bullets(region: Iterable[Line], deepest: int = _TOP_LEVEL_DEPTH) -> Iterator[Bullet]:
-    """Yield the bullets of a section; one that is indented beyond `deepest` columns is nested."""
+    """Yield the bullets in a section.
+
+    A bullet indented by more than `deepest` columns is nested, and belongs to the one above.
+    """
     bullet: _OpenBullet | None = None
     for line in region:
         if bullet is not None:
@@ -582,7 +601,7 @@ def _open_bullet(line: Line, deepest: int) -> _OpenBullet | None:
 
 
 def dedent(text: str, width: int) -> str:
-    """Return a line without the whitespace in its first `width` columns."""
+    """Remove the whitespace in a line's first `width` columns."""
     at = 0
     while text[at : at + 1] in (" ", "\t") and len(text[:at].expandtabs(_TAB)) < width:
         at += 1
@@ -590,7 +609,7 @@ def dedent(text: str, width: int) -> str:
 
 
 def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
-    """Return a text as a bullet; its further lines are indented by `pad` columns."""
+    """Format text as a bullet. All lines but the first are indented by `pad` columns."""
     first, *rest = text.split("\n")
     lines = [lead + first]
     for line in rest:

@@ -1,16 +1,16 @@
-"""Estimate how many tokens a text costs.
+"""Estimate how many tokens a piece of text costs.
 
 Current Claude models have no public tokenizer, so this approximates the public o200k vocabulary.
-Each character costs a weight that depends on its class and on the group of the character before it.
-The weights were fitted by a regression over 7,000 excerpts in 20 languages; the estimate is 0.9 to
-1.2 times the exact count. A part of a text never costs more than the whole. Hooks load this module.
+Each character has a weight that depends on its class and on the group of the character before it.
+The weights come from a regression over 7,000 excerpts in 20 languages, and the estimate is 0.9 to
+1.2 times the exact count. Part of a text never costs more than the whole. Hooks load this module.
 """
 
 from __future__ import annotations
 
 _UNIT = 64  # weights are counted in 1/64 of a token
 
-# Groups of characters, as the context of the character after them.
+# Character groups, which form the context of the next character.
 _REST = 0
 _LOWER = 1
 _UPPER = 2
@@ -22,8 +22,8 @@ _SIGN = 7
 
 _CONTROLS = bytes(code for code in (*range(32), 127) if chr(code) not in "\n\r")
 
-# Each class: the characters that cost the same, their group, and their weights by the group of the
-# character before: rest or start, lower, upper, digit, space, line, mark, sign.
+# Each class lists the characters that cost the same, their group, and their weights after each
+# group: rest or start, lower, upper, digit, space, line, mark, sign.
 _CLASSES = (
     (b"bcdfghlmnprst", _LOWER, (4, 4, 29, 50, 15, 39, 30, 49)),
     (b"aeiou", _LOWER, (8, 8, 21, 60, 21, 63, 35, 43)),
@@ -41,7 +41,7 @@ _CLASSES = (
     (b"-", _SIGN, (8, 31, 51, 23, 94, 81, 26, 8)),
     (b"#*`~=", _SIGN, (5, 22, 14, 44, 56, 18, 38, 5)),
     (b"<>|&$%@^+", _SIGN, (35, 58, 50, 35, 53, 71, 43, 76)),
-    # From here on the first byte in UTF-8: it identifies the script closely enough.
+    # From here on, only the first UTF-8 byte counts. It identifies the script closely enough.
     (bytes(range(0xC0, 0xC3)), _REST, (80, 115, 92, 80, 80, 80, 83, 96)),  # Latin-1 signs
     (bytes(range(0xC3, 0xCA)), _REST, (33, 79, 145, 68, 76, 57, 79, 108)),  # Latin letters
     # phonetic, combining
@@ -60,16 +60,16 @@ _CLASSES = (
     (bytes(range(0xF0, 0x100)), _REST, (117, 119, 126, 126, 149, 131, 126, 126)),  # emoji
 )
 
-# A text is translated to one code per character. A code is a byte: its group in the
-# upper three bits, its class (counted from 1) in the lower five.
+# A text is translated to one code per character. A code is a byte with the group in the upper
+# three bits and the class (counted from 1) in the lower five.
 _CLASS_BIT_COUNT = 5
 _GROUP_BITS = b"\xe0"
 _CLASS_BITS = b"\x1f"
-_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # of UTF-8: all but the first byte of a character
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # in UTF-8, all but the first byte of a character
 
 
 def _make_codes() -> bytes:
-    """Return the table that translates the first byte of a character to its code."""
+    """Return the table that maps the first byte of a character to its code."""
     codes = bytearray(256)
     for number, (members, group, _) in enumerate(_CLASSES, 1):
         for member in members:
@@ -78,7 +78,7 @@ def _make_codes() -> bytes:
 
 
 def _make_weights() -> bytes:
-    """Return the table that gives the weight of a class after a group, at `group << 5 | class`."""
+    """Return the table of weights, which holds a class after a group at `group << 5 | class`."""
     weights = bytearray(256)
     for number, (_, _, weights_by_group) in enumerate(_CLASSES, 1):
         weights[number :: 1 << _CLASS_BIT_COUNT] = bytes(weights_by_group)
@@ -90,12 +90,12 @@ _WEIGHTS = _make_weights()
 
 
 def estimate(text: str) -> int:
-    """Return the likely number of tokens in a text; 0 for "", at least 1 for any other."""
+    """Estimate the number of tokens in a text: 0 for "", and at least 1 for any other text."""
     if not text:
         return 0
     codes = text.encode("utf-8", "surrogatepass").translate(_CODES, _CONTINUATION_BYTES)
-    # One large number holds all codes, so that each class is joined with the group of the character
-    # before it by a single shift. The byte added at the end has a group and no class: it is free.
+    # One large number holds all codes, so that a single shift combines each class with the group of
+    # the character before it. The byte added at the end has a group but no class, so it is free.
     size = len(codes) + 1
     number = int.from_bytes(codes, "little")
     groups = int.from_bytes(_GROUP_BITS * size, "little")

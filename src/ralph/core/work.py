@@ -1,7 +1,7 @@
-"""Values for work: tasks, features, stories, runs, the journal, agents and MCP servers.
+"""Values that describe work: tasks, features, stories, runs, the journal, agents and MCP servers.
 
-An agent never raises for what its program did. `Reply.stop` reports it instead, because the loop
-must journal every iteration.
+An agent never raises an exception because its program failed. `Reply.stop` reports the failure
+instead, because the loop must record every iteration in the journal.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What several tasks build together, stored in `.ralph/features/<id>/feature.json`."""
+    """What several tasks implement together, stored in `.ralph/features/<id>/feature.json`."""
 
     id: str
     title: str
@@ -83,7 +83,7 @@ class Feature:
 
 
 class RunStatus(StrEnum):
-    """The state of a run of the loop, as the index stores it."""
+    """The state of a loop run, as stored in the index."""
 
     RUNNING = "running"
     SUCCESS = "success"
@@ -93,13 +93,13 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """How one iteration ended, stored as a line of `log/runs/<run>.jsonl`."""
+    """How one iteration ended, stored as a line in `log/runs/<run>.jsonl`."""
 
     run: str
     iteration: int
     outcome: Outcome
     task: str = ""
-    title: str = ""  # of the task, so that search finds the entry by it
+    title: str = ""  # the task's title, so that search can find the entry by it
     feature: str = ""
     agent: str = ""
     model: str = ""
@@ -123,13 +123,13 @@ class StopReason(StrEnum):
     TIMEOUT = "timeout"
     CRASHED = "crashed"
     UNAVAILABLE = (
-        "unavailable"  # not installed, not logged in, offline, overloaded: try again later
+        "unavailable"  # not installed, not logged in, offline or overloaded; try again later
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One use of a tool: its name, the files it named, and whether it succeeded."""
+    """A tool call: the tool's name, the files it was given, and whether it succeeded."""
 
     name: str
     files: tuple[str, ...] = ()
@@ -138,16 +138,19 @@ class ToolCall:
 
 
 def never_stop() -> bool:
-    """Never ask to stop."""
+    """Return False, so that nothing is ever stopped."""
     return False
 
 
 def ignore_text(text: str) -> None:
-    """Ignore a text."""
+    """Do nothing with the text."""
 
 
 class ProcessResult(NamedTuple):
-    """Exit code and output. `code` is None if it was not started, negative after a signal."""
+    """A program's exit code and output.
+
+    `code` is None if the program could not be started, and negative if a signal ended it.
+    """
 
     code: int | None
     out: str
@@ -160,7 +163,7 @@ class ProcessResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One prompt for an agent. `session` is a conversation to resume."""
+    """A prompt for an agent. `session` is the id of a conversation to resume."""
 
     prompt: str
     folder: Path
@@ -176,7 +179,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent answered, why it stopped, what it did, and the cost in dollars."""
+    """An agent's answer, why it stopped, what it did, and what it cost in dollars."""
 
     text: str
     stop: StopReason = StopReason.END_TURN
@@ -184,14 +187,14 @@ class Reply:
     model: str = ""
     cost: float = 0.0
     session: str = ""
-    error: str = ""  # a description, if it did not end well
-    final: int = 0  # offset in the text of the message after the last tool call
+    error: str = ""  # what went wrong, if anything did
+    final: int = 0  # where in the text the message after the last tool call starts
     outputs: tuple[str, ...] = ()  # tool results, as far as the agent reports them
     refused: tuple[str, ...] = ()  # actions that were not permitted
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that its tools wrote, without duplicates."""
+        """The files that the agent's tools wrote, without duplicates."""
         written: dict[str, None] = {}
         for call in self.calls:
             if call.writes:
@@ -203,15 +206,15 @@ class Agent(Protocol):
     """A program that works on a prompt."""
 
     name: str
-    reads_only: bool  # whether `Ask.read_only` is enforced, so that it can verify safely
+    reads_only: bool  # whether `Ask.read_only` is enforced, so that the agent can verify safely
 
     def run(self, ask: Ask) -> Reply:
-        """Work on the prompt until it is done."""
+        """Work on the prompt until done, and return the reply."""
         ...
 
 
 class ServerStatus(StrEnum):
-    """The state of a server, in the words of the cache file."""
+    """The state of a server, as spelled in the cache file."""
 
     RUNNING = "running"
     FAILED = "failed"
@@ -233,7 +236,7 @@ class Transport(StrEnum):
 
 
 class ServerScope(StrEnum):
-    """Who configured a server. An earlier scope wins."""
+    """The level at which a server was configured. An earlier scope takes precedence."""
 
     LOCAL = "local"
     PROJECT = "project"
@@ -242,7 +245,7 @@ class ServerScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """One MCP server. A project's server is `trusted` only once the user has agreed to it."""
+    """An MCP server. One configured by a project is `trusted` only once the user approves it."""
 
     name: str
     whose: ServerScope
@@ -257,7 +260,7 @@ class McpServer:
 
 
 class ServerAnswer(NamedTuple):
-    """What a server answered, and why it is not running, if it is not."""
+    """A server's state, and if it is not running, why not."""
 
     status: ServerStatus
     why: str = ""

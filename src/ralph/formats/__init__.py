@@ -1,6 +1,6 @@
-"""Codecs: each module turns the text of one file format into values and back.
+"""Codecs, each of which turns one file format into values and back.
 
-Other parts import only the modules that `__all__` lists.
+Other packages import only the modules listed in `__all__`.
 """
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""The codecs of the graph: nodes.json, edges.json, embeddings.bin, and edges stated in records.
+"""The codecs for the graph: nodes.json, edges.json, embeddings.bin, and edges stated in records.
 
-The three files are derived, and the same records give the same bytes. A stated edge is a link with
-a relation and times in the metadata of a record.
+The three files are derived from records, and the same records always give the same bytes. A stated
+edge is a link in a record's metadata, whose key is the relation and whose value is the target with
+optional dates, such as `affects: file:src/a.ts @2026-01-01..2026-02-01`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _TIMES = ("recorded", "valid_from", "valid_until")
 
 
 class Embeddings(NamedTuple):
-    """A row of numbers for each node, as bytes: little-endian float32."""
+    """One row of little-endian float32 numbers per node, as bytes."""
 
     model: str
     dimensions: int
@@ -35,7 +36,7 @@ class Embeddings(NamedTuple):
 
 
 def sort_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Return nodes in the order of the file and of the rows of the embeddings."""
+    """Sort nodes as they are in nodes.json. The embedding rows have the same order."""
     return sorted(nodes, key=lambda node: node.id)
 
 
@@ -45,7 +46,7 @@ def nodes_text(nodes: Iterable[Node]) -> str:
 
 
 def edges_text(edges: Iterable[Edge]) -> str:
-    """Return the content of edges.json, with each edge once."""
+    """Return the content of edges.json, without duplicate edges."""
     unique: dict[str, Edge] = {}
     for edge in edges:
         line = json.dumps(_edge_members(edge), ensure_ascii=False, sort_keys=True)
@@ -59,7 +60,7 @@ def edges_text(edges: Iterable[Edge]) -> str:
 
 
 def embeddings_bytes(embeddings: Embeddings) -> bytes:
-    """Return the content of embeddings.bin: a header, the name of the model, and the rows."""
+    """Return the content of embeddings.bin, which is a header, the model's name and the rows."""
     name = embeddings.model.encode("utf-8")
     row_size = _BYTES_PER_NUMBER * embeddings.dimensions
     count = 0
@@ -93,7 +94,7 @@ def _edge_members(edge: Edge) -> dict[str, object]:
 
 
 def _set_fields(value: Node | Edge, names: Iterable[str]) -> dict[str, object]:
-    """Return the fields that are set, by name."""
+    """Map the names of the fields that are set to their values."""
     fields = {name: getattr(value, name) for name in names}
     return {name: field for name, field in fields.items() if field}
 
@@ -102,13 +103,13 @@ def _set_fields(value: Node | Edge, names: Iterable[str]) -> dict[str, object]:
 
 _VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?\Z")
 _CODES = {"%": "%25", ",": "%2C", "|": "%7C", " @": "%20@"}
-"""The characters that separate edges and times in metadata, and their codes in a target."""
+"""The characters that separate edges and times in metadata, and how a target encodes them."""
 _CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class StatedEdge:
-    """One edge that a record states; the target is an id or a title."""
+    """An edge stated in a record. The target is an id or a title."""
 
     relation: Relation
     target: str
@@ -117,7 +118,7 @@ class StatedEdge:
 
 
 def stated_edges(record: Record) -> list[StatedEdge]:
-    """Return every edge that the metadata of a record state, in order."""
+    """Return every edge stated in a record's metadata, in order."""
     pairs: list[tuple[str, str]] = []
     for key, value in record.extra.items():
         for text in _split_targets(value):
@@ -136,9 +137,9 @@ def stated_edges(record: Record) -> list[StatedEdge]:
 
 
 def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Record:
-    """Return a record with an edge, which replaces one with the same relation and target.
+    """Return a record with an edge added, replacing any with the same relation and target.
 
-    With `remove`, return the record without such an edge.
+    With `remove`, such an edge is only removed.
     """
     key = _key_for(record, edge.relation)
     texts: list[str] = []
@@ -154,7 +155,7 @@ def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Reco
 
 
 def _key_for(record: Record, relation: Relation) -> str:
-    """Return the key under which a record states a relation, in the author's own spelling."""
+    """Return the metadata key that a record uses for a relation, in the author's own spelling."""
     for key in record.extra:
         if parse_relation(key) is relation:
             return key

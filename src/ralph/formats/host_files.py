@@ -1,9 +1,9 @@
-"""Hooks and MCP servers in the settings files of coding agents.
+"""Add and remove Ralph's hooks and MCP servers in the settings files of coding agents.
 
-An edit only inserts, and removing the entry restores the old bytes. To recognise a container that
-Ralph created, such a container has whitespace after its opening bracket; in a container that was
-there and empty, the entry follows the bracket immediately. Comments are blanked out for reading,
-and stay in the file.
+An edit only inserts text, and removing the entry restores the old bytes. For that, Ralph has to
+recognise the containers (objects and lists) that it created: they have whitespace after the opening
+bracket. In a container that already existed but was empty, the entry follows the bracket
+immediately. Comments are blanked out for parsing, but stay in the file.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _RALPH_HOOK = re.compile(
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\\r\n]|\\.)*")|,(?=\s*[}\]])')
 _LENIENT_KEYS = ("mcp", "context_servers", "servers")
-"""The first keys in files of clients that allow trailing commas."""
+"""Top-level keys used by clients that allow trailing commas."""
 _WHITESPACE = " \t\r\n"
 _DEFAULT_INDENT = "  "
 _ONLY_VERSION = '{\n  "version": 1\n}\n'
-# Whitespace after the opening bracket says that the file was there, but empty.
+# Whitespace after the opening bracket means that the file existed, but was empty.
 _BLANK_FILE_MARK = "  "
 
 
 class HookEntry(NamedTuple):
-    """One of Ralph's hooks: its event, and the group around it."""
+    """One of Ralph's hooks, given by its event and the group that contains it."""
 
     event: str
     group: object
@@ -53,7 +53,7 @@ class HookEntry(NamedTuple):
 
 
 def is_ralph_hook(hook: object) -> bool:
-    """Whether the command or the arguments of a hook start Ralph."""
+    """Return whether a hook's command or arguments start Ralph."""
     return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in _command_words(hook))
 
 
@@ -73,7 +73,10 @@ def _command_words(entry: object) -> list[object]:
 
 
 def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:
-    """Return Ralph's hooks in a file, in file order; raises Unreadable."""
+    """Return Ralph's hooks in a file, in file order.
+
+    Raises Unreadable if the file cannot be parsed.
+    """
     page = _open_file(text)
     if page is None:
         return ()
@@ -81,7 +84,10 @@ def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:
 
 
 def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
-    """Whether Ralph's hooks in a file are exactly these groups, in any order; raises Unreadable."""
+    """Return whether Ralph's hooks in a file are exactly these groups, in any order.
+
+    Raises Unreadable if the file cannot be parsed.
+    """
     entries = ralph_hooks(text)
     if len(entries) != len(groups):
         return False
@@ -94,9 +100,10 @@ def _has_hook(entries: Sequence[HookEntry], event: str, group: object) -> bool:
 
 
 def with_hooks(text: str | None, groups: Mapping[str, object]) -> str:
-    """Return the text with one group for each event; raises Unreadable.
+    """Return the text with one group added for each event.
 
-    A new file whose entries have no groups gets the version that its client expects.
+    A new file whose entries are not grouped also gets the version that its client expects. Raises
+    Unreadable if the file cannot be parsed.
     """
     if text is None and any(_is_ungrouped(group) for group in groups.values()):
         entries = {event: [check_json(entry)] for event, entry in groups.items()}
@@ -111,9 +118,9 @@ def _is_ungrouped(group: object) -> bool:
 
 
 def without_hooks(text: str) -> str | None:
-    """Return the text without Ralph's hooks; None when the file was created for them.
+    """Return the text without Ralph's hooks, or None if the file was created for them.
 
-    Raises Unreadable.
+    Raises Unreadable if the file cannot be parsed.
     """
     page = _open_file(text)
     if page is None:
@@ -133,7 +140,7 @@ def without_hooks(text: str) -> str | None:
 
 
 def is_ralph_server(entry: object) -> bool:
-    """Whether an entry starts Ralph's MCP server."""
+    """Return whether an entry starts Ralph's MCP server."""
     words = [str(word) for word in _command_words(entry)]
     for first, second, third in zip(words, words[1:], words[2:], strict=False):
         program = re.split(r"[/\\]", first)[-1]
@@ -143,7 +150,10 @@ def is_ralph_server(entry: object) -> bool:
 
 
 def json_entry(text: str | None, path: Sequence[str]) -> object | None:
-    """Return the value below these keys, no matter who wrote it; raises Unreadable."""
+    """Return the value at a path of keys, no matter who wrote it, or None if there is none.
+
+    Raises Unreadable if the file cannot be parsed.
+    """
     page = _open_file(text, path)
     if page is None:
         return None
@@ -152,17 +162,18 @@ def json_entry(text: str | None, path: Sequence[str]) -> object | None:
 
 
 def with_json_entry(text: str | None, path: Sequence[str], entry: Mapping[str, object]) -> str:
-    """Return the text with an entry below these keys.
+    """Return the text with an entry added at a path of keys.
 
-    Raises Unreadable, or Conflict when there is a value already.
+    Raises Unreadable if the file cannot be parsed, and Conflict if there is already a value.
     """
     return _insert_value(text, path, check_json(entry))
 
 
 def without_json_entry(text: str, path: Sequence[str]) -> str | None:
-    """Return the text without an entry of Ralph and the containers created for it.
+    """Return the text without the entry at a path of keys and the containers created for it.
 
-    Returns None when the file was created for the entry. Raises Unreadable.
+    Returns None if the whole file was created for the entry. Raises Unreadable if the file cannot
+    be parsed.
     """
     page = _open_file(text, path)
     if page is None:
@@ -180,7 +191,7 @@ def _dump(value: object, indent: str) -> str:
 def _insert_value(
     text: str | None, path: Sequence[str], value: object, *, in_list: bool = False
 ) -> str:
-    """Insert a value below these keys, or append it to the list there."""
+    """Insert a value at a path of keys, or append it to the list there."""
     page = _open_file(text, path)
     if page is None or text is None:
         return _new_file(text, path, [value] if in_list else value)
@@ -200,7 +211,7 @@ def _insert_value(
             f"there is already a member `{'.'.join(path)}`",
             hint="remove it first; nothing was written",
         )
-    # On lines of their own, the brackets that we create are followed by whitespace, by which
+    # The brackets that we create are on lines of their own, so whitespace follows them. That is how
     # `without` recognises them.
     written = _dump(value, page.indent)
     place = page.insertion_place(container, len(found.nodes))
@@ -225,7 +236,7 @@ def _new_file(text: str | None, path: Sequence[str], value: object) -> str:
 
 
 class _FoundPath(NamedTuple):
-    """The nodes from the root along a path, as far as it exists, and their positions."""
+    """The nodes along a path from the root, as far as it exists, and their positions."""
 
     nodes: list[JsonNode]
     positions: list[int]
@@ -233,7 +244,7 @@ class _FoundPath(NamedTuple):
 
 
 class _FoundHook(NamedTuple):
-    """A hook, and the positions from the root of what must be removed with it."""
+    """A hook, and the path from the root, by position, to what must be removed for it."""
 
     path: tuple[int, ...]
     entry: HookEntry
@@ -248,14 +259,14 @@ class _InsertionPlace(NamedTuple):
 
 
 def _open_file(text: str | None, keys: Sequence[str] = ()) -> _HostFile | None:
-    """Return a parsed file; None when it does not exist or is empty."""
+    """Parse a file. Return None if it does not exist or is empty."""
     if text is None or is_blank(_blank_comments(text)):
         return None
     return _HostFile(text, lenient=bool(keys) and keys[0] in _LENIENT_KEYS)
 
 
 def _blank_comments(text: str) -> str:
-    """Replace comments, which Gemini allows, with spaces, so that every position stays."""
+    """Replace comments, which Gemini allows, by spaces, so that all positions stay the same."""
 
     def blank(match: re.Match[str]) -> str:
         if match[0].startswith('"'):
@@ -266,7 +277,10 @@ def _blank_comments(text: str) -> str:
 
 
 class _HostFile:
-    """A settings file with the positions of its values; raises Unreadable if it is not JSON."""
+    """A settings file with the positions of its values.
+
+    Raises Unreadable if it is not JSON.
+    """
 
     def __init__(self, text: str, *, lenient: bool = False) -> None:
         self.text = text
@@ -283,7 +297,7 @@ class _HostFile:
         self.indent = indented[1] if indented is not None else _DEFAULT_INDENT
 
     def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
-        """Return a node that has this type; raises Unreadable if it has another one."""
+        """Return a node after checking its type. Raises Unreadable if it has another type."""
         if not isinstance(node.value, kind):
             expected = "an object" if kind is dict else "a list"
             line = self.text.count("\n", 0, node.start) + 1
@@ -294,7 +308,7 @@ class _HostFile:
         return node
 
     def find_nodes(self, path: Sequence[str]) -> _FoundPath:
-        """Return the nodes below these keys, as far as they exist."""
+        """Return the nodes along a path of keys, as far as they exist."""
         nodes = [self.root]
         positions: list[int] = []
         for depth, key in enumerate(path):
@@ -321,9 +335,9 @@ class _HostFile:
                     yield _FoundHook((*path, *inner_path), entry)
 
     def without(self, path: Sequence[int]) -> str | None:
-        """Return the text without a node and without the containers that were created for it.
+        """Return the text without a node and the containers that were created for it.
 
-        Returns None when the whole file was created for it.
+        Returns None if the whole file was created for it.
         """
         containers = [self.root]
         for position in path[:-1]:
@@ -347,9 +361,9 @@ class _HostFile:
         return f"{head}{{}}{tail}"
 
     def _without_child(self, children: Sequence[JsonMember | JsonNode], position: int) -> str:
-        """Return the text without one of several children and without its comma.
+        """Return the text without one of several children and its comma.
 
-        A comment between the child and its comma stays.
+        A comment between the child and its comma is kept.
         """
         child = children[position]
         if position:
@@ -370,7 +384,7 @@ class _HostFile:
         return self.text[: child.start] + between + self.text[comma + 1 :]
 
     def insertion_place(self, container: JsonNode, depth: int) -> _InsertionPlace:
-        """Return the place for a new child at the end of a container."""
+        """Return where to insert a new child at the end of a container."""
         indentation = self.indent * depth
         if not container.children:
             return _InsertionPlace(container.start + 1, "", indentation)
@@ -384,7 +398,7 @@ class _HostFile:
 
 
 def _find_member(container: JsonNode, key: str) -> int | None:
-    """Return the position of a member; of duplicates, the last one counts."""
+    """Return the position of a member, or None. If a key is duplicated, the last one wins."""
     for position in reversed(range(len(container.members))):
         if container.members[position].key == key:
             return position
@@ -392,7 +406,10 @@ def _find_member(container: JsonNode, key: str) -> int | None:
 
 
 def _paths_in_group(group: JsonNode) -> Iterator[tuple[int, ...]]:
-    """Yield what to remove for each of Ralph's hooks in a group: () is the group itself."""
+    """Yield the path of what to remove for each of Ralph's hooks in a group.
+
+    The path () stands for the group itself.
+    """
     if is_ralph_hook(group.value):  # clients without groups
         yield ()
     hooks_position = _find_member(group, "hooks")
@@ -411,15 +428,19 @@ def _paths_in_group(group: JsonNode) -> Iterator[tuple[int, ...]]:
 
 
 def toml_server(text: str | None) -> object | None:
-    """Return the server table with Ralph's name, no matter who wrote it; raises Unreadable."""
+    """Return the server table with Ralph's name, no matter who wrote it, or None.
+
+    Raises Unreadable if the file cannot be parsed.
+    """
     servers = _parse_toml(text or "").get(_TOML_TABLE)
     return servers.get(SERVER_NAME) if isinstance(servers, Mapping) else None
 
 
 def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
-    """Return the text with Ralph's server table; comments and layout stay.
+    """Return the text with Ralph's server table added. Comments and layout are kept.
 
-    Raises Unreadable, or Conflict when there is a server of that name already.
+    Raises Unreadable if the file cannot be parsed, and Conflict if there is already a server with
+    that name.
     """
     servers = _parse_toml(text or "").get(_TOML_TABLE, {})
     if not isinstance(servers, dict) or SERVER_NAME in servers:
@@ -431,9 +452,9 @@ def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
 
 
 def without_toml_server(text: str) -> str | None:
-    """Return the text without Ralph's server table; None when nothing is left.
+    """Return the text without Ralph's server table, or None if nothing is left.
 
-    Raises Unreadable, or Conflict when other values would change.
+    Raises Unreadable if the file cannot be parsed, and Conflict if other values would change.
     """
     servers = _parse_toml(text).get(_TOML_TABLE)
     if not isinstance(servers, dict) or not is_ralph_server(servers.get(SERVER_NAME)):
@@ -445,7 +466,7 @@ def without_toml_server(text: str) -> str | None:
 
 
 def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
-    """Return the text with another server table, or with None without it."""
+    """Return the text with its server table replaced, or removed if `entry` is None."""
     from tomlkit.exceptions import TOMLKitError
 
     before = _parse_toml(text)

@@ -1,7 +1,14 @@
-"""The codec of knowledge/*.md: YAML front matter and a markdown body.
+"""The codec for knowledge/*.md files, which have YAML front matter and a Markdown body.
 
-An edit changes only the lines of the fields that differ. To know the positions of the values, the
-YAML is composed, not loaded.
+    ---
+    title: Running the tests
+    tags: [tests, ci]
+    ---
+
+    Run `make gen` first. See also [[Release steps]].
+
+An edit changes only the lines of the fields that differ. The YAML is composed rather than loaded,
+because that preserves the positions of the values.
 """
 
 from __future__ import annotations
@@ -27,19 +34,19 @@ from ralph.core.text import BOM, Entry, Problem, TextDocument
 KNOWLEDGE_LABEL = "knowledge"
 TRUNCATED = "[truncated]"
 
-# Characters: a larger front matter is an accident, and parsing YAML is not always linear.
+# In characters. Larger front matter is an accident, and parsing YAML is not always linear.
 _MAX_FRONT_MATTER = 16_384
-_MAX_SHOWN_VALUE = 60  # characters of a value in an error
+_MAX_SHOWN_VALUE = 60  # characters of a value that an error shows
 _MAX_SLUG = 80  # characters
-_MAX_SLUG_BYTES = 240  # a file name has at most 255 bytes, and `.md` and a number are added
-_MAX_WORDS = 500  # of a body
-_MIN_SUBSTRING_TITLE = 8  # characters from which a title of one word may be part of another
+_MAX_SLUG_BYTES = 240  # a file name has at most 255 bytes, including `.md` and a number
+_MAX_WORDS = 500  # in a body
+_MIN_SUBSTRING_TITLE = 8  # characters; a shorter one-word title is too common to match by itself
 _CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9]*(?:[-_/.][a-z0-9]+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_STATUS = "status"  # ours if its value is `retired`, otherwise somebody else's key
+_STATUS = "status"  # ours only if its value is `retired`
 _RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
@@ -48,7 +55,7 @@ _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields with their positions, the end of the front matter, and the start of the body."""
+    """The fields with their positions, where the front matter ends, and where the body starts."""
 
     fields: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...]
@@ -56,18 +63,18 @@ class FrontMatter:
     body: int
 
     def text(self, name: str) -> str:
-        """Return the text of a scalar as one line, or ""."""
+        """Return a scalar field as one line of text, or "" if there is none."""
         return " ".join(_scalar_text(self.fields.get(name)).split())
 
     def kind_key(self) -> str:
-        """Return the key whose value names a kind of memory, or ""."""
+        """Return the key whose value names a kind of memory, or "" if there is none."""
         for name in ("kind", "type"):
             if kind_of(self.text(name)) is not None:
                 return name
         return ""
 
     def tags(self) -> tuple[str, ...]:
-        """Return the tags, from a list or from a text with commas."""
+        """Return the tags, which may be a list or a comma-separated string."""
         field = self.fields.get("tags")
         if field is not None and isinstance(field.value, tuple):
             return clean_tags(_scalar_text(item) for item in field.value)
@@ -75,7 +82,7 @@ class FrontMatter:
 
 
 class FrontMatterFault(NamedTuple):
-    """The reason why a front matter cannot be read, and its line."""
+    """Why front matter cannot be read, and on which line."""
 
     line: int
     what: str
@@ -100,7 +107,7 @@ def read_front_matter(text: str) -> FrontMatter | FrontMatterFault:
         return FrontMatterFault(
             1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters"
         )
-    # A comment in place of the text above keeps every position.
+    # Replacing the text above by a comment keeps all positions the same.
     yaml = "#" * opening + text[opening : closing.start()]
     try:
         root, problems = read_yaml(yaml)
@@ -116,7 +123,7 @@ def _bom_of(text: str) -> str:
 
 
 def _plain_value(node: ConfigNode) -> object:
-    """Return the value of a node; a number only if it is written in its shortest form."""
+    """Return the value of a node. A number not written in its shortest form remains text."""
     if isinstance(node.value, Mapping):
         return {name: _plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, tuple):
@@ -132,7 +139,7 @@ def _plain_value(node: ConfigNode) -> object:
 
 
 class _Edit(NamedTuple):
-    """A text that replaces `text[start:end]`."""
+    """Text that replaces `text[start:end]`."""
 
     start: int
     end: int
@@ -184,14 +191,14 @@ def _change_value(text: str, field: ConfigNode, value: object, newline: str) -> 
 
 
 def _value_end(text: str, field: ConfigNode) -> int:
-    """Return the end of a value without the blank lines that YAML adds to a block scalar."""
+    """Return the end of a value, not counting blank lines that YAML adds to a block scalar."""
     if field.style == "literal":
         return len(text[: field.end].rstrip())
     return field.end
 
 
 def write_field(name: str, value: object) -> str:
-    """Return a line of front matter; raises Refused for a value that YAML cannot hold."""
+    """Render one line of front matter. Raises Refused if YAML cannot represent the value."""
     key = name
     if not _PLAIN_KEY.fullmatch(name) or name.lower() in _RESERVED:
         key = _write_value(name)
@@ -228,15 +235,15 @@ def _write_value(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeDocument(TextDocument):
-    """A parsed knowledge file, which has one entry or none."""
+    """A parsed knowledge file, which has at most one entry."""
 
     slug: str
     matter: FrontMatter | None
 
     def add(self, record: Record) -> KnowledgeDocument:
-        """Return the file with its entry.
+        """Return a copy of the file with an entry added.
 
-        Raises Conflict when the file is not empty, and Refused when it cannot hold the record.
+        Raises Conflict if the file is not empty, and Refused if the record cannot be stored in it.
         """
         if self.text.strip(BOM + " \t\r\n"):
             raise Conflict(
@@ -247,9 +254,9 @@ class KnowledgeDocument(TextDocument):
         return self._checked(text, normalise_entry(record, self.slug))
 
     def replace(self, record_id: str, record: Record) -> KnowledgeDocument:
-        """Return the file with the fields and the body that differ changed.
+        """Return a copy of the file in which the fields that differ, and the body, are updated.
 
-        Raises NotFound, or Refused when the file cannot hold the record.
+        Raises NotFound if there is no such entry, and Refused if the record cannot be stored.
         """
         old = markdown.find_entry(self.entries, record_id).record
         expected = normalise_entry(record, self.slug)
@@ -274,7 +281,7 @@ class KnowledgeDocument(TextDocument):
         return self._checked(_change_fields(text, self.matter, written, removed, newline), expected)
 
     def _with_body(self, start: int, body: str) -> str:
-        """Return the text with another body; the line endings around it stay where possible."""
+        """Return the text with its body replaced. Line endings around it are kept if possible."""
         newline = markdown.newline_of(self.text)
         front = self.text[:start]
         old = _split_body(self.text[start:])
@@ -290,7 +297,10 @@ class KnowledgeDocument(TextDocument):
         return front + above + body.replace("\n", newline) + below
 
     def remove(self, record_id: str) -> KnowledgeDocument:
-        """Return the empty file, with its byte order mark if it had one; raises NotFound."""
+        """Return an empty file, with a byte order mark if there was one.
+
+        Raises NotFound if there is no such entry.
+        """
         markdown.find_entry(self.entries, record_id)
         return parse_knowledge(_bom_of(self.text), self.slug)
 
@@ -305,7 +315,7 @@ class KnowledgeDocument(TextDocument):
 
 
 def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
-    """Parse a knowledge file; `slug` is its name without `.md`."""
+    """Parse a knowledge file. `slug` is its file name without `.md`."""
 
     def without_entry(line: int, what: str, code: str) -> KnowledgeDocument:
         hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
@@ -334,7 +344,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
 
 
 class _Body(NamedTuple):
-    """A body without its first and last line ending, and those two."""
+    """A body without its first and last line endings, which are kept in `above` and `below`."""
 
     above: str
     text: str
@@ -382,14 +392,14 @@ def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
 
 
 def render_knowledge(record: Record) -> str:
-    """Return a record as a file; raises Refused when a file cannot hold it."""
+    """Render a record as a file. Raises Refused if it cannot be stored in one."""
     expected = normalise_entry(record, "")
     fields = [f"{write_field(name, value)}\n" for name, value in _field_values(expected).items()]
     return f"---\n{''.join(fields)}---\n\n{expected.text}\n"
 
 
 def _field_values(record: Record) -> dict[str, object]:
-    """Return the fields of a record in the order in which a new file has them."""
+    """Return a record's fields in the order in which a new file lists them."""
     values: dict[str, object] = {"title": record.title, "tags": record.tags}
     if record.label != KNOWLEDGE_LABEL or record.kind is not MemoryKind.CONTEXT:
         values["kind"] = record.label
@@ -407,9 +417,9 @@ def _field_values(record: Record) -> dict[str, object]:
 
 
 def normalise_entry(record: Record, slug: str) -> Record:
-    """Return a record as a knowledge file can hold it.
+    """Return a record in the form in which a knowledge file can store it.
 
-    Raises Refused when it is not a memory, or has no title, tags or text.
+    Raises Refused if it is not a memory, or lacks a title, tags or text.
     """
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is not a memory", hint="only memories can be knowledge")
@@ -456,18 +466,18 @@ def _normalise_label(record: Record) -> str:
 
 
 def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags in lowercase, each once, without empty ones."""
+    """Lowercase tags, and remove duplicates and empty tags."""
     cleaned = [" ".join(tag.lower().split()) for tag in tags]
     return tuple(dict.fromkeys(tag for tag in cleaned if tag))
 
 
 def fold_title(title: str) -> str:
-    """Return a title in the form in which links are compared, without case and spacing."""
+    """Normalise case and whitespace in a title, for comparing links."""
     return " ".join(unicodedata.normalize("NFC", title).casefold().split())
 
 
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
-    """Return the slug for the file of a new entry; `taken` maps slugs to titles."""
+    """Return the slug that names a new entry's file. `taken` maps existing slugs to titles."""
     title = unicodedata.normalize("NFC", title)
     encoded = ids.slug(title).encode("utf-8")[:_MAX_SLUG_BYTES]
     base = encoded.decode("utf-8", "ignore").strip("-") or ids.derived("entry", title)
@@ -481,7 +491,7 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
 
 
 def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
-    """Whether two entries have equal titles, or similar titles and most tags in common."""
+    """Return whether two entries have equal titles, or similar titles and most tags in common."""
     shorter, longer = sorted((fold_title(title_a), fold_title(title_b)), key=len)
     if shorter == longer:
         return True
@@ -500,7 +510,7 @@ def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterab
 
 
 def shorten(body: str, words: int = _MAX_WORDS) -> str:
-    """Return a body with at most N words, cut between two blocks where possible."""
+    """Shorten a body to at most `words` words, cutting between two blocks if possible."""
     if len(body.rstrip().removesuffix(TRUNCATED).split()) <= words:
         return body
     newline = markdown.newline_of(body)
@@ -537,7 +547,7 @@ def _cut_body(body: str, words: int, newline: str) -> str:
 
 
 def links_in(body: str) -> tuple[str, ...]:
-    """Return the titles in `[[...]]` outside code and comments, each once."""
+    """Return the titles in `[[...]]` links outside code and comments, without duplicates."""
     if "[[" not in body:
         return ()
     titles: dict[str, str] = {}
@@ -552,7 +562,7 @@ def links_in(body: str) -> tuple[str, ...]:
 
 
 def _without_code(line: str) -> str:
-    """Return a line with a backtick in place of each code span."""
+    """Replace each code span in a line by a backtick."""
     pieces: list[str] = []
     copied_to = 0
     for start, end in code_spans(line):
@@ -563,7 +573,10 @@ def _without_code(line: str) -> str:
 
 
 def code_spans(line: str) -> list[tuple[int, int]]:
-    """Return the spans of inline code, from a run of backticks to the next one of its length."""
+    """Return the spans of inline code.
+
+    A span extends from a run of backticks to the next run of the same length.
+    """
     runs = list(re.finditer(r"`+", line))
     numbers_by_length: dict[int, list[int]] = {}
     for number, run in enumerate(runs):

@@ -1,8 +1,8 @@
-"""The codec of the logs: one JSON object per line, and the records of the journal among them.
+"""The codec for logs, which hold one JSON object per line, including the journal's records.
 
-A torn line (after a crash or on a full disk) is reported and kept, and what can be read on it is
-read. The id of a journal entry is made of its run and iteration, so writing it again after a crash
-gives the same id.
+A torn line, left incomplete by a crash or a full disk, is reported and kept, and whatever can be
+read from it is read. The id of a journal entry is made up of its run and iteration, so writing the
+entry again after a crash gives the same id.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ralph.core.work import JournalEntry
 LOG_VERSION = 1
 JOURNAL_PREFIX = "jrn"
 
-# A host may write NaN and Infinity into a log, which only Python accepts; they are read as null.
+# A host may write NaN or Infinity to a log, which only Python accepts. They are read as null.
 _LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-_MAX_SHOWN_VALUE = 60  # characters of a value in a problem
-_MAX_SHOWN_LINE = 40  # characters of a torn line in a problem
+_MAX_SHOWN_VALUE = 60  # characters of a value that a problem shows
+_MAX_SHOWN_LINE = 40  # characters of a torn line that a problem shows
 _MAX_NUMBER = 1e300  # a larger number may not fit into a float
 _FAMILIES: dict[str, Family] = {family.value: family for family in Family}
 _STATUSES: dict[str, Status] = {status.value: status for status in Status}
@@ -75,7 +75,7 @@ class LogLine:
 
 @dataclass(slots=True)
 class LogDocument:
-    """A parsed log: its records, its other lines, and the spans of torn lines."""
+    """A parsed log, with its records, its other lines, and the spans of torn lines."""
 
     text: str
     entries: list[Entry] = field(default_factory=list)
@@ -91,7 +91,7 @@ class LogDocument:
 
 
 def parse_log(text: str) -> LogDocument:
-    """Parse a log; what can be read on a torn line is read."""
+    """Parse a log. Whatever can be read from a torn line is read."""
     document = LogDocument(text)
     ids: set[str] = set()
     position = 0
@@ -116,7 +116,10 @@ def parse_log(text: str) -> LogDocument:
 
 
 def _read_object(line: str) -> tuple[int, Value | None]:
-    """Return the object on a line and its start; half a line may precede it after a crash."""
+    """Return where the object on a line starts, and the object, or None if there is none.
+
+    After a crash, part of another line may precede it.
+    """
     start = len(BOM) if line.startswith(BOM) else 0
     while start < len(line):
         with suppress(ValueError, RecursionError):  # including a number too long for Python
@@ -166,7 +169,7 @@ def _fault_problem(fault: _Fault, line: int, *, is_read: bool) -> Problem:
 
 
 def _build_record(value: Value, family: Family, faults: list[_Fault]) -> Record | None:
-    """Return the record that an object holds; None, with a fault, when it has no id or kind."""
+    """Build a record from an object. If it has no id or kind, add a fault and return None."""
 
     def report(_path: object, name: str, expected: str, _value: object) -> None:
         faults.append(_Fault("wrong-type", f"`{name}` should be {expected}"))
@@ -201,7 +204,7 @@ def _build_record(value: Value, family: Family, faults: list[_Fault]) -> Record 
             links.append(Link(**link))
     if len(links) != len(stated_links):
         report((), "links", "a list of objects with a relation and a target", None)
-    # Members of another writer are kept as extra.
+    # Members written by other programs are kept in `extra`.
     extra = {key: member for key, member in others.items() if key not in ("v", "type")}
     extra |= fields.pop("extra", {})
     del fields["kind"]
@@ -222,9 +225,9 @@ def _build_record(value: Value, family: Family, faults: list[_Fault]) -> Record 
 
 
 def encode_record(record: Record) -> str:
-    """Return the line of a record; the same record always gives the same bytes.
+    """Return a record as a log line. The same record always gives the same bytes.
 
-    Raises Refused when the record has no id, or a kind of another family.
+    Raises Refused if the record has no id, or if its kind belongs to another family.
     """
     kinds = KINDS[record.family]
     if record.kind not in kinds.values() or not record.id:
@@ -254,9 +257,9 @@ def encode_record(record: Record) -> str:
 
 
 def encode_line(line_type: str, value: Mapping[str, object]) -> str:
-    """Return the line of an object that is not a record, such as a session or an injection.
+    """Return the log line for an object that is not a record, such as a session or an injection.
 
-    Raises Refused when the type is that of a record, or when the value sets `v` or `type`.
+    Raises Refused if the type is reserved for records, or if the value sets `v` or `type`.
     """
     if line_type in _FAMILIES or not line_type or "v" in value or "type" in value:
         shown_type = repr(line_type)[:_MAX_SHOWN_VALUE]
@@ -268,7 +271,7 @@ def encode_line(line_type: str, value: Mapping[str, object]) -> str:
 
 
 def _join_line(first: Value, others: Mapping[str, object]) -> str:
-    # NUL is escaped: the output of a tool is kept, but no such byte reaches the file.
+    # NUL is escaped, so tool output is kept without such a byte ending up in the file.
     head = dump_line(first, nul=True)
     rest = dump_line(others, nul=True, ordered=True)
     if rest == "{}\n":
@@ -278,7 +281,7 @@ def _join_line(first: Value, others: Mapping[str, object]) -> str:
 
 
 def put_record(text: str, record: Record) -> str:
-    """Return the log with this record last, and without older records of its id."""
+    """Return the log with this record at the end, and without older records with the same id."""
     for entry in reversed(parse_log(text).entries):
         if entry.record.id == record.id:
             text = text[: entry.start] + text[entry.end :].removeprefix("\n")
@@ -286,7 +289,7 @@ def put_record(text: str, record: Record) -> str:
 
 
 def join_lines(text: str, lines: str) -> str:
-    """Return the log with these lines at its end; they start on a new line after a torn one."""
+    """Append lines to a log. After a torn line, they start on a new line."""
     if text in ("", BOM) or text.endswith("\n"):
         return text + lines
     return f"{text}\n{lines}"
@@ -296,18 +299,21 @@ def join_lines(text: str, lines: str) -> str:
 
 
 def journal_id(run: str, iteration: int) -> str:
-    """Return the id of the entry for an iteration of a run."""
+    """Return the id of the journal entry for one iteration of a run."""
     return f"{JOURNAL_PREFIX}-{run}-{iteration}"
 
 
 def is_journal_entry(record: Record) -> bool:
-    """Whether a record is that of an iteration; the label `run` marks the summary of a run."""
+    """Return whether a record describes an iteration.
+
+    The summary of a run, marked by the label `run`, does not.
+    """
     is_iteration = bool(record.origin.run) and record.origin.iteration is not None
     return record.family is Family.JOURNAL and record.label != "run" and is_iteration
 
 
 def journal_record(entry: JournalEntry) -> Record:
-    """Return a journal entry as a record; extra members with the name of a field are left out."""
+    """Convert a journal entry to a record. Extra members named like a field are left out."""
     values = (
         entry.feature,
         entry.model,
@@ -341,9 +347,9 @@ def journal_record(entry: JournalEntry) -> Record:
 
 
 def journal_entry(record: Record) -> JournalEntry:
-    """Return the journal entry that a record holds; see `is_journal_entry`.
+    """Convert a record for which `is_journal_entry` is true back to a journal entry.
 
-    Raises TypeError when the record is not one of the journal.
+    Raises TypeError if the record does not belong to the journal.
     """
     if not isinstance(record.kind, Outcome):
         raise TypeError(f"{record.id} is not a record of the journal")
@@ -370,7 +376,7 @@ def journal_entry(record: Record) -> JournalEntry:
 
 
 def _finite_number(value: object) -> float:
-    # An agent reports its own cost, which may be anything, even a whole number beyond any float.
+    # Agents report their own cost, which may be anything, even an integer too large for a float.
     if isinstance(value, int | float) and abs(value) < _MAX_NUMBER:
         return float(value)
     return 0.0

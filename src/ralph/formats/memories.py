@@ -1,7 +1,20 @@
-"""The codec of memories.md and guardrails.md: entries in sections, and legacy Signs.
+"""The codec for memories.md and guardrails.md, which hold entries in sections, and legacy Signs.
 
-The heading of a section gives the kind of its entries; under an unknown heading, the prefix of an
-entry's id does. Every edit is parsed again, and refused if it would alter another entry.
+An entry is a `###` heading with its id, the quoted text, and metadata in two HTML comments. The
+first comment is shared with other programs, and the second is read only by Ralph:
+
+    ## Fixes
+
+    ### mem-1760000000-3f2a
+    > Run `make gen` before the tests.
+    <!-- tags: build, tests | created: 2025-10-09 --> <!-- ralph: updated=2025-10-10 by=human -->
+
+A Sign is an older form of entry, which has a name (`### Sign: <name>`) instead of an id. While a
+file is read, each entry or Sign is a block.
+
+The section heading determines the kind of its entries. Under an unknown heading, the prefix of an
+entry's id does. After every edit the file is parsed again, and the edit is refused if it would
+alter another entry.
 """
 
 from __future__ import annotations
@@ -34,21 +47,21 @@ from ralph.core.text import BOM, DATE, Entry, Line, LineRole, Problem
 
 SIGN_LABEL = "Sign"
 CONFLICTS = "conflicts"
-"""The key that names the entry whose other wording this one is, after a merge."""
+"""The metadata key that, after a merge, names the entry that this one is another wording of."""
 WHY = "why"
-"""The key for the reason why an entry supersedes another one."""
+"""The metadata key for the reason why an entry supersedes another one."""
 
-_MIN_ENTRIES_TO_SPREAD = 40  # a section of this size takes a new entry anywhere, not at its end
-_MAX_SHOWN_HEADING = 60  # characters of a heading in a problem
-_MAX_INDENT = 3  # spaces; markdown reads a line that is indented further as code
+_MIN_ENTRIES_TO_SPREAD = 40  # in a section of this size, a new entry may go anywhere
+_MAX_SHOWN_HEADING = 60  # characters of a heading that a problem shows
+_MAX_INDENT = 3  # spaces; Markdown treats a line that is indented further as code
 _ENTRY_LEVEL = 3  # `###`
-_NAMELESS = "?"  # the name of a Sign that has none
+_NAMELESS = "?"  # stands for the name of a Sign that has none
 
 _METADATA_KEYS = frozenset(
     {"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"}
 )
 _SECOND_COMMENT_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS, *Relation)
-"""The keys of `Record.extra` that are written into the second comment."""
+"""The keys in `Record.extra` that are written to the second comment."""
 _FIELD_OF_KEY = {"updated": "updated_at", "valid-until": "valid_until"}
 
 _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
@@ -56,7 +69,7 @@ _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
 _NOT_UTF8 = re.compile("[\udc80-\udcff\0]")  # undecodable bytes, as `surrogateescape` reads them
-# Values in the second comment are separated by spaces, so these characters are encoded in them.
+# Pairs in the second comment are separated by spaces, so these characters are encoded in values.
 _ENCODED_CHARACTER = re.compile(r"[% \t>]")
 _CODE = re.compile(r"%([0-9A-F]{2})")
 _TORN_COMMENT_START = "<!-\0"
@@ -66,8 +79,8 @@ _COMMENT_TOKEN = re.compile(
     r"|^ {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)",
     re.MULTILINE | re.IGNORECASE,
 )
-# Entries in the form that Ralph writes are read in one step. Reading them line by line would take
-# many times as long for a file of 10 MB.
+# Entries in the form that Ralph writes are read in one step. For a 10 MB file, reading them line by
+# line would take many times as long.
 _CANONICAL = re.compile(
     r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n(>.*(?:\n>.*)*)\n"
     rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->(?: <!-- ralph:([^|>\n]*) -->)?(?=\n|\Z)"
@@ -77,7 +90,7 @@ CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The differences between the two files: the title, the sections and the prefix of ids."""
+    """What differs between the two files: the title, the sections and the id prefix."""
 
     title: str
     kinds: tuple[MemoryKind, ...]
@@ -102,7 +115,7 @@ GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKi
 
 @dataclass(slots=True)
 class _Block:
-    """An entry or a Sign while its lines are read; a Sign has a name, an entry an id."""
+    """An entry or Sign whose lines are being read. A Sign has a name, and an entry has an id."""
 
     id: str
     sign_name: str
@@ -111,15 +124,15 @@ class _Block:
     end: int
     line: int
     lines: list[str] = field(default_factory=list)
-    blanks: int = 0  # blank lines since the last line, which count only if another line follows
-    meta: str | None = None  # the inside of the metadata comment
+    blanks: int = 0  # blank lines since the last line; they count only if another line follows
+    meta: str | None = None  # the content of the metadata comment
     quoted: bool = False
     conflict: int | None = None  # the position of the first conflict marker below the heading
 
 
 @dataclass(slots=True)
 class _Section:
-    """A `##` section; `end` is the end of its last line with text above a closing rule."""
+    """A `##` section. `end` is where its last line of text ends, not counting a closing rule."""
 
     heading: str
     line: int
@@ -130,7 +143,7 @@ class _Section:
 
     @property
     def canonical(self) -> str:
-        """The heading as Ralph writes it, or "" for a heading that only people use."""
+        """The heading as Ralph writes it, or "" if Ralph does not use this heading."""
         kind = kind_of(self.heading)
         if kind is None:
             return ""
@@ -148,14 +161,14 @@ class _Span(NamedTuple):
 
 
 class _Scan:
-    """One pass over a file that finds its blocks, sections and problems."""
+    """A single pass over a file that finds its blocks, sections and problems."""
 
     def __init__(self, text: str) -> None:
         self.blocks: list[_Block | Entry] = []
         self.sections: list[_Section] = []
         self.problems: list[Problem] = []
-        self.barred: list[_Span] = []  # spans into which nothing may be inserted
-        self.first_text = 0  # the first line with text that belongs to no entry
+        self.barred: list[_Span] = []  # spans in which nothing may be inserted
+        self.first_text = 0  # the first line of text that belongs to no entry
         self._text = text
         self._block: _Block | None = None
         self._section = _Section("", 0, 0, 0)
@@ -184,7 +197,7 @@ class _Scan:
             self._section.end = line.start + len(line.text)
 
     def _read_conflict_marker(self, line: Line) -> None:
-        """Skip a conflict marker, so that the entries of both sides are read."""
+        """Skip a conflict marker, so that the entries from both sides are read."""
         if line.text.startswith("<"):
             self._conflict_start = line.start
             what = "git conflict markers: both sides are read"
@@ -243,7 +256,7 @@ class _Scan:
         return line.text if is_code or in_sign else content
 
     def _read_text(self, line: Line) -> None:
-        """Read text without a quote mark: part of a Sign or of an entry, or of neither."""
+        """Read a line of unquoted text, which may belong to a Sign, to an entry or to neither."""
         block = self._block
         if block is not None and block.meta is None:
             is_separate = block.blanks > 0 or line.role is not LineRole.TEXT
@@ -333,9 +346,9 @@ class _Scan:
             self._block = None
 
     def _bar_unclosed(self, line: Line) -> None:
-        """Bar insertions after a line that opens a fence or comment that nothing closes."""
+        """Bar insertions after a line that opens a fence or comment that is never closed."""
         start = line.start
-        if self._block is not None:  # nothing may be put between the lines of this entry
+        if self._block is not None:  # nothing may be inserted into this entry either
             start = self._block.start
         self.barred.append(_Span(start, len(self._text) + 1))
         kind = "HTML comment" if self._in_comment else "code fence"
@@ -355,7 +368,7 @@ def _unquote(row: str) -> str:
 
 
 def _is_malformed_id(heading: markdown.Heading) -> bool:
-    """Whether a heading should name an entry, but does not have the form `### <id>`."""
+    """Return whether a heading seems to name an entry, but is not of the form `### <id>`."""
     if ids.ID.fullmatch(heading.title) is not None:
         return heading.level != _ENTRY_LEVEL
     return heading.level == _ENTRY_LEVEL and _OUR_PREFIX.match(heading.title) is not None
@@ -367,9 +380,9 @@ def _kind_of_entry(section: str, record_id: str) -> MemoryKind:
 
 
 def _mask_torn_comments(text: str) -> str:
-    """Return the text with another mark at metadata comments that are never closed.
+    """Replace the opening mark of metadata comments that are never closed.
 
-    A comment that is open would hide all entries after it.
+    An open comment would hide all entries after it.
     """
     if not any(line.rfind("<!--") > line.rfind("-->") for line in text.split("\n")):
         return text
@@ -379,7 +392,7 @@ def _mask_torn_comments(text: str) -> str:
     for token in reversed(list(_COMMENT_TOKEN.finditer(text))):
         if "-->" in token[0]:
             is_closed = True
-        elif "<!--" not in token[0]:  # a heading, above which no comment may be open
+        elif "<!--" not in token[0]:  # a heading; no comment may still be open above it
             is_closed = False
         elif not is_closed:
             start = text.index("<!--", token.start())
@@ -390,7 +403,7 @@ def _mask_torn_comments(text: str) -> str:
 
 
 def _metadata_in(comment: str) -> str | None:
-    """Return the inside of a comment that contains metadata; None for any other comment."""
+    """Return the content of a metadata comment, or None for any other comment."""
     if not comment.endswith("-->"):
         return None
     inner = comment.removeprefix("<!--").removesuffix("-->")
@@ -404,7 +417,10 @@ def _metadata_in(comment: str) -> str | None:
 
 
 def _build_entries(blocks: Sequence[_Block | Entry]) -> Iterator[Entry]:
-    """Yield the entries of all blocks; the second Sign of a name gets an id that ends in `-2`."""
+    """Yield an entry for each block.
+
+    If two Signs have the same name, the id of the second one ends in `-2`.
+    """
     taken = {block.record.id if isinstance(block, Entry) else block.id for block in blocks}
     uses: Counter[str] = Counter()
     for block in blocks:
@@ -443,7 +459,7 @@ def _split_tags(tags: str) -> tuple[str, ...]:
 
 
 class _MetadataPair(NamedTuple):
-    """One `key: value` of the first comment, or one `key=value` of the second."""
+    """A `key: value` pair from the first comment, or a `key=value` pair from the second."""
 
     word: str
     has_value: bool
@@ -466,7 +482,7 @@ def _metadata_pairs(inner: str) -> list[_MetadataPair]:
 
 
 def _read_metadata(inner: str) -> dict[str, Any]:
-    """Return the fields of a Record that the inside of a metadata comment states."""
+    """Return the Record fields that a metadata comment sets, given its content."""
     fields: dict[str, Any] = {}
     links: list[Link] = []
     extra: dict[str, object] = {}
@@ -489,7 +505,7 @@ def _read_metadata(inner: str) -> dict[str, Any]:
 
 
 def _read_field(key: str, pair: _MetadataPair) -> dict[str, Any]:
-    """Return the field of a Record that a pair sets; none for an unknown key or a bad value."""
+    """Return the Record field that a pair sets, or {} if the key or value is not valid."""
     if key == "tags" and pair.has_value:
         return {"tags": _split_tags(pair.value)}
     if key == "created" and _MOMENT.fullmatch(pair.value):
@@ -585,12 +601,12 @@ class MemoriesDocument:
 
     @property
     def sections(self) -> Sequence[_Section]:
-        """The `##` headings with the positions of their sections."""
+        """The `##` sections, with their headings and positions."""
         return self._scan.sections
 
     @property
     def format(self) -> str:
-        """`empty`, `structured`, `legacy` (only Signs) or `mixed`."""
+        """One of `empty`, `structured`, `legacy` (only Signs) or `mixed`."""
         signs = [is_sign(entry.record) for entry in self.entries]
         our_headings = {SECTIONS[kind] for kind in self.layout.kinds}
         has_our_section = any(section.canonical in our_headings for section in self.sections)
@@ -605,10 +621,11 @@ class MemoriesDocument:
         return any(problem.code == "conflict" for problem in self._scan.problems)
 
     def add(self, record: Record) -> MemoriesDocument:
-        """Return the document with one more entry, at the end of its section if that is small.
+        """Return a copy of the document with an entry added.
 
-        Creates a missing section. Raises Refused when the format cannot hold the record, or when
-        the entry would not read back.
+        The entry goes at the end of its section, or anywhere in it if the section is large. A
+        missing section is created. Raises Refused if the record cannot be stored in this format, or
+        if the entry would not read back the same.
         """
         check_record(record)
         newline = markdown.newline_of(self.text)
@@ -618,7 +635,7 @@ class MemoriesDocument:
         return self._spliced(self._texts_with(record, newline), None, record)
 
     def _texts_with(self, record: Record, newline: str) -> Iterator[str]:
-        """Yield the text with a new entry at each possible place, the best place first."""
+        """Yield the text with a new entry in each possible place, best place first."""
         block = render_block(record, newline)
         headings = list(dict.fromkeys([_heading(record), SECTIONS[MemoryKind(record.kind)]]))
         for heading in headings:
@@ -635,7 +652,7 @@ class MemoriesDocument:
         for heading in headings:
             new_section = f"## {heading}{newline * 2}{block}"
             yield self._with_block(end, new_section, newline)
-            if above:  # the last section may contain something that is not closed
+            if above:  # the last section may contain a fence or comment that is not closed
                 yield self._with_block(above[-1], new_section, newline)
 
     def _sections_called(self, heading: str) -> list[_Section]:
@@ -650,9 +667,10 @@ class MemoriesDocument:
         return above + insertion.text + self.text[insertion.position :]
 
     def _spread_position(self, section: _Section, record_id: str) -> int | None:
-        """Return the end of any entry in a large section, chosen by the id.
+        """Return the end of some entry in a large section, chosen by the new entry's id.
 
-        Additions on two branches then seldom collide when git merges them.
+        This way, additions on two branches rarely collide when git merges them. Returns None if the
+        section is small or has no suitable place.
         """
         inside = [entry for entry in self.entries if section.start <= entry.start < section.end]
         if len(inside) < _MIN_ENTRIES_TO_SPREAD:
@@ -669,9 +687,10 @@ class MemoriesDocument:
         return position
 
     def replace(self, record_id: str, record: Record) -> MemoriesDocument:
-        """Return the document with one entry changed, and moved if its kind changed.
+        """Return a copy of the document with one entry changed, and moved if its kind changed.
 
-        Raises NotFound, Conflict, or Refused for a Sign or a change that would not read back.
+        Raises NotFound or Conflict if the id does not name exactly one entry. Raises Refused if the
+        entry is a Sign, or if it would not read back the same.
         """
         entry = self._find_changeable(record_id)
         if is_sign(entry.record):
@@ -687,9 +706,10 @@ class MemoriesDocument:
         return self._spliced([text], entry, record)
 
     def remove(self, record_id: str) -> MemoriesDocument:
-        """Return the document without one entry; the heading of its section stays.
+        """Return a copy of the document without one entry. Its section heading is kept.
 
-        Raises NotFound, Conflict, or Refused when a neighbouring entry would change.
+        Raises NotFound or Conflict if the id does not name exactly one entry, and Refused if a
+        neighbouring entry would change.
         """
         entry = self._find_changeable(record_id)
         cuts = (
@@ -699,7 +719,10 @@ class MemoriesDocument:
         return self._spliced(cuts, entry, None)
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> MemoriesDocument:
-        """Return the document with new ids for duplicates; unchanged during a merge conflict."""
+        """Return a copy of the document in which duplicate ids are replaced by new ones.
+
+        During a merge conflict, the document is returned unchanged.
+        """
         if self.has_conflict:
             return self
         taken = {entry.record.id for entry in self.entries}
@@ -730,7 +753,7 @@ class MemoriesDocument:
         return entry
 
     def _outside(self, position: int) -> int:
-        """Return a position, or the end of the text above the barred span that contains it."""
+        """Return a position, moved above the barred span if it is inside one."""
         for span in self._scan.barred:
             if span.covers(position):
                 position = markdown.text_end(self.text, span.start)
@@ -739,7 +762,7 @@ class MemoriesDocument:
     def _spliced(
         self, texts: Iterable[str], removed: Entry | None, added: Record | None
     ) -> MemoriesDocument:
-        """Return the first of the texts that reads back with this change and no other."""
+        """Return the first candidate text that reads back with exactly this change."""
         before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
@@ -766,7 +789,7 @@ parse_memories = MemoriesDocument
 
 
 def is_sign(record: Record) -> bool:
-    """Whether a record is a legacy Sign; an entry with an id is not."""
+    """Return whether a record is a legacy Sign rather than an entry with an id."""
     return record.label == SIGN_LABEL and bool(record.title)
 
 
@@ -783,7 +806,7 @@ def _reads_back(found: Record, written: Record) -> bool:
 
 
 def _without_sign_id(record: Record) -> Record:
-    """Return a record without the id of a Sign, which depends on the other Signs of that name."""
+    """Clear a Sign's id, which depends on other Signs with the same name."""
     return replace(record, id="") if is_sign(record) else record
 
 
@@ -791,7 +814,7 @@ def _without_sign_id(record: Record) -> Record:
 
 
 def check_record(record: Record) -> None:
-    """Raise Refused when the format cannot hold a record."""
+    """Raise Refused if a record cannot be stored in this format."""
     if "\0" in record.text or "\r" in record.text:
         raise Refused(
             "the text contains a NUL or carriage return character", hint="remove it and try again"
@@ -816,7 +839,7 @@ def check_record(record: Record) -> None:
 
 
 def render_block(record: Record, newline: str = "\n") -> str:
-    """Return one entry in its canonical form, without a final line ending."""
+    """Render an entry in its canonical form, without a final line ending."""
     lines = [f"### {record.id}"]
     if record.text:
         lines += [f"> {line}" if line else ">" for line in record.text.split("\n")]
@@ -825,7 +848,7 @@ def render_block(record: Record, newline: str = "\n") -> str:
 
 
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
-    """Return entries under their headings; a Sign keeps its own form."""
+    """Render entries under their section headings. A Sign keeps its own form."""
     parts: list[str] = []
     for heading, group in itertools.groupby(sort_by_section(records, kinds), _heading):
         parts.append(f"## {heading}")
@@ -839,7 +862,7 @@ def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
 def sort_by_section(
     records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds
 ) -> list[Record]:
-    """Return records in the order of their headings: those of `kinds` first."""
+    """Sort records by section heading, with the sections for `kinds` first."""
     ranks = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
 
     def sort_key(record: Record) -> tuple[int, str]:
@@ -882,7 +905,7 @@ def _encode_value(value: str) -> str:
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
-    """Return the pairs of the first comment, which other programs match exactly."""
+    """Return the pairs for the first comment, which other programs match exactly."""
     pairs: list[tuple[str, str | None]] = []
     if record.created_at:
         pairs.append(("created", record.created_at))
@@ -893,7 +916,7 @@ def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
 
 
 def _own_pairs(record: Record) -> list[tuple[str, str]]:
-    """Return the pairs of the second comment, which only Ralph reads."""
+    """Return the pairs for the second comment, which only Ralph reads."""
     pairs = [(AT, str(record.extra.get(AT) or "")), ("updated", record.updated_at)]
     for link in record.links:
         if link.relation == "supersedes":

@@ -1,10 +1,18 @@
-"""Merge three versions of a memory file by entry.
+"""Merge three versions of a memory file entry by entry.
 
-The id of an entry decides whether it was added, edited, moved or deleted. While the prose is
-merged by lines, a placeholder stands for each entry that all versions have, so that the text
-between entries keeps its place. A new entry follows the common entry above it, in order of time,
-so both directions of a merge give the same bytes. Anything unexpected is left to the merge by
-lines, and never decided in favour of one side.
+As in git, the versions are called base, ours and theirs. Entries are matched by id, which shows
+whether each was added, edited, moved or deleted. These terms are used throughout:
+
+- A common entry is in the same section in all three versions.
+- The prose is the text between entries. It is merged line by line, with a placeholder for each
+  common entry, so that it keeps its place. A file in this form is called a skeleton.
+- The anchor of any other entry is its section and the common entry above it. Entries with the same
+  anchor are sorted by time, so that merging in either direction gives the same bytes.
+- A wording is one side's text for an entry. If both sides edited the text, both wordings are kept.
+
+For example, if ours adds entry C below A and theirs adds D below A, both have the anchor A, and the
+result is A, C, D if C is older. Line by line, git would report a conflict here. Anything unexpected
+is left to the line-by-line merge, and never decided in favour of one side.
 """
 
 from __future__ import annotations
@@ -35,7 +43,7 @@ from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
-"""Merges base, ours and theirs by lines, as `git merge-file` does.
+"""Merges base, ours and theirs line by line, like `git merge-file`.
 
 Returns the text and the number of conflicts.
 """
@@ -63,15 +71,15 @@ _KNOWLEDGE = ".ralph/knowledge/*.md"
 _INSIGHTS = ".ralph/tasks/*/memory/insights.json"
 
 _ENTRY_START = "\n### "
-_BLOCKS = "blocks"  # the name of the section for the blocks of a progress.txt
+_BLOCKS = "blocks"  # the name of the section that holds the blocks of a progress.txt
 _MARK = "\ue000"  # around an entry's id in its placeholder; a private-use character
 _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
-_RUN_MARK = "\ue001"  # in the comment that stands for a run of unchanged entries
+_RUN_MARK = "\ue001"  # in a comment that stands for a run of unchanged entries
 _HIDDEN_RUN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
-_MIN_HIDDEN_RUN = 3  # steps from the first entry of a run to its last one
+_MIN_HIDDEN_RUN = 3  # steps from the first entry in a run to the last
 _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
 _SURPLUS_BLANK_LINES = re.compile(r"\n+(?=\n\Z)|(?<=\n\n)\n+")
-_COPY_ID_SIZES = range(4, 9)  # hex digits at the end of the id of another wording
+_COPY_ID_SIZES = range(4, 9)  # hex digits at the end of the id for another wording
 _SIGNATURE = ("via", "who", "session")
 _NO_STATE: Mapping[str, Any] = {
     "status": Status.ACCEPTED,
@@ -91,7 +99,7 @@ class Merged(NamedTuple):
 
 
 def can_merge(name: str) -> bool:
-    """Whether a file, given by its path in the repository, can be merged by entry."""
+    """Return whether a file, given by its path in the repository, can be merged by entry."""
     path = PurePosixPath(name)
     return any(path.match(pattern) for pattern in (*_PARSERS, _KNOWLEDGE, _INSIGHTS))
 
@@ -99,7 +107,7 @@ def can_merge(name: str) -> bool:
 def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
     """Merge three versions of a file, given by its path in the repository.
 
-    A file that does not have its usual form is merged by lines, and a note says so.
+    A file that is not in its usual form is merged line by line, and a note says so.
     """
     if theirs in (ours, base):
         return Merged(ours)
@@ -135,7 +143,7 @@ def _merge_by_entry(
 
 
 def _merged_newline(base: str, ours: str, theirs: str) -> str:
-    """Return the line ending of the side that changed it; for two new files the longer one."""
+    """Return the line ending of the side that changed it. For two new files, CRLF wins."""
     our_newline = markdown.newline_of(ours)
     their_newline = markdown.newline_of(theirs)
     if not base:
@@ -160,7 +168,10 @@ def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLin
 
 
 def _with_newest_footer(versions: Sequence[str]) -> Sequence[str]:
-    """Give all versions the footer with the newest date: it is derived, so it cannot conflict."""
+    """Give all versions the footer with the newest date.
+
+    The footer is derived from the rest of the file, so it should never cause a conflict.
+    """
     footers: list[re.Match[str]] = []
     for text in versions[1:]:
         match = _FOOTER.search(text)
@@ -176,26 +187,30 @@ def _with_newest_footer(versions: Sequence[str]) -> Sequence[str]:
 
 
 class _HiddenRuns(NamedTuple):
-    """Three versions with a comment for each run of unchanged entries, and those runs."""
+    """The three versions with a comment in place of each run of unchanged entries, and the runs."""
 
     texts: list[str]
     runs: list[str]
 
 
 class _ChunkRun(NamedTuple):
-    """Chunks that follow each other in all versions: where they start, and the steps to the end."""
+    """Chunks that follow each other in all three versions.
+
+    `starts` holds the number of the first chunk in each version, and `steps` the distance from the
+    first chunk to the last.
+    """
 
     starts: tuple[int, int, int]
     steps: int
 
 
-_NOT_FOUND = -2  # neither this nor the next number is the position of a chunk
+_NOT_FOUND = -2  # neither -2 nor -1 is the position of a chunk
 
 
 def _hide_common_runs(versions: Sequence[str]) -> _HiddenRuns:
-    """Hide runs of entries that are the same in all versions, which then need no parsing.
+    """Hide runs of entries that are the same in all versions, so that they need no parsing.
 
-    The first and the last entry of a run stay visible, so that its place is known.
+    The first and last entries of a run stay visible, to mark its place.
     """
     chunk_lists = [text.split(_ENTRY_START) for text in versions]
     has_mark = any(_RUN_MARK in text for text in versions)
@@ -228,7 +243,7 @@ def _common_runs(chunk_lists: Sequence[Sequence[str]]) -> list[_ChunkRun]:
     in_theirs = [their_numbers.get(chunk, _NOT_FOUND) for chunk in base]
 
     def is_followed(number: int) -> bool:
-        """Whether the next chunk of the base follows this one in both other versions."""
+        """Return whether the next chunk in the base also follows this one in ours and theirs."""
         following = number + 1
         if following >= len(base) or "\n#" in base[number]:
             return False
@@ -252,7 +267,7 @@ def _common_runs(chunk_lists: Sequence[Sequence[str]]) -> list[_ChunkRun]:
 class _Section(NamedTuple):
     """A part of a file that contains entries.
 
-    `first` is written above its first entry, `between` above every other one.
+    `first` is inserted above the first entry, and `between` above every other entry.
     """
 
     heading: str
@@ -285,7 +300,7 @@ def _sections(document: AnyDocument) -> list[_Section]:
 
 
 def _outer_entries(document: AnyDocument) -> list[Entry]:
-    """Return the entries that are not part of another one, without the line ending below each."""
+    """Return the entries that are not inside another entry, without their final line endings."""
     entries: list[Entry] = []
     for entry in document.entries:
         is_learning = (
@@ -299,28 +314,31 @@ def _outer_entries(document: AnyDocument) -> list[Entry]:
 
 
 def _has_open_marks(document: AnyDocument) -> bool:
-    """Whether a document contains conflict markers, or a mark of a region without its partner."""
+    """Return whether a document contains conflict markers or an unpaired region mark."""
     if isinstance(document, MemoriesDocument):
         return document.has_conflict
     return any(problem.code in ("conflict", "unpaired-region") for problem in document.problems)
 
 
 class _Anchor(NamedTuple):
-    """The place of entries: a section, and the common entry above them ("" for none)."""
+    """Where entries belong: a section, and the common entry above them ("" if there is none)."""
 
     section: str
     entry: str
 
 
 class _Position(NamedTuple):
-    """The anchor of an entry, and what orders it among the entries with that anchor."""
+    """An entry's anchor, and the key that sorts it among entries with the same anchor."""
 
     anchor: _Anchor
     order: tuple[object, ...]
 
 
 class _EntryRun(NamedTuple):
-    """One common entry, or neighbouring entries that are not common (without a name)."""
+    """One common entry, or a group of neighbouring entries that are not common.
+
+    `common_name` is the id of the common entry, or "" for a group.
+    """
 
     common_name: str
     start: int
@@ -328,9 +346,9 @@ class _EntryRun(NamedTuple):
 
 
 class _Version:
-    """One version of a file: its entries by id, and the section of each.
+    """One version of a file, with its entries by id and the section of each.
 
-    Raises Refused when the file contains conflict markers, or two entries with the same id.
+    Raises Refused if the file contains conflict markers or two entries with the same id.
     """
 
     def __init__(self, parse: Parse, text: str) -> None:
@@ -351,17 +369,17 @@ class _Version:
                 self.section_of[name] = _heading_above(sections, entry.start)
 
     def block(self, name: str) -> str:
-        """Return the bytes of an entry."""
+        """Return an entry's text exactly as it is in the file."""
         entry = self.entries[name]
         return self.text[entry.start : entry.end]
 
     def record(self, name: str) -> Record | None:
-        """Return the record of an entry; None when this version does not have it."""
+        """Return an entry's record, or None if this version does not have the entry."""
         entry = self.entries.get(name)
         return entry.record if entry is not None else None
 
     def skeleton(self, common: Iterable[str]) -> str:
-        """Return the text with placeholders for common entries and without all others."""
+        """Return the text with placeholders for the common entries and without the others."""
         runs = list(self._runs(set(common)))
         pieces: list[str] = []
         copied_to = 0
@@ -380,7 +398,7 @@ class _Version:
         return "".join([*pieces, tail])
 
     def _runs(self, common: set[str]) -> Iterator[_EntryRun]:
-        """Yield the entries in file order; neighbours that are not common go together."""
+        """Yield the entries in file order, with neighbours that are not common grouped together."""
         others: _EntryRun | None = None
         for name, entry in self.entries.items():
             if others is not None:
@@ -401,7 +419,7 @@ class _Version:
         return not self.text[: run.start].strip(BOM)
 
     def _without_line_endings(self, lead: str, end: int) -> str:
-        """Remove the line endings that would be inserted with the entries that end at `end`."""
+        """Remove the line endings that are inserted along with the entries that end at `end`."""
         lead = lead.removesuffix("\n")
         if self.is_memories or markdown.is_spaced_below(self.text, end):
             lead = lead.removesuffix("\n")
@@ -423,7 +441,7 @@ class _Version:
             for number, name in enumerate(names):
                 age = _age(self.entries[name].record)
                 order: tuple[object, ...] = age
-                if not self.is_memories:  # without times, a run of entries stays together
+                if not self.is_memories:  # there are no times, so keep a run of entries together
                     order = (age.time, first_text, number, age.text, age.tags)
                 positions[name] = _Position(anchor, order)
         return positions
@@ -437,7 +455,7 @@ def _heading_above(sections: Sequence[_Section], position: int) -> str:
 
 
 class _Age(NamedTuple):
-    """What decides which of two wordings is newer: the time, then the text and the tags."""
+    """Decides which of two wordings is newer, by time, then by text and tags."""
 
     time: str
     text: str
@@ -460,7 +478,10 @@ class _Versions(NamedTuple):
 
 
 class _MergedProse(NamedTuple):
-    """The merged text between entries, and whether each placeholder is in it exactly once."""
+    """The merged text between entries.
+
+    `is_whole` says whether it contains each placeholder exactly once.
+    """
 
     text: str
     conflicts: int
@@ -492,7 +513,7 @@ def _merge_all_prose(versions: _Versions, merge_lines: MergeLines) -> _MergedPro
 
 
 def _common_entries(versions: _Versions) -> list[str]:
-    """Return the entries that all versions have in the same section, in the order of the base."""
+    """Return the entries that are in the same section in all versions, in base order."""
     base, ours, theirs = versions
     common: list[str] = []
     for name in base.entries:
@@ -504,9 +525,9 @@ def _common_entries(versions: _Versions) -> list[str]:
 
 
 def _entries_in_order(versions: _Versions, common: Sequence[str]) -> list[str]:
-    """Return the common entries that both sides have in the order of the base.
+    """Return the common entries that both sides keep in base order.
 
-    The other ones count as moved.
+    The others count as moved.
     """
     our_numbers = {name: number for number, name in enumerate(versions.ours.entries)}
     their_numbers = {name: number for number, name in enumerate(versions.theirs.entries)}
@@ -531,7 +552,7 @@ def _merge_skeletons(
 
 
 def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
-    """Merge the prose; on a conflict, merge it again without surplus blank lines."""
+    """Merge the prose. On a conflict, try again without surplus blank lines."""
     text, conflicts = _merge_lines_if_needed(base, ours, theirs, merge_lines)
     if not conflicts:
         return text, 0
@@ -550,7 +571,7 @@ def _merge_lines_if_needed(
 
 
 def _check_merged(parse: Parse, text: str, blocks: Mapping[str, str]) -> None:
-    """Raise Refused when the merged text does not read back as the entries in `blocks`."""
+    """Raise Refused if the merged text does not read back as the entries in `blocks`."""
     document = parse(text)
     entries = _outer_entries(document)
     if isinstance(document, MemoriesDocument):
@@ -572,9 +593,9 @@ def _contents(entries: Iterable[Entry]) -> list[str]:
 
 
 class _Decision(NamedTuple):
-    """The block of each entry that stays, and notes for the user.
+    """The block for each entry that is kept, and notes for the user.
 
-    A block contains the other wording of a conflict as a second entry.
+    If there are two wordings, the block contains the other one as a second entry.
     """
 
     blocks: dict[str, str]
@@ -606,7 +627,7 @@ def _decide(versions: _Versions) -> _Decision:
 
 
 def _decide_entry(name: str, versions: _Versions) -> _MergedBlock | None:
-    """Return the block of an entry; None when it is deleted."""
+    """Return the merged block for an entry, or None if the entry is deleted."""
     base, ours, theirs = versions
     if name in ours.entries and name in theirs.entries:
         return _merge_block(name, versions)
@@ -633,20 +654,20 @@ def _merge_block(name: str, versions: _Versions) -> _MergedBlock:
         return _MergedBlock(our_block)
     if our_block == before:
         return _MergedBlock(their_block)
-    if not ours.is_memories:  # the id is derived from the words: only case or punctuation differ
+    if not ours.is_memories:  # ids derive from the words, so only case or punctuation differ
         return _MergedBlock(max(our_block, their_block))
     return _merge_wordings(name, versions)
 
 
 def _merge_wordings(name: str, versions: _Versions) -> _MergedBlock:
-    """Merge an entry that both sides edited; two different wordings are both kept."""
+    """Merge an entry that both sides edited. If the wordings differ, both are kept."""
     sides = [versions.ours.entries[name].record, versions.theirs.entries[name].record]
     newer, older = sorted(sides, key=_age, reverse=True)
     if is_sign(newer) or is_sign(older):
         raise Refused("both sides edited a Sign")
     base = versions.base.record(name)
     if base is not None and newer.text == base.text != older.text:
-        newer, older = older, newer  # only one side changed the words
+        newer, older = older, newer  # only one side changed the wording
     merged = _merge_fields(base, older, newer)
     kept = render_block(merged)
     if newer.text == older.text or (base is not None and older.text == base.text):
@@ -662,16 +683,16 @@ def _merge_wordings(name: str, versions: _Versions) -> _MergedBlock:
         extra={**older.extra, CONFLICTS: name},
     )
     which = "the newer"
-    if _age(newer).time.startswith(_age(older).time):  # the same day: neither is newer
+    if _age(newer).time.startswith(_age(older).time):  # on the same day, neither is newer
         which = "one"
     note = f"{name} was edited on both sides: {which} wording stays, the other is {copy_id}"
     return _MergedBlock(f"{kept}\n\n{render_block(other)}", note)
 
 
 def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
-    """Return the newer record with the fields that only the other side changed.
+    """Return the newer record, updated with the fields that only the other side changed.
 
-    The author goes with the words.
+    The author is always taken along with the wording.
     """
     old = base
     if old is None:
@@ -700,7 +721,7 @@ def _pick(before: Any, older: Any, newer: Any) -> Any:
 
 
 def _join(before: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T, ...]:
-    """Return the tags or links of both sides, without those that one side removed."""
+    """Combine the tags or links from both sides, except for those that one side removed."""
     joined: list[_T] = []
     for item in dict.fromkeys((*newer, *older)):
         if item not in before or (item in newer and item in older):
@@ -709,7 +730,10 @@ def _join(before: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T
 
 
 def _copy_id(name: str, text: str, versions: _Versions) -> str:
-    """Return the id of another wording: derived from its text, longer if that id is taken."""
+    """Return an id for another wording.
+
+    It is derived from the text, with more digits if a shorter id is taken.
+    """
     head = name.rpartition("-")[0]
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     for size in _COPY_ID_SIZES:
@@ -722,9 +746,9 @@ def _copy_id(name: str, text: str, versions: _Versions) -> str:
 
 
 def _join_same_words(versions: _Versions, blocks: Mapping[str, str]) -> dict[str, str]:
-    """Join two new entries of different sides that have the same words.
+    """Combine new entries with the same words that were added on both sides.
 
-    The older entry stays, with the tags of both.
+    The older entry is kept, with the tags of both.
     """
     joined = dict(blocks)
     ours = _new_records_by_words(versions.base, versions.ours)
@@ -750,7 +774,7 @@ def _new_records_by_words(base: _Version, side: _Version) -> dict[str, Record]:
 
 
 def _mark_rivals(versions: _Versions, blocks: Mapping[str, str]) -> _Decision:
-    """Mark the older of two entries that supersede the same entry, one on each side."""
+    """Find entries that supersede the same entry on different sides, and mark the older one."""
     marked = dict(blocks)
     notes: list[str] = []
     before = _successors(versions.base)
@@ -768,7 +792,7 @@ def _mark_rivals(versions: _Versions, blocks: Mapping[str, str]) -> _Decision:
         records.sort(key=lambda record: (_age(record), record.id))
         for record in records[:-1]:
             if _ENTRY_START in marked[record.id]:
-                continue  # its other wording is below it
+                continue  # its other wording is right below it
             newest = records[-1].id
             rival = replace(record, extra={CONFLICTS: newest, **record.extra})
             marked[record.id] = render_block(rival)
@@ -779,7 +803,7 @@ def _mark_rivals(versions: _Versions, blocks: Mapping[str, str]) -> _Decision:
 
 
 def _successors(version: _Version) -> dict[str, set[str]]:
-    """Return the entries that supersede another one, by the id of that one."""
+    """Map the id of each superseded entry to the entries that supersede it."""
     successors: dict[str, set[str]] = {}
     for name, entry in version.entries.items():
         for link in entry.record.links:
@@ -794,7 +818,7 @@ def _successors(version: _Version) -> dict[str, set[str]]:
 def _place(
     versions: _Versions, common: Iterable[str], blocks: Mapping[str, str]
 ) -> dict[_Anchor, list[str]]:
-    """Return the entries that are not common, in order, by their anchors."""
+    """Group the entries that are not common by anchor, in the order in which to insert them."""
     fixed = set(common)
     our_positions = versions.ours.positions(fixed)
     their_positions = versions.theirs.positions(fixed)
@@ -806,7 +830,7 @@ def _place(
         found = [side[name] for side in (our_positions, their_positions) if name in side]
         if name in base_sections and len(found) == 2:
             moved = [place for place in found if place.anchor.section != base_sections[name]]
-            found = moved or found  # the side that moved the entry decides
+            found = moved or found  # the side that moved the entry wins
         position = min(found)
         placed.setdefault(position.anchor, []).append((position.order, name))
     return {anchor: [name for _, name in sorted(entries)] for anchor, entries in placed.items()}
@@ -815,9 +839,9 @@ def _place(
 def _insert(
     parse: Parse, text: str, placed: Mapping[_Anchor, list[str]], blocks: Mapping[str, str]
 ) -> str:
-    """Return the merged prose with all entries in their places.
+    """Insert all entries into the merged prose.
 
-    A missing section of a memory file is appended.
+    A section that is missing from a memory file is appended.
     """
     after_entry: dict[str, str] = {}
     document = parse(text)
@@ -853,7 +877,7 @@ def _find_section(document: AnyDocument, heading: str) -> _Section | None:
 
 
 def _insert_at_top(text: str, section: _Section, written: str) -> str:
-    """Insert entries above the first placeholder of a section, or at the end of an empty one."""
+    """Insert entries above a section's first placeholder, or at the end if it has none."""
     section_end = max(section.end, section.start)
     first = text.find(_MARK, max(section.start, 0), section_end)
     if first >= 0:
@@ -877,7 +901,7 @@ def _append_section(text: str, heading: str, written: str) -> str:
 
 
 def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
-    """Merge a knowledge file by lines, or after a conflict by its fields and its body."""
+    """Merge a knowledge file line by line, or in case of a conflict by its fields and body."""
     from ralph.formats.knowledge import parse_knowledge  # loads YAML, which most merges do not need
 
     text, conflicts = merge_lines(base, ours, theirs)
@@ -912,7 +936,7 @@ def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines)
 
 
 def _merge_insights(versions: Sequence[str]) -> Merged:
-    """Merge an insights.json by the ids of its insights, and each insight by its members."""
+    """Merge insights.json files, matching insights by id and merging each member by member."""
     files = [json.loads(text) if text.strip() else {} for text in versions]
     base, ours, theirs = [_insights_by_id(members) for members in files]
     insights: list[object] = []
@@ -934,7 +958,7 @@ def _insights_by_id(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_members(base: Any, ours: Any, theirs: Any) -> dict[str, Any] | None:
-    """Merge a JSON object member by member; None when it was deleted."""
+    """Merge a JSON object member by member. Return None if it was deleted."""
     if ours is None or theirs is None:
         side = theirs if ours is None else ours
         return None if side == base else side
@@ -948,7 +972,10 @@ def _merge_members(base: Any, ours: Any, theirs: Any) -> dict[str, Any] | None:
 
 
 def _merge_value(before: Any, ours: Any, theirs: Any) -> Any:
-    """Return the value that one side changed; join lists, and keep the larger of two counts."""
+    """Merge a value, preferring the side that changed it.
+
+    If both did, lists are joined, and otherwise the larger value is kept.
+    """
     if ours == before:
         return theirs
     if theirs in (ours, before):

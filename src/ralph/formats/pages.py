@@ -1,7 +1,7 @@
-"""The codecs of bullet lists in pages: global-patterns.md, and regions in AGENTS.md or CLAUDE.md.
+"""The codecs for bullet lists in global-patterns.md and in regions of AGENTS.md or CLAUDE.md.
 
-The id of a bullet is derived from its text. In a file that belongs to people, Ralph writes only
-between its two marks.
+A bullet's id is derived from its text. A region is the part of a file between Ralph's two marks,
+which are HTML comments. In a file that belongs to people, Ralph writes only there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ HEADINGS = {
 
 
 class PatternSection(NamedTuple):
-    """A `## heading`, its start, the end of its last line, and whether a bullet ends there."""
+    """A `##` section, with its heading and where it starts.
+
+    `tail` is the end of its last line, and `ends_with_bullet` says whether that is a bullet.
+    """
 
     heading: str
     start: int
@@ -46,16 +49,16 @@ class FooterSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatternsDocument(TextDocument):
-    """A parsed global-patterns.md; `closing` is the position for a new section."""
+    """A parsed global-patterns.md. `closing` is the position at which to add a new section."""
 
     sections: tuple[PatternSection, ...]
     footer: FooterSpan | None
     closing: int
 
     def add(self, record: Record) -> PatternsDocument:
-        """Return the document with one more bullet in its section, unless it is already there.
+        """Return a copy of the document with a bullet added, unless it is already there.
 
-        Raises Refused when the record is not a memory, or when it would not read back.
+        Raises Refused if the record is not a memory, or would not read back the same.
         """
         expected = as_pattern(record)
         if any(entry.record.id == expected.id for entry in self.entries):
@@ -78,10 +81,10 @@ class PatternsDocument(TextDocument):
         return self._spliced(insertion.position, insertion.position, insertion.text, expected)
 
     def _section_for(self, pattern: Record, label: str) -> PatternSection | None:
-        """Return the section for a pattern.
+        """Return the section that a pattern belongs in, or None if there is none.
 
-        A section that is called by its label comes first, then one with our heading, then one
-        whose heading is an alias of its kind.
+        A section named after the label is preferred, then one with our heading, then one whose
+        heading is an alias for the kind.
         """
         fitting = [
             section for section in self.sections if _section_kind(section.heading) is pattern.kind
@@ -99,9 +102,10 @@ class PatternsDocument(TextDocument):
         return None
 
     def replace(self, record_id: str, record: Record) -> PatternsDocument:
-        """Return the document with one bullet changed, and moved if its kind changed.
+        """Return a copy of the document with one bullet changed, and moved if its kind changed.
 
-        Raises NotFound, Conflict, or Refused when the new text would not read back.
+        Raises NotFound or Conflict if the id does not name exactly one bullet, and Refused if the
+        new text would not read back the same.
         """
         entry = markdown.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
@@ -120,17 +124,17 @@ class PatternsDocument(TextDocument):
         return self._spliced(entry.start, entry.end, written, expected)
 
     def remove(self, record_id: str) -> PatternsDocument:
-        """Return the document without one bullet; the heading of its section stays.
+        """Return a copy of the document without one bullet. Its section heading is kept.
 
-        Raises NotFound or Conflict.
+        Raises NotFound or Conflict if the id does not name exactly one bullet.
         """
         entry = markdown.find_entry(self.entries, record_id)
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> PatternsDocument:
-        """Return the document with the date and the task of its last change in the footer.
+        """Return a copy of the document with the date and task of its last change in the footer.
 
-        Raises Refused when one of the two is more than one line.
+        Raises Refused if either is longer than one line.
         """
         if any(char in date + task for char in "\r\n\x00"):
             raise Refused(
@@ -157,7 +161,7 @@ class PatternsDocument(TextDocument):
 def _check_splice(
     before: Sequence[Entry], after: Sequence[Entry], start: int, end: int, expected: Record
 ) -> None:
-    """Raise Refused unless the splice put the expected record between the old ones."""
+    """Raise Refused unless the splice put exactly the expected record between the old ones."""
     above = [entry.record for entry in before if entry.start < start]
     below = [entry.record for entry in before if entry.start >= end]
     if [entry.record for entry in after] != [*above, expected, *below]:
@@ -168,7 +172,7 @@ def _check_splice(
 
 
 def patterns_template(newline: str = "\n") -> str:
-    """Return a new file without patterns."""
+    """Return the content of a new file without patterns."""
     paragraphs = (
         "# Global Codebase Patterns",
         "> What every task in this project should know.",
@@ -180,14 +184,14 @@ def patterns_template(newline: str = "\n") -> str:
 
 
 class _Chunk(NamedTuple):
-    """A heading and the lines below it; without a name, it is not a section."""
+    """A heading and the lines below it. If `name` is None, it is not a section."""
 
     name: str | None
     lines: list[Line]
 
 
 def parse_patterns(text: str) -> PatternsDocument:
-    """Parse global-patterns.md; any text is a valid file."""
+    """Parse global-patterns.md. Any text is valid."""
     problems: list[Problem] = []
     chunks = [_Chunk(None, [])]
     footer: FooterSpan | None = None
@@ -259,9 +263,9 @@ def _duplicate_problems(entries: Sequence[Entry]) -> list[Problem]:
 
 
 def as_pattern(record: Record, name: str = "") -> Record:
-    """Return a record as this file can hold it, with an id derived from the text.
+    """Return a record in the form in which this file can store it, with an id based on the text.
 
-    Raises Refused when the record is not a memory, or has no text.
+    Raises Refused if the record is not a memory, or has no text.
     """
     if not isinstance(record.kind, MemoryKind):
         raise Refused(
@@ -294,7 +298,7 @@ _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
 class Region(NamedTuple):
-    """The span between two marks: from the end of the first mark's line to the second mark."""
+    """The span between two marks, from the end of the first mark's line to the second mark."""
 
     start: int
     end: int
@@ -302,15 +306,15 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegionDocument(TextDocument):
-    """A parsed file with its regions."""
+    """A parsed file, with the regions in it."""
 
     regions: tuple[Region, ...]
 
     def add(self, record: Record) -> RegionDocument:
-        """Return the document with one more bullet in its first region, unless it is there.
+        """Return a copy with a bullet added to the first region, unless it is already there.
 
-        Creates a region if there is none. Raises Refused when a mark has no partner, or when the
-        text is empty, contains a mark, or would not read back.
+        If there is no region, one is created. Raises Refused if a mark is unpaired, or if the text
+        is empty, contains a mark, or would not read back the same.
         """
         self._check_marks()
         text = markdown.check_text(record.text, "text").strip(" \t\n")
@@ -331,16 +335,17 @@ class RegionDocument(TextDocument):
         return self._spliced(position, block, expected)
 
     def _end_of_text(self, region: Region) -> int:
-        """Return the position below the last line with words in a region."""
+        """Return the position below the last line of text in a region."""
         last = markdown.text_end(self.text[: region.end], region.end)
         if last <= region.start:
             return region.start
         return self.text.find("\n", last) + 1
 
     def remove(self, record_id: str) -> RegionDocument:
-        """Return the document without one bullet; its region stays.
+        """Return a copy of the document without one bullet. The region itself is kept.
 
-        Raises NotFound, Conflict, or Refused when a mark has no partner.
+        Raises NotFound or Conflict if the id does not name exactly one bullet, and Refused if a
+        mark is unpaired.
         """
         self._check_marks()
         entry = markdown.find_entry(self.entries, record_id)
@@ -364,7 +369,7 @@ class RegionDocument(TextDocument):
 
 
 def parse_region(text: str) -> RegionDocument:
-    """Parse the regions of a file; any text is a valid file."""
+    """Parse the regions in a file. Any text is valid."""
     lines = list(markdown.scan_lines(text))
     regions: list[Region] = []
     problems: list[Problem] = []

@@ -1,8 +1,19 @@
-"""The codec of progress.txt: codebase patterns, a block for each iteration, and learnings in it.
+"""The codec for progress.txt, which holds codebase patterns and one block per iteration.
 
-Blocks are append-only journal records, and each learning is a proposed memory of its task. The
-patterns at the top may gain bullets. Agents write these files freely, so learnings are recognised
-in many forms.
+    ## Codebase Patterns
+    - Run `make gen` before the tests.
+
+    ---
+
+    ## 2026-01-31 - Add the parser
+    - Learnings:
+      - Gotcha: the lexer skips tabs.
+
+    ---
+
+Blocks are append-only journal records. Each learning in a block is a proposed memory for its task.
+Bullets may be added to the patterns at the top. Agents write these files freely, so learnings are
+recognised in many forms.
 """
 
 from __future__ import annotations
@@ -59,13 +70,13 @@ _JOURNAL_ID = re.compile(r"jrn-(.+)-([0-9]{1,9})")
 _FIRST_WORDS = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")
 _BLOCK_END = re.compile(r"-{3,}[ \t]*")
 _AFTER_HEADING_WORDS = re.compile(r"[(<:]")
-_ITEM_INDENT = 2  # columns from which a line below a label is part of its list
+_ITEM_INDENT = 2  # columns by which a line below a label must be indented to be part of its list
 
 # --- the document ------------------------------------------------------------------------------
 
 
 class PatternsPlace(NamedTuple):
-    """The heading of the patterns section, and the position for its next bullet."""
+    """The heading of the patterns section, and where to insert its next bullet."""
 
     heading: str
     end: int
@@ -76,12 +87,12 @@ class ProgressDocument(TextDocument):
     """A parsed progress.txt."""
 
     patterns: PatternsPlace | None
-    top: int  # the position for a new section of patterns
+    top: int  # where to insert a new patterns section
 
     def add(self, record: Record) -> ProgressDocument:
-        """Return the document with one more block, or with one more pattern if it is new.
+        """Return a copy of the document with a block or a new pattern added.
 
-        Raises Refused when the record is neither, or when it would not read back.
+        Raises Refused if the record is neither, or would not read back the same.
         """
         newline = markdown.newline_of(self.text)
         if record.family is Family.JOURNAL:
@@ -114,9 +125,9 @@ class ProgressDocument(TextDocument):
         return False
 
     def remove(self, record_id: str) -> ProgressDocument:
-        """Return the document without one block, pattern or learning.
+        """Return a copy of the document without one block, pattern or learning.
 
-        Raises NotFound or Conflict.
+        Raises NotFound or Conflict if the id does not name exactly one of them.
         """
         entry = markdown.find_entry(self.entries, record_id)
         start = self.text.rfind("\n", 0, entry.start) + 1
@@ -125,9 +136,9 @@ class ProgressDocument(TextDocument):
         return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
     def _spliced(self, insertion: markdown.Insertion, expected: Record) -> ProgressDocument:
-        """Return the document with a block or bullet inserted.
+        """Return a copy of the document with a block or bullet inserted.
 
-        Raises Refused when it would not read back, or would alter other entries.
+        Raises Refused if it would not read back the same, or would alter other entries.
         """
         at = insertion.position
         after = parse_progress(self.text[:at] + insertion.text + self.text[at:])
@@ -154,7 +165,7 @@ def _content(record: Record) -> Record:
 
 @dataclass(slots=True)
 class _Block:
-    """A `##` heading and the lines below it; `end` is set when the block is closed."""
+    """A `##` heading and the lines below it. `end` is set once the block is closed."""
 
     head: Line
     title: str
@@ -163,7 +174,7 @@ class _Block:
 
 
 def parse_progress(text: str) -> ProgressDocument:
-    """Parse progress.txt; any text is a valid file."""
+    """Parse progress.txt. Any text is valid."""
     lines = list(markdown.scan_lines(text))
     problems: list[Problem] = []
     for line in lines:
@@ -212,7 +223,7 @@ def _read_blocks(lines: Iterable[Line]) -> list[_Block]:
 
 
 def _title_end(lines: Iterable[Line]) -> int:
-    """Return the end of the title: the headings and comments at the top of a file."""
+    """Return the end of the title, which is the headings and comments at the top of a file."""
     end = 0
     for line in lines:
         if line.blank:
@@ -266,7 +277,7 @@ def _is_patterns_heading(title: str) -> bool:
 
 
 def _last_text(block: _Block) -> int:
-    """Return the end of the last line with words in a block."""
+    """Return the end of the last non-blank line in a block."""
     for line in reversed(block.lines):
         if not line.blank:
             return line.end
@@ -287,7 +298,7 @@ def _read_block(block: _Block) -> Record:
 
 
 class _BlockHead(NamedTuple):
-    """The lines that Ralph writes below the heading of a block, and how many there are."""
+    """The lines that Ralph writes below a block's heading, and how many there are."""
 
     thread: str
     journal_id: str
@@ -350,9 +361,9 @@ def _thread_in(body: Iterable[str]) -> str:
 
 
 def _outcome_in(title: str, body: Sequence[str]) -> Outcome:
-    """Return the outcome that a block states; blocked when it states none.
+    """Return the outcome that a block reports, or BLOCKED if it reports none.
 
-    A status line outweighs the title, and the title outweighs the rest.
+    A status line takes precedence over the title, and the title over the rest.
     """
     status_lines = [line for line in body if _STATUS_LINE.match(line)]
     for lines in (status_lines, [title], body):
@@ -365,7 +376,10 @@ def _outcome_in(title: str, body: Sequence[str]) -> Outcome:
 
 
 def _affirmed_words(lines: Iterable[str]) -> set[str]:
-    """Return the words of all lines without a negation; the word in `0 failed` does not count."""
+    """Return the words on all lines that contain no negation.
+
+    A word after a zero, as in `0 failed`, does not count.
+    """
     affirmed: set[str] = set()
     for line in lines:
         words = _WORD.findall(line.lower())
@@ -408,7 +422,7 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
 
 
 def _learnings_below(label: Line, label_end: int, below: Sequence[Line]) -> Iterator[Bullet]:
-    """Yield the learnings after a label: the one on its own line, and the list below it."""
+    """Yield the learnings after a label, both on the same line and in the list below."""
     if label_end == len(label.text):
         yield from markdown.read_bullets(below, markdown.ANY_DEPTH)
         return
@@ -426,7 +440,7 @@ def _learnings_below(label: Line, label_end: int, below: Sequence[Line]) -> Iter
 
 
 def _learnings_label_end(line: Line) -> int | None:
-    """Return where the label `Learnings:` ends on a line; None when the line has no label."""
+    """Return where the label `Learnings:` ends on a line, or None if the line has no label."""
     if not line.is_markdown or line.blank:
         return None
     heading = markdown.parse_heading(line)
@@ -447,7 +461,10 @@ def _learnings_label_end(line: Line) -> int | None:
 
 
 def _is_under(label: Line, line: Line, above: Line) -> bool:
-    """Whether a line belongs to the learnings of a label; `above` is the line before it."""
+    """Return whether a line belongs to the learnings below a label.
+
+    `above` is the line before it.
+    """
     if line.blank or line.role in (LineRole.INSIDE, LineRole.CONFLICT):
         return True
     indent = markdown.indentation(line.text)
@@ -462,7 +479,7 @@ def _is_under(label: Line, line: Line, above: Line) -> bool:
 
 
 def _kind_of_learning(text: str) -> MemoryKind:
-    """Return the kind that the first words name, as in `Gotcha: ...`."""
+    """Return the kind named by the first words, as in `Gotcha: ...`, or CONTEXT."""
     words = _FIRST_WORDS.match(text)
     if words is None:
         return MemoryKind.CONTEXT
@@ -476,8 +493,8 @@ def _learning_record(
     record = Record(name, kind, text, label=label, status=Status.PROPOSED, scope=Scope.TASK)
     if block is None:
         return record
-    # The origin of a learning in a block that the loop wrote is that iteration, so it does not
-    # count as a second piece of evidence.
+    # If the loop wrote the block, its learnings originate from that iteration, so they do not count
+    # as a second piece of evidence.
     origin = Origin()
     match = _JOURNAL_ID.fullmatch(str(block.extra.get(JOURNAL_KEY, "")))
     if match is not None:
@@ -490,9 +507,9 @@ def _learning_record(
 
 
 def as_block(record: Record) -> Record:
-    """Return a journal record as this file can hold it.
+    """Return a journal record in the form in which this file can store it.
 
-    Raises Refused when it has no outcome or no title.
+    Raises Refused if it has no outcome or no title.
     """
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
@@ -519,7 +536,7 @@ def _write_block(record: Record, newline: str) -> str:
         lines.append(f"Thread: {thread}")
     if record.extra.get(JOURNAL_KEY):
         lines.append(_journal_line(str(record.extra[JOURNAL_KEY])))
-    # The outcome is also written where the body begins with a line that looks like a block's head.
+    # The outcome is also written if the body starts with a line that looks like a block's head.
     if _outcome_in(record.title, body) is not record.kind or _read_head(body).length:
         lines.append(f"Outcome: {record.kind.value}")
     return newline.join([*lines, *body]) + newline
@@ -530,14 +547,14 @@ def _journal_line(journal_id: str) -> str:
 
 
 def progress_template() -> str:
-    """Return a new progress.txt, without blocks and patterns."""
+    """Return the content of a new progress.txt, without blocks or patterns."""
     return f"## {PATTERNS}\n\n---\n"
 
 
 def as_progress_pattern(record: Record) -> Record:
-    """Return a pattern as this file can hold it.
+    """Return a pattern in the form in which this file can store it.
 
-    Raises Refused when the record is not a pattern, or has no text.
+    Raises Refused if the record is not a pattern, or has no text.
     """
     if record.kind is not MemoryKind.PATTERN:
         raise Refused(
@@ -549,25 +566,25 @@ def as_progress_pattern(record: Record) -> Record:
 
 
 def is_progress_pattern(record: Record) -> bool:
-    """Whether a record is one of the patterns at the top."""
+    """Return whether a record is one of the patterns at the top."""
     return record.id.startswith("found-")
 
 
 def with_pointer(text: str, name: str) -> str:
-    """Return a pattern with the name of the knowledge entry that it repeats."""
+    """Append a pointer to a pattern, naming the knowledge entry that it repeats."""
     return f"{text} ([[{name}]])"
 
 
 def without_pointer(text: str) -> str:
-    """Return a pattern without the name of a knowledge entry."""
+    """Remove the pointer to a knowledge entry from a pattern."""
     return _POINTER.sub("", text)
 
 
 def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
-    """Return the entries that no other file and no other entry repeats.
+    """Return the entries that do not repeat another entry or another file.
 
-    The journal has blocks with a journal id, knowledge has patterns with a pointer, and a learning
-    may repeat a pattern.
+    Blocks with a journal id are also in the journal, patterns with a pointer are also in the
+    knowledge files, and a learning may repeat a pattern.
     """
     patterns: set[str] = set()
     for entry in document.entries:

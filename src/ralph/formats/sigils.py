@@ -1,8 +1,17 @@
-"""The reader of sigils: the tags with which an agent reports what it did and learned.
+"""Read sigils, the tags with which an agent reports what it did and learned.
 
-Tags in code, comments and quotes are examples, unless a code block contains nothing else. A sigil
-that repeats the prompt (`echo`) or the output of a tool is not the agent's own. A sigil that
-decides about a task must be alone on a line of the last message.
+A sigil is an opening tag, a body and a closing tag in the agent's answer:
+
+    <journal>Fixed the parser and added a test.</journal>
+    <knowledge title="Running tests" tags="tests, ci">Run `make gen` first.</knowledge>
+    <task-done>t-1a2b3c</task-done>
+
+Tags in code, comments and quotes are examples, unless a code block contains nothing else. An agent
+may also repeat sigils that it has read, and those are not its own. They are recognised by comparing
+the answer with its sources, which are the prompt (`echo`) and what its tools printed (`outputs`).
+
+Some sigils are decisive: they say that a task is done or verified. They count only if they are
+alone on a line of the agent's last message.
 """
 
 from __future__ import annotations
@@ -44,20 +53,20 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LINE_PREFIX = re.compile(
     r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE
 )
-"""What tools print before a line of a file: its number, its path, the mark of a diff or a quote."""
+"""What tools print before a line of a file: a line number, a path, or a diff or quote mark."""
 
 _WITH_BODY = ("journal", "knowledge", "verify-fail")
-"""Sigils with a long body: they repeat the prompt only if their body does."""
+"""Sigils with a long body. They count as repeated only if their body is."""
 _DECISIVE = ("task-done", "promise", "verify-pass", "verify-fail")
-"""Sigils that decide about a task: they must be alone on a line of the last message."""
-# Words; a shorter body may be part of a line that a tool printed by chance.
+"""Sigils that decide a task's fate. They must be alone on a line of the last message."""
+# In words. A tool may happen to print a line that contains a shorter body.
 _MIN_REPEATED_WORDS = 4
 _MAX_NEIGHBOUR = 200  # characters next to a short sigil that are compared with the prompt
-_MAX_INDENT = 8  # characters before a tag that leads its line
+_MAX_INDENT = 8  # characters of whitespace before a tag that is first on its line
 
 
 class KnowledgeSigil(NamedTuple):
-    """A piece of knowledge; the caller checks that it is complete."""
+    """A piece of knowledge. The caller checks that it is complete."""
 
     title: str
     tags: tuple[str, ...]
@@ -66,7 +75,7 @@ class KnowledgeSigil(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sigils:
-    """The sigils of an answer; the last one counts where only one value is possible."""
+    """The sigils in an answer. Where only one value is possible, the last one wins."""
 
     journal: str = ""
     knowledge: tuple[KnowledgeSigil, ...] = ()
@@ -74,7 +83,7 @@ class Sigils:
     failed: Mapping[str, str] = field(default_factory=dict, hash=False)  # the reason for each task
     promise: str = ""
     next_model: str = ""
-    verified: bool | None = None  # None without a verdict, False with both
+    verified: bool | None = None  # None without a verdict, False if there are both
     reason: str = ""
 
 
@@ -104,10 +113,10 @@ class _HiddenSpan(NamedTuple):
 def read_sigils(
     text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0
 ) -> Sigils:
-    """Return the sigils of an answer.
+    """Read the sigils in an agent's answer.
 
-    `echo` is the prompt, `outputs` are the outputs of tools, and the last message of the answer
-    begins at `final`.
+    `echo` is the prompt, `outputs` is what the tools printed, and `final` is the position at which
+    the last message of the answer begins.
     """
     tags = list(_find_tags(text))
     if not tags:
@@ -127,7 +136,7 @@ def read_sigils(
 
 
 def without_sigils(text: str) -> str:
-    """Return a text without sigils, their bodies, and unpaired tags; examples in code stay."""
+    """Remove sigils, including their bodies, and unpaired tags. Examples in code are kept."""
     if "<" not in text:
         return text
     tags = _visible_tags(text, list(_find_tags(text)))
@@ -169,7 +178,7 @@ def _leads_line(text: str, position: int) -> bool:
 
 
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
-    """Return the tags that are not part of an example or a quote."""
+    """Return the tags that are not in an example or a quote."""
     hidden = _hidden_spans(text, tags)
     starts = [span.start for span in hidden]
     visible: list[_Tag] = []
@@ -182,7 +191,7 @@ def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
 
 def _hidden_spans(text: str, tags: Iterable[_Tag]) -> list[_HiddenSpan]:
     """Return the spans of code, comments and quotes, in order."""
-    # The last line of a tag that has several lines may begin with its `>`, which is not a quote.
+    # If a tag spans several lines, its last line may begin with `>`, which is not a quote.
     last_lines_of_tags = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {0}
     hidden: list[_HiddenSpan] = []
     fence: Line | None = None
@@ -206,7 +215,7 @@ def _hidden_spans(text: str, tags: Iterable[_Tag]) -> list[_HiddenSpan]:
 
 
 def _only_sigils(text: str) -> bool:
-    """Whether a text consists of sigils and whitespace, with at least one sigil."""
+    """Return whether `text` consists of nothing but sigils and whitespace, with at least one."""
     end = 0
     for sigil in _outermost(_pair_tags(text, _find_tags(text))):
         if text[end : sigil.start].strip():
@@ -219,9 +228,10 @@ def _only_sigils(text: str) -> bool:
 
 
 def _pair_tags(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
-    """Yield a sigil for each closing tag that has an opening one.
+    """Yield a sigil for each closing tag that has an opening tag.
 
-    Of several openings, one with attributes counts, or one that leads its line, or the last.
+    If there are several opening tags, one with attributes is preferred, then one that comes first
+    on its line, then the last.
     """
     waiting: dict[str, list[_Tag]] = {}
     for tag in tags:
@@ -236,13 +246,13 @@ def _pair_tags(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
             )
             body = text[opening.end : tag.start].replace("\r\n", "\n").strip()
             yield _Sigil(tag.name, opening.attributes, opening.start, tag.end, body)
-    for tag in waiting.get("verify-pass", []):  # it has no body, so its end is easily forgotten
+    for tag in waiting.get("verify-pass", []):  # has no body, so agents often forget to close it
         if tag.leads and _REST_OF_LINE.match(text, tag.end):
             yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
 
 
 def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
-    """Yield the journal of an agent that was cut off, up to the next tag or the end."""
+    """Yield the journal of an agent that was cut off, up to the next tag or the end of the text."""
     numbers = [number for number, tag in enumerate(tags) if tag.name == "journal"]
     if not numbers:
         return
@@ -258,7 +268,7 @@ def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
 
 
 def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
-    """Return the sigils that are not inside another one, in order."""
+    """Return the sigils that are not inside another sigil, in order."""
     outermost: list[_Sigil] = []
     for sigil in sorted(sigils, key=lambda sigil: sigil.start):
         if not outermost or sigil.start >= outermost[-1].end:
@@ -337,7 +347,10 @@ def _read_model(sigil: _Sigil) -> str:
 
 
 def _task_ids(sigil: _Sigil) -> list[str]:
-    """Return the ids of the tasks that a sigil names; of a sentence, only its first word."""
+    """Return the ids of the tasks that a sigil names.
+
+    If the body is a sentence, only its first word can be an id.
+    """
     text = _attribute_values(sigil.attributes).get("id", "") or sigil.body
     parts = [part.split() for part in text.split(",") if part.strip()]
     first_words = [words[0].strip(_AROUND_TASK_ID) for words in parts]
@@ -350,9 +363,10 @@ def _task_ids(sigil: _Sigil) -> list[str]:
 
 
 def _read_failure(sigil: _Sigil) -> dict[str, str]:
-    """Return the task that failed and the reason.
+    """Return the task that failed, mapped to the reason.
 
-    Without a task, the failure is that of the current one (""), so that it does not get lost.
+    If no task is named, the key is "", which stands for the current task, so that the failure is
+    not lost.
     """
     values = _attribute_values(sigil.attributes)
     reason = sigil.body or values.get("reason", "")
@@ -379,7 +393,7 @@ def _attribute_values(attributes: str) -> dict[str, str]:
 
 
 class _Neighbour(NamedTuple):
-    """A sigil's text, and a line above or below it."""
+    """The text of a sigil, and a line above or below it."""
 
     sigil: str
     line: str
@@ -387,7 +401,11 @@ class _Neighbour(NamedTuple):
 
 @dataclass(slots=True)
 class _Sources:
-    """What the prompt and the outputs of tools contain, each text as one line."""
+    """What the prompt and the tool outputs contain, with each text joined into one line.
+
+    `bodies` holds sigil bodies from both and the printed lines, `printed_sigils` the sigils that
+    are alone on a line of an output, and `outputs` the complete outputs.
+    """
 
     prompt_sigils: set[str] = field(default_factory=set)
     prompt_lines: set[str] = field(default_factory=set)
@@ -423,9 +441,9 @@ def _read_sources(prompt: str, outputs: Iterable[str]) -> _Sources:
 
 
 def _is_repeated(sigil: _Sigil, answer: str, sources: _Sources) -> bool:
-    """Whether a sigil repeats the prompt or an output.
+    """Return whether a sigil repeats the prompt or a tool output.
 
-    A short sigil repeats the prompt only if the text next to it is the same.
+    A short sigil counts as repeating the prompt only if the text next to it is the same too.
     """
     body = _one_line(sigil.body)
     if sigil.name in _WITH_BODY and body:
@@ -456,7 +474,7 @@ def _one_line(text: str) -> str:
 
 
 class _Surroundings(NamedTuple):
-    """The line of a sigil, and the nearest lines with words above and below it, or ""."""
+    """The line that a sigil is on, and the nearest lines with words above and below, or ""."""
 
     line: str
     above: str
@@ -482,7 +500,7 @@ def _read_surroundings(text: str, sigil: _Sigil) -> _Surroundings:
 
 
 def _neighbour_lines(text: str) -> list[str]:
-    """Return the lines of a text without blank lines, fences and lone tags."""
+    """Return the lines of a text, except for blank lines, fences and lone tags."""
     lines: list[str] = []
     for row in text.split("\n"):
         line = _one_line(row)

@@ -1,7 +1,7 @@
-"""The codecs of files about work: task.json, tasks.jsonl, prd.json, feature.json, insights.json.
+"""The codecs for task.json, tasks.jsonl, prd.json, feature.json and insights.json.
 
-A member of the wrong type is reported, kept, and counts as absent. Ralph changes nothing in a
-prd.json except `passes`.
+A member of the wrong type is reported and kept, but counts as absent. In a prd.json, Ralph changes
+nothing except `passes`.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _SOURCE = {
 _LINK = {"relation": "text", "target": "text"}
 _OPTIONAL_INSIGHT_KEYS = frozenset({"title", "updated_at", "valid_until", "links"})
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t].*)?\r?")
-_MAX_SHOWN_ID = 80  # characters of an id in a problem
-_MAX_SHOWN_VALUE = 60  # characters of a value in a problem
+_MAX_SHOWN_ID = 80  # characters of an id that a problem shows
+_MAX_SHOWN_VALUE = 60  # characters of a value that a problem shows
 
 
 def _check_name(reader: JsonReader, values: Members, noun: str, path: Path) -> bool:
-    """Report an object without an id or a title; return whether it can be read."""
+    """Report an object that lacks an id or a title, and return whether it can be read."""
     record_id = values.get("id")
     if not record_id:
         reader.report(
@@ -108,7 +108,10 @@ def _is_folder_name(name: str) -> bool:
 
 
 def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
-    """Return the members of a format and the extra ones; raises Refused if they overlap."""
+    """Combine the members that a format defines with extra ones.
+
+    Raises Refused if they overlap, or if the id is missing.
+    """
     if not named["id"]:
         raise Refused("an id is missing", hint="create one, such as t-1a2b3c")
     for key in extra:
@@ -121,9 +124,9 @@ def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
 
 
 def _merge_members(stored: Members, before: Members, after: Members) -> Members:
-    """Return the stored members with the difference between two states applied to them.
+    """Apply the difference between two states to the stored members.
 
-    Unknown members, and members whose state did not change, stay exactly as they are stored.
+    Unknown members, and members that did not change, stay exactly as they are stored.
     """
     merged = {key: value for key, value in stored.items() if key in after or key not in before}
     for key, value in after.items():
@@ -143,7 +146,7 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
 
 @dataclass(frozen=True, slots=True)
 class TaskDocument:
-    """A task.json, and the task in it when there is one."""
+    """A parsed task.json, and the task in it if there is one."""
 
     text: str
     task: Task | None
@@ -151,9 +154,10 @@ class TaskDocument:
     _reader: JsonReader = field(repr=False, compare=False)
 
     def with_task(self, task: Task) -> TaskDocument:
-        """Return the document with another state of the task; the same state changes no byte.
+        """Return a copy of the document with the task updated.
 
-        Raises Unreadable when the file is not JSON, and Refused when JSON cannot hold the task.
+        If nothing changed, the text stays the same. Raises Unreadable if the file is not JSON, and
+        Refused if JSON cannot represent the task.
         """
         if json_text.is_blank(self.text):
             return parse_task(render_task(task))
@@ -180,7 +184,7 @@ def parse_task(text: str) -> TaskDocument:
 
 
 def parse_task_line(line: str) -> tuple[Task | None, tuple[Problem, ...]]:
-    """Parse one line of a tasks.jsonl; a blank line has neither a task nor problems."""
+    """Parse one line of a tasks.jsonl. A blank line has neither a task nor problems."""
     if json_text.is_blank(line):
         return None, ()
     reader = JsonReader(line)
@@ -220,12 +224,12 @@ def _task_members(task: Task) -> Members:
 
 
 def render_task(task: Task) -> str:
-    """Return a new task.json; raises Refused when JSON cannot hold the task."""
+    """Render a new task.json. Raises Refused if JSON cannot represent the task."""
     return json_text.dump_file(_task_members(task))
 
 
 def render_task_line(task: Task) -> str:
-    """Return one line of a tasks.jsonl; raises Refused when JSON cannot hold the task."""
+    """Render one line of a tasks.jsonl. Raises Refused if JSON cannot represent the task."""
     return json_text.dump_line(_task_members(task))
 
 
@@ -233,7 +237,7 @@ def render_task_line(task: Task) -> str:
 
 
 class PrdDocument(NamedTuple):
-    """A parsed prd.json: its project, branch, and stories in file order."""
+    """A parsed prd.json, with its project, branch, and stories in file order."""
 
     text: str
     project: str
@@ -274,7 +278,7 @@ def parse_prd(text: str) -> PrdDocument:
 
 
 def pass_stories(text: str) -> str:
-    """Return a prd.json in which every story passes; all other bytes stay."""
+    """Return a prd.json with every story marked as passing. Nothing else is changed."""
     root = json_text.read_json(text)
     if not isinstance(root, JsonNode):
         return text
@@ -302,7 +306,7 @@ def _find_member(node: JsonNode, key: str) -> JsonMember | None:
 
 
 def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
-    """Parse a feature.json; return the feature, if there is one, and the problems."""
+    """Parse a feature.json, and return the feature, if there is one, and the problems."""
     reader = JsonReader(text)
     feature = None
     members = reader.root_members()
@@ -315,13 +319,13 @@ def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
 
 
 def render_feature(feature: Feature) -> str:
-    """Return a new feature.json; raises Refused when JSON cannot hold the feature."""
+    """Render a new feature.json. Raises Refused if JSON cannot represent the feature."""
     members = {key: getattr(feature, key) for key in FEATURE_KEYS}
     return json_text.dump_file(_join_members(members, feature.extra))
 
 
 def new_spec(feature: Feature) -> str:
-    """Return a new spec.md for a feature."""
+    """Return the content of a new spec.md for a feature."""
     paragraphs = [f"# Spec: {feature.title}", "## What it should do"]
     if feature.description:
         paragraphs.append(feature.description)
@@ -330,12 +334,12 @@ def new_spec(feature: Feature) -> str:
 
 
 def new_plan(feature: Feature) -> str:
-    """Return a new plan.md for a feature."""
+    """Return the content of a new plan.md for a feature."""
     return f"# Plan: {feature.title}\n\n## Steps\n\n## Decisions and risks\n"
 
 
 def is_unwritten(text: str) -> bool:
-    """Whether a text contains only headings and blank lines."""
+    """Return whether `text` contains only headings and blank lines."""
     lines = text.removeprefix(BOM).split("\n")
     return all(not line.strip() or _HEADING.fullmatch(line) for line in lines)
 
@@ -345,16 +349,16 @@ def is_unwritten(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class InsightsDocument(TextDocument):
-    """A parsed insights.json: its text and its insights, in file order."""
+    """A parsed insights.json, with its insights in file order."""
 
     _reader: JsonReader = field(repr=False, compare=False)
     _positions: Mapping[str, int] = field(repr=False, compare=False)
 
     def add(self, *records: Record) -> InsightsDocument:
-        """Return the document with more insights at the end.
+        """Return a copy of the document with insights added at the end.
 
-        Raises Conflict when an id is taken, Refused for a record that is not a memory of a task,
-        and Unreadable when the file is not JSON.
+        Raises Conflict if an id is taken, Refused if a record is not a task's memory, and
+        Unreadable if the file is not JSON.
         """
         ids = set(self._positions)
         for record in records:
@@ -370,7 +374,7 @@ class InsightsDocument(TextDocument):
         return self._with_list(elements)
 
     def replace(self, record_id: str, record: Record) -> InsightsDocument:
-        """Return the document with one insight changed; its unknown members are kept.
+        """Return a copy of the document with one insight changed. Unknown members are kept.
 
         Raises NotFound, Conflict, Refused or Unreadable.
         """
@@ -382,7 +386,7 @@ class InsightsDocument(TextDocument):
         return self.replace_all({record_id: record})
 
     def replace_all(self, records: Mapping[str, Record]) -> InsightsDocument:
-        """Return the document with several insights changed, given by their ids.
+        """Return a copy of the document with several insights changed, given by id.
 
         Raises NotFound, Conflict, Refused or Unreadable.
         """
@@ -392,15 +396,18 @@ class InsightsDocument(TextDocument):
             position = self._positions[record_id]
             after = _insight_members(record)
             merged = _merge_members(elements[position], _insight_members(entry.record), after)
-            # An id that is derived from the text, and a label that is taken from the kind, would
-            # change with them if they were not written.
+            # An id derived from the text, or a label taken from the kind, would change along with
+            # it if it were not written out.
             for key in ("id", "kind", "label"):
                 merged[key] = after[key]
             elements[position] = merged
         return self._with_list(elements)
 
     def remove(self, record_id: str) -> InsightsDocument:
-        """Return the document without one insight; raises NotFound, Conflict or Unreadable."""
+        """Return a copy of the document without one insight.
+
+        Raises NotFound, Conflict or Unreadable.
+        """
         find_entry(self.entries, record_id)
         elements = self._list()
         del elements[self._positions[record_id]]
@@ -427,7 +434,7 @@ class InsightsDocument(TextDocument):
 
 
 def parse_insights(text: str) -> InsightsDocument:
-    """Parse an insights.json; an empty file is not a problem."""
+    """Parse an insights.json. An empty file is not a problem."""
     reader = JsonReader(text)
     members: Members = {}
     if not json_text.is_blank(text):
@@ -450,7 +457,7 @@ def parse_insights(text: str) -> InsightsDocument:
 
 
 def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | None:
-    """Return the insight that an object holds; None, with a problem, when it has no text."""
+    """Build an insight from an object. If it has no text, report a problem and return None."""
     if not isinstance(members, dict):
         reader.report_no_object(path, "an insight should be an object")
         return None
@@ -507,7 +514,10 @@ def _read_links(reader: JsonReader, items: Sequence[object], path: Path) -> tupl
 
 
 def _insight_members(record: Record) -> Members:
-    """Return a record as the members of an insight; raises Refused if it is not one."""
+    """Convert a record to the members of an insight.
+
+    Raises Refused if it is not a task's memory.
+    """
     if record.family is not Family.MEMORY or record.scope is not Scope.TASK:
         raise Refused(
             "insights.json contains only memories of one task",
