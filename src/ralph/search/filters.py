@@ -1,8 +1,8 @@
-"""Filters of queries: ids, times, kinds and relations, and what a task may see of other tasks.
+"""Query filters: ids, times, kinds and relations, and what a task may see of other tasks.
 
-Times are in UTC, as in the files. The records, sessions and insights of unfinished tasks are hidden
-from other tasks: a search reports how many it left out, and asking for one by its id is an error
-that names the task. Runs and tasks are visible to everybody.
+Times are in UTC, as in the files. Records, sessions and insights that belong to an unfinished task
+are hidden from other tasks. A search reports how many it left out. Asking for one by its id raises
+an error that names the task. Runs and tasks are visible to everybody.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _SHORT_ID = re.compile(r"[a-z]+-[0-9A-Za-z]{4,}", re.ASCII)
 _MINTED_ID = re.compile(r"(?:mem|obs|jrn|ins)-[0-9a-f]{4,}", re.ASCII)
 _HOURS_PER_UNIT = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
-_MAX_SPAN_HOURS = 24 * 365 * 100  # a longer span would leave the range of dates
+_MAX_SPAN_HOURS = 24 * 365 * 100  # a longer span would leave the range of valid dates
 _DAY_CHARACTERS = len("2026-01-31")
 _SECOND_CHARACTERS = len("2026-01-31T12:00:00")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def full_id(root: Path, name: str) -> str:
-    """Expand a short id such as mem-a3f8; return any other name unchanged.
+    """Expand a short id such as mem-a3f8. Any other name is returned unchanged.
 
     Raises Conflict if several ids match.
     """
@@ -66,12 +66,15 @@ def is_short_id(name: str) -> bool:
 
 
 def is_minted(name: str) -> bool:
-    """Return whether a name can only be the short form of an id that Ralph made."""
+    """Return whether a name can only be the short form of an id that Ralph generated."""
     return _MINTED_ID.fullmatch(name.strip()) is not None
 
 
 def resolve_id(connection: sqlite3.Connection, name: str) -> str:
-    """Expand a short id; return any other name unchanged. Raises Conflict if several ids match."""
+    """Expand a short id. Any other name is returned unchanged.
+
+    Raises Conflict if several ids match.
+    """
     if not is_short_id(name) or queries.key_of(connection, name.strip()) is not None:
         return name
     tail = name.strip().partition("-")[2]
@@ -82,7 +85,7 @@ def resolve_id(connection: sqlite3.Connection, name: str) -> str:
 
 
 def short_ids(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Map the ids of records to their short forms."""
+    """Map record ids to their short forms."""
     from ralph.search import index
 
     names = list(names)
@@ -90,7 +93,10 @@ def short_ids(root: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def shorten_ids(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, str]:
-    """Map ids to short forms; only ids with the same last characters can be confused."""
+    """Map ids to short forms that are unique in the index.
+
+    Only ids that end in the same characters have to be told apart.
+    """
     tails = {name[-ids.SHORTEST_TAIL :] for name in names}
     if not tails:
         return {}
@@ -101,9 +107,9 @@ def shorten_ids(connection: sqlite3.Connection, names: Iterable[str]) -> dict[st
 
 
 def when(words: str) -> str:
-    """Return a time in UTC from a date, or from a span such as 7d counted back from now.
+    """Parse a date, or a span such as 7d that is counted back from now.
 
-    Raises UsageError for anything else.
+    Return the time in UTC. Raises UsageError for anything else.
     """
     words = words.strip()
     span = _SPAN.fullmatch(words.lower())
@@ -127,7 +133,7 @@ def when(words: str) -> str:
 
 
 def _start_of_span(count: int, unit: str) -> str:
-    """Return when a span began that ends now: a time for hours, a day for longer units."""
+    """Return the start of a span that ends now: a time for hours, a day for longer units."""
     hours = min(count * _HOURS_PER_UNIT[unit], _MAX_SPAN_HOURS)
     start = (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")
     if unit == "h":
@@ -136,7 +142,7 @@ def _start_of_span(count: int, unit: str) -> str:
 
 
 def kinds(types: Iterable[str]) -> tuple[Kind, ...]:
-    """Return the kinds with these names, of any family. Raises UsageError for an unknown name."""
+    """Return the kinds with these names, in any family. Raises UsageError for an unknown name."""
     return _choose(_split_names(types), _KINDS, "type")
 
 
@@ -157,7 +163,7 @@ def relations(names: Iterable[str]) -> tuple[Relation, ...]:
 
 
 def _split_names(names: Iterable[str]) -> list[str]:
-    """Return the names in lower case; each string may list several, separated by commas."""
+    """Return the names in lowercase. Each string may list several, separated by commas."""
     words = []
     for part in names:
         words += [word.strip().lower() for word in part.split(",")]
@@ -175,12 +181,12 @@ def _choose(words: Sequence[str], valid: Mapping[str, T], noun: str) -> tuple[T,
 
 
 def current_task(root: Path, env: Mapping[str, str]) -> str:
-    """Return the current task: $RALPH_TASK, otherwise that of the worktree."""
+    """Return the current task: $RALPH_TASK if it is set, or else the worktree's task."""
     return env.get("RALPH_TASK") or paths.location(root).task
 
 
 def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str) -> list[int]:
-    """Return the keys of records that a task may see; without a task, all of them."""
+    """Return the keys of records that a task may see. Without a task, all keys are returned."""
     if not task:
         return list(keys)
     visible = lookup.filter_keys(connection, keys, lookup.visible_to(queries.safe(task)))
@@ -188,9 +194,9 @@ def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str)
 
 
 def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> int | None:
-    """Return the key of the first visible record with an id, or None if no record has it.
+    """Return the key of the first visible record with an id, or None if there is none.
 
-    Raises NotFound if only other tasks may see it.
+    Raises NotFound if such records exist but only other tasks may see them.
     """
     keys = queries.keys_of(connection, record_id)
     visible = visible_keys(connection, keys, task)
@@ -202,7 +208,10 @@ def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> i
 
 
 def hidden_error(what: str, owners: Iterable[str] = ()) -> NotFound:
-    """Return the error for something hidden from this task: who owns it, and how to see it."""
+    """Return the error for something hidden from this task.
+
+    Its hint says which tasks own it and how to see it anyway.
+    """
     message = f"there is no {what} that this task may see"
     show_all = Hint("show-all-tasks", "--all-tasks shows everything")
     names = _join_names(owners)
@@ -220,7 +229,7 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
-    """Yield a note if records of other tasks would be among the hits."""
+    """Yield a note if hits were left out because they belong to other tasks."""
     if not query.task:
         return
     keys = _best_keys(connection, replace(query, task=""))
@@ -234,7 +243,7 @@ def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
 
 
 def _best_keys(connection: sqlite3.Connection, query: Query) -> Sequence[int]:
-    """Return the keys that a query would show: the newest without words, else the best."""
+    """Return the keys of a query's hits: the newest if it has no words, or else the best."""
     from ralph.search import rank
 
     text = query.text.strip()
@@ -251,7 +260,7 @@ def _best_keys(connection: sqlite3.Connection, query: Query) -> Sequence[int]:
 def graph_visibility(
     graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
 ) -> GraphVisibility:
-    """Return which nodes of the graph are hidden from a task; without a task, none."""
+    """Return which parts of the graph are hidden from a task. Without a task, none are."""
     from ralph.search.graph import ALL_VISIBLE, GraphVisibility
     from ralph.storage import graph as stored
 
@@ -282,9 +291,9 @@ def graph_visibility(
 
 
 def _unmentioned(nodes: Mapping[int, Node], edges: Sequence[EdgeRow]) -> set[int]:
-    """Return the files, symbols and tags that nothing visible mentions.
+    """Return the keys of the files, symbols and tags that nothing visible mentions.
 
-    A symbol that is mentioned mentions its file.
+    A mentioned symbol counts as mentioning its file.
     """
     candidates = {key for key, node in nodes.items() if node.type in _MENTIONED_TYPES}
     mentioned = set[int]()

@@ -1,9 +1,12 @@
-"""The knowledge graph: the facts that a source states, and walks over the graph.
+"""The knowledge graph: the facts that a source contains, and walks over the graph.
 
-A memory is related to its tags, files and `[[links]]`, and discovered in its session and task. A
-session affects the files it wrote and mentions those it read. A task affects the files in its
+A memory is related to its tags, files and `[[links]]`, and was discovered in its session and task.
+A session affects the files it wrote and mentions those it read. A task affects the files in its
 journal and depends on its blockers. Observations and journal entries are not nodes, because there
 are too many of them.
+
+A *stated* edge is written in a record's metadata. All other edges are *derived* by Ralph. A *walk*
+starts at some nodes and follows edges for a number of *hops*.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from ralph.storage import graph as stored
 from ralph.storage.graph import EdgeRow, Fact, SourceFacts, TitledNode
 
 _DECAY = 0.5  # a score is multiplied by this with each hop
-_DERIVED_WEIGHTS = {  # of an edge that Ralph derived; a stated edge has the weight 1
+_DERIVED_WEIGHTS = {  # of edges that Ralph derived; a stated edge has a weight of 1
     Relation.SUPERSEDES.value: 0.9,
     Relation.FIXES.value: 0.9,
     Relation.CONTRADICTS.value: 0.9,
@@ -47,8 +50,8 @@ _DERIVED_WEIGHTS = {  # of an edge that Ralph derived; a stated edge has the wei
 _SCORE_DIGITS = 9  # scores are rounded to this many decimal places
 HUB = 200  # a search does not continue from a node with more edges than this
 
-_MAX_SCANNED_CHARACTERS = 20_000  # of a text that is searched for paths and symbols
-_MAX_MENTIONS = 20  # of files, and of symbols, in one text
+_MAX_SCANNED_CHARACTERS = 20_000  # of a text, searched for paths and symbols
+_MAX_MENTIONS = 20  # of files in one text, and likewise of symbols
 _MAX_NAME_CHARACTERS = 80
 _PATH = re.compile(
     r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})"
@@ -59,7 +62,7 @@ _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
 _WRITING_TOOLS = frozenset(
     {"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"}
 )
-"""Tools that write the file they name; an observation's title begins with its tool."""
+"""Tools that write the file they name. An observation's title begins with its tool."""
 _TASKS_FOLDER = ".ralph/tasks/"
 
 
@@ -69,8 +72,8 @@ _TASKS_FOLDER = ".ralph/tasks/"
 class ReachedNode(NamedTuple):
     """A node that a walk reached.
 
-    `score` is 1 at the start of a walk and decreases with each hop. `via` is the last edge of the
-    path, `start` the id of the node where it began. `weak` is set if that start is a weak match.
+    `score` is 1 at the start of a walk and decreases with each hop. `via` is the last edge on the
+    path, and `start` the id of the node where it began. `weak` is set if that node is a weak match.
     """
 
     node: Node
@@ -84,8 +87,8 @@ class ReachedNode(NamedTuple):
 class GraphVisibility(NamedTuple):
     """The part of the graph that a task may not see.
 
-    `hidden` nodes are not seen at all. The edges of `silent` nodes are not seen, except those
-    between two of the nodes in `tasks`.
+    `hidden` nodes are invisible. The edges of `silent` nodes are invisible, except those between
+    two nodes in `tasks`.
     """
 
     hidden: AbstractSet[int] = frozenset()
@@ -93,7 +96,7 @@ class GraphVisibility(NamedTuple):
     tasks: AbstractSet[int] = frozenset()
 
     def allows(self, source: int, target: int) -> bool:
-        """Whether an edge between two nodes may be seen."""
+        """Return whether an edge between two nodes may be seen."""
         if source in self.hidden or target in self.hidden:
             return False
         if source in self.silent or target in self.silent:
@@ -107,8 +110,8 @@ ALL_VISIBLE = GraphVisibility()  # when no task is given
 class WalkRules(NamedTuple):
     """The edges that a walk may follow.
 
-    With `at`, only what is true at that time. With `by`, no edge that begins after that day. With
-    `hub`, a walk does not continue from a node with more edges than that.
+    With `at`, a walk follows only what is valid at that time. With `by`, it follows no edge that
+    becomes valid after that day. With `hub`, it does not continue from a node with more edges.
     """
 
     relations: Collection[Relation] = ()
@@ -118,7 +121,7 @@ class WalkRules(NamedTuple):
     hub: int | None = None
 
     def allow(self, row: EdgeRow) -> bool:
-        """Whether an edge may be followed."""
+        """Return whether an edge may be followed."""
         if self.relations and row.relation not in self.relations:
             return False
         is_limited = self.visibility is not ALL_VISIBLE
@@ -129,7 +132,7 @@ class WalkRules(NamedTuple):
         return not self.at or row.holds(self.at)
 
     def allow_node(self, node: Node) -> bool:
-        """Whether a walk may enter a node."""
+        """Return whether a walk may enter a node."""
         return not self.at or node.holds(self.at)
 
 
@@ -137,7 +140,7 @@ ANYWHERE = WalkRules()
 
 
 class _Step(NamedTuple):
-    """How a walk came to a node: its best path so far."""
+    """How a walk reached a node on the best path so far."""
 
     score: float
     hops: int
@@ -153,7 +156,7 @@ def neighbours(
     rules: WalkRules = ANYWHERE,
     types: Collection[NodeType] = (),
 ) -> list[ReachedNode]:
-    """Return the nodes within a number of hops from a node, the nearest first."""
+    """Return the nodes within `hops` hops of a node, best score first."""
     found = []
     for reached in walk(graph, {key: 1.0}, hops, rules):
         is_wanted = not types or reached.node.type in types
@@ -165,9 +168,10 @@ def neighbours(
 def walk(
     graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules = ANYWHERE
 ) -> list[ReachedNode]:
-    """Return the seeds and every node within a number of hops from them, the best score first.
+    """Return the seeds and every node within `hops` hops of them, best score first.
 
-    A node that can be reached in several ways has the score of its best path.
+    `seeds` maps the keys of the starting nodes to their scores. A node that can be reached in
+    several ways gets the score of its best path.
     """
     nodes = stored.nodes(graph, seeds)
     steps: dict[int, _Step] = {}
@@ -204,7 +208,7 @@ def _expand(
     hop: int,
     rules: WalkRules,
 ) -> dict[int, _Step]:
-    """Return the best step to each node that is one hop from a level and not reached yet."""
+    """Return the best step to each node that is one hop further and not reached yet."""
     edges_of: dict[int, list[EdgeRow]] = {key: [] for key in level}
     for row in stored.edges_at(graph, level):
         if rules.allow(row):
@@ -227,10 +231,10 @@ def _expand(
 
 
 def _passed_score(score: float, hop: int, *, degree: int) -> float:
-    """Return the score that a node passes on over a stated edge.
+    """Return the score that a node passes on along a stated edge.
 
-    The seeds of a walk, and a node with one other edge, pass on all of it; a node with many edges
-    passes on less over each of them.
+    Apart from the decay per hop, the seeds of a walk and nodes with only one other edge pass on
+    their full score. A node with many edges passes on less along each of them.
     """
     share = score * _DECAY
     if hop > 1 and degree > 2:
@@ -239,7 +243,10 @@ def _passed_score(score: float, hop: int, *, degree: int) -> float:
 
 
 def _is_better(step: _Step, best: _Step, nodes: Mapping[int, Node]) -> bool:
-    """Compare two steps by score; break ties by id and edge, because a rebuild changes the keys."""
+    """Return whether a step is better than the best one so far.
+
+    Steps are compared by score. Ties are broken by id and edge, because a rebuild changes the keys.
+    """
     if step.score != best.score or step.edge is None or best.edge is None:
         return step.score > best.score
     order = (nodes[step.previous].id, step.edge.sort_key)
@@ -250,11 +257,11 @@ def _is_better(step: _Step, best: _Step, nodes: Mapping[int, Node]) -> bool:
 def path(
     graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE
 ) -> list[Edge] | None:
-    """Return the edges of a shortest path between two nodes, or None if there is none.
+    """Return the edges on a shortest path between two nodes, or None if there is none.
 
-    Of several shortest paths it is always the same one.
+    If there are several shortest paths, the choice is always the same.
     """
-    arrivals: dict[int, EdgeRow | None] = {start: None}  # the edge over which a node was reached
+    arrivals: dict[int, EdgeRow | None] = {start: None}  # the edge that led to each node
     nodes = stored.nodes(graph, [start])
     level = [start]
     while level and end not in arrivals:
@@ -281,7 +288,7 @@ def path(
 
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
-    """Return the nodes and edges that one source of the index states."""
+    """Return the nodes and edges defined by one indexed source."""
     db.restart_deadline(index)
     owner = _owning_task(path)
     nodes: list[TitledNode] = []
@@ -305,7 +312,7 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
 
 
 def _owning_task(path: str) -> str:
-    """Return the id of the task whose folder has a source, or ""."""
+    """Return the id of the task whose folder contains a source, or "" if none does."""
     if not path.startswith(_TASKS_FOLDER):
         return ""
     return path.removeprefix(_TASKS_FOLDER).partition("/")[0]
@@ -316,7 +323,7 @@ def _fact(source: str, relation: Relation, target: str, recorded: str) -> Fact:
 
 
 def node_of(record: Record, task: str = "") -> Node:
-    """Return the node of a memory; `task` is the task that owns its file."""
+    """Return the node for a memory. `task` is the task that owns its file."""
     kind = NodeType.DISCOVERY
     if isinstance(record.kind, MemoryKind):
         kind = TYPE_OF_KIND[record.kind]
@@ -348,7 +355,7 @@ def _session_node(session: sessions.SessionPrompt) -> Node:
 
 
 def _short_name(words: str) -> str:
-    # Whitespace collapses, so a few times the length is enough to fill a name.
+    # Whitespace is collapsed, so a few times the length is enough to fill a name.
     line = " ".join(words[: 3 * _MAX_NAME_CHARACTERS].split())
     if len(line) <= _MAX_NAME_CHARACTERS:
         return line
@@ -366,7 +373,7 @@ def _task_facts(task: sessions.IndexedTask) -> Iterator[Fact]:
 
 
 def _memory_facts(record: Record, task: str) -> list[Fact]:
-    """Return the facts that a memory states; the first of several with the same ends counts."""
+    """Return the facts in a memory. If several have the same ends and relation, the first wins."""
     facts: dict[_EdgeKey, Fact] = {}
     for found in (
         _stated_facts(record),
@@ -387,7 +394,7 @@ class _EdgeKey(NamedTuple):
 
 
 def _stated_facts(record: Record) -> Iterator[Fact]:
-    """Yield the edges that the record's metadata states."""
+    """Yield the edges that are written in a record's metadata."""
     for stated in stated_edges(record):
         edge = Edge(
             source=record.id,
@@ -402,7 +409,7 @@ def _stated_facts(record: Record) -> Iterator[Fact]:
 
 
 def _link_facts(record: Record) -> Iterator[Fact]:
-    """Yield an edge for each link to another record, in the metadata and in the text."""
+    """Yield an edge for each link to another record, in the metadata or in the text."""
     for link in record.links:
         if link.relation == "superseded_by":
             edge = Edge(link.target, Relation.SUPERSEDES, record.id, record.created_at)
@@ -433,7 +440,7 @@ def _origin_facts(record: Record, task: str) -> Iterator[Fact]:
 
 
 def _file_facts(record: Record) -> Iterator[Fact]:
-    """Yield the edges to the files and symbols that a record is about or mentions."""
+    """Yield edges to the files and symbols that a record is about or mentions."""
     subject_files = list(dict.fromkeys(project_files(record.origin.files)))
     mentioned_files, symbols = find_mentions(record.text, subject_files)
     is_fix = record.kind is MemoryKind.FIX
@@ -452,11 +459,12 @@ def _file_facts(record: Record) -> Iterator[Fact]:
 
 
 def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Return the paths and the symbols in a text; `about` has the files that the text is about.
+    """Return the paths and the symbols mentioned in `text`.
 
-    A symbol is written `path#name`, or `name()` if only one file can be meant.
+    `about` lists the files that the text is about. A symbol is written as `path#name`, or as
+    `name()` in backticks if only one file can be meant.
     """
-    files: dict[str, None] = {}  # used as a set with an order
+    files: dict[str, None] = {}  # used as an ordered set
     symbols: dict[str, None] = {}
     scanned = text[:_MAX_SCANNED_CHARACTERS]
     if "/" in scanned:
@@ -475,7 +483,7 @@ def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list
 
 
 def project_files(files: Sequence[str]) -> Iterator[str]:
-    """Yield those files that are named relative to the root of the project, without `./`."""
+    """Yield the files with a path relative to the project's root, without a leading `./`."""
     for file in files:
         name = file.strip().removeprefix("./")
         if not name or name.startswith(("/", "~", "..")):
@@ -486,7 +494,7 @@ def project_files(files: Sequence[str]) -> Iterator[str]:
 
 
 def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
-    """Yield what tasks and sessions did to files, each fact with its earliest time."""
+    """Yield the facts about tasks, sessions and files in a log, each with its earliest time."""
     earliest: dict[_EdgeKey, str] = {}
     for edge in chain(_journal_edges(index, source, owner), _touched_file_edges(index, source)):
         key = _EdgeKey(edge.source, edge.relation, edge.target)
@@ -494,7 +502,7 @@ def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator
         if known is None or (edge.recorded and edge.recorded < known):
             earliest[key] = edge.recorded
     for key, recorded in earliest.items():
-        # A file that a session wrote needs no second edge that says the session read it.
+        # If a session wrote a file, no second edge has to say that it read the file.
         if (
             key.relation is Relation.MENTIONS
             and key._replace(relation=Relation.AFFECTS) in earliest

@@ -1,7 +1,7 @@
-"""`ralph index ...`: the SQLite index over the files of a project, and what retention removes.
+"""Manage a project's SQLite index for `ralph index`, and remove what retention no longer keeps.
 
-Raw lines are interpreted by the current privacy rules, so that a stricter rule also applies to old
-logs. Each worktree has its own index, in the state folder of the main checkout.
+Raw lines are interpreted under the current privacy rules, so that a stricter rule also applies to
+old logs. Each worktree has its own index, in the main checkout's state folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _TAIL_BYTES = 1 << 18  # read from the end of a log; longer than any line that h
 
 
 class Prunable(NamedTuple):
-    """A log that retention removes, or the index of a removed worktree, with reason and size."""
+    """Something to remove, with the reason and its size.
+
+    It is an old log, or the index of a worktree that no longer exists.
+    """
 
     path: Path
     why: str
@@ -52,7 +55,7 @@ class Prunable(NamedTuple):
 
 
 def of(root: Path, privacy: Privacy | None = None) -> Index:
-    """Return the index of a project; `privacy` saves reading the settings.
+    """Return the index of a project. Pass `privacy` to avoid reading the settings.
 
     Raises Refused if a symlink leads out of the project.
     """
@@ -78,7 +81,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
     main = paths.main_checkout(root)
 
     def has_same_rules() -> bool:
-        """Return whether rows of the main checkout can be copied."""
+        """Return whether rows can be copied from the main checkout."""
         from ralph.storage.config import privacy_rules
 
         with suppress(RalphError):  # an unreadable config is reported elsewhere
@@ -96,7 +99,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
-    """Return the function that interprets raw lines by the current privacy settings.
+    """Return a function that interprets raw lines under the current privacy settings.
 
     The settings are read when the first line is interpreted.
     """
@@ -118,14 +121,17 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
 def ask(
     root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
 ) -> T:
-    """Ask the up-to-date index something; a damaged index is rebuilt and asked again."""
+    """Return `question(connection)` for the up-to-date index.
+
+    A damaged index is rebuilt and asked again.
+    """
     return _index(root).ask(question, progress)
 
 
 def wait_until_current(root: Path) -> None:
-    """Bring the index up to date, and wait for another process that is updating it.
+    """Bring the index up to date, after waiting for any other process that is updating it.
 
-    That process may have read a file before its change.
+    That process may have read a file before it changed.
     """
     index = _index(root)
     if index.is_needed():
@@ -133,7 +139,7 @@ def wait_until_current(root: Path) -> None:
 
 
 def sync(root: Path, progress: Progress | None = None) -> Synced:
-    """Update the index from the files that changed."""
+    """Update the index from the files that have changed."""
     return of(root).sync(progress=progress)
 
 
@@ -143,9 +149,9 @@ def rebuild(root: Path, progress: Progress | None = None) -> Synced:
 
 
 def verify(root: Path) -> list[str]:
-    """Compare the index with the files, record by record; return a line for each difference.
+    """Compare the index with the files, record by record.
 
-    Raises Busy if another process is writing.
+    Return one line for each difference. Raises Busy if another process is writing.
     """
     index = of(root)
     try:
@@ -160,7 +166,7 @@ def verify(root: Path) -> list[str]:
 
 
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
-    """Index each source in memory, and compare that with the source's rows in the real index."""
+    """Index each source in memory, and compare the result with its rows in the real index."""
     source_keys = queries.source_keys(connection)
     indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
@@ -191,7 +197,7 @@ class _ComparableRow(NamedTuple):
 def _comparable_rows(
     connection: sqlite3.Connection, source_key: int, fingerprints: dict[int, int]
 ) -> list[_ComparableRow]:
-    """Return the rows of a source, and remove their terms from the fingerprints."""
+    """Return the rows of a source, removing their terms from `fingerprints`."""
     rows = []
     for key, record_id, values in queries.rows_of(connection, source_key):
         rows.append(_ComparableRow(fingerprints.pop(key, 0), record_id, values))
@@ -199,9 +205,9 @@ def _comparable_rows(
 
 
 def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
-    """Return what the index has read of each log, and the log's size, without a sync."""
+    """Return how far the index has read each log, and the log's size, without syncing."""
     index = _index(root)
-    # Without an index, or with a damaged one, nothing of any log has been read.
+    # If the index is missing or damaged, no part of any log has been read.
     with suppress(RalphError, sqlite3.Error):
         if index.outside() is None and index.path.exists():
             with db.explained(index.path), closing(index.connect()) as connection:
@@ -211,7 +217,7 @@ def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
 
 
 def status(root: Path) -> dict[str, Any]:
-    """Measure the index and the logs; `indexed` counts rows by table."""
+    """Measure the index and the logs. `indexed` holds the number of rows by table."""
     index = _index(root)
     size: dict[str, Any] = {
         "indexed": {},
@@ -238,9 +244,10 @@ def status(root: Path) -> dict[str, Any]:
 
 
 def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
-    """List old logs and the indexes of removed worktrees; with `really`, remove them.
+    """List old logs and the indexes of removed worktrees. With `really`, remove them.
 
-    Without `days`, no log is old. Raises Refused if the logs to remove are outside the project.
+    Logs are old if they have not changed for `days` days. If that is 0, no log is old. With
+    `really`, raises Refused if the index is outside the project.
     """
     if really:
         of(root)
@@ -256,7 +263,7 @@ def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
 
 
 def _logs_older_than(root: Path, days: int) -> list[Prunable]:
-    """Return the logs that have not changed for some days, the oldest first."""
+    """Return the logs that have not changed for `days` days, oldest first."""
     limit = (ids.now() - timedelta(days=days)).timestamp()
     times: dict[Path, float] = {}
     for folder in log_folders(root):
@@ -281,7 +288,7 @@ def stale_indexes(root: Path) -> list[Prunable]:
 
 
 def remove_worktree_index(root: Path, name: str) -> None:
-    """Remove the cache folder of a removed worktree, by git's name for the worktree."""
+    """Remove the cache folder of a removed worktree. `name` is git's name for the worktree."""
     folder = paths.tree_caches(root) / name
     for path in folder.glob("*"):
         files.delete(path)
@@ -292,7 +299,7 @@ def remove_worktree_index(root: Path, name: str) -> None:
 def discard_all(root: Path) -> None:
     """Delete the index and graph of every checkout.
 
-    Raises Busy if another process is writing one of them, and Refused as `of` does.
+    Raises Busy if another process is writing to one of them, and Refused as `of` does.
     """
     of(root)
     for path in _databases(root):
@@ -305,7 +312,10 @@ def discard_all(root: Path) -> None:
 
 
 def digests_of_others(root: Path) -> set[str]:
-    """Return the digests of the records in the other checkouts' readable indexes."""
+    """Return the digests of all records indexed in other checkouts.
+
+    Indexes that cannot be read are skipped.
+    """
     digests = set[str]()
     own = paths.index_file(root)
     for path in _databases(root):
@@ -329,7 +339,7 @@ def _databases(root: Path) -> list[Path]:
 
 
 def last_lines(log: Path) -> Iterator[dict[str, object]]:
-    """Yield the objects at the end of a log, last first."""
+    """Yield the JSON objects at the end of a log, last first."""
     with suppress(OSError), files.open_unpacked(log) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
@@ -341,7 +351,7 @@ def last_lines(log: Path) -> Iterator[dict[str, object]]:
 
 
 def ends_with_summary(root: Path, session: str) -> bool:
-    """Return whether the last entry of a session is a summary, which covers all the others."""
+    """Return whether a session's log ends with a summary, which then covers everything in it."""
     log = paths.session_log(root, session)
     if not log.exists():
         log = paths.packed_log(root, session)

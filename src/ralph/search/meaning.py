@@ -1,7 +1,8 @@
-"""Search by meaning: the configured embedder, the records with vectors, and their similarity.
+"""Search by meaning, using the configured embedder and the cached vectors of records.
 
-A search that words can answer does not wait for vectors. If the embedder fails, a search continues
-by words alone, with one warning. Only a server that the settings name is ever asked.
+A search that words can answer does not wait for vectors. If the embedder fails, the search
+continues by words alone, with one warning. The only server ever contacted is the one named in the
+settings.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from ralph.storage.vectors import VectorCache
 if TYPE_CHECKING:
     from ralph.core.settings import Embedding
 
-NEAREST = 30  # maximum number of records that are offered by meaning alone
-_MAX_RECORDS_PER_SYNC = 200  # that `ralph index sync` embeds
-_MAX_RECORDS_PER_SEARCH = 40  # that a search embeds
-_MAX_CHUNKS = 20  # of a record: about 16,000 characters
+NEAREST = 30  # maximum number of records offered by meaning alone
+_MAX_RECORDS_PER_SYNC = 200  # embedded by `ralph index sync`
+_MAX_RECORDS_PER_SEARCH = 40  # embedded during a search
+_MAX_CHUNKS = 20  # per record, about 16,000 characters
 _CHUNKS_PER_WRITE = 32  # between two writes to the cache, so a kill loses at most these
 _DIGESTS_PER_READ = 5_000  # from the cache
 _KEYS_PER_FILTER = 500
 _FAMILY_ORDER = (Family.MEMORY, Family.JOURNAL, Family.OBSERVATION)
-"""Records of the first family get their vectors first."""
+"""The order in which families get their vectors."""
 _NO_FILTER = Query(limit=None)
 
 Warn = Callable[[str], None]
@@ -44,7 +45,11 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """How many records were embedded and are left, the model, and the error that stopped it."""
+    """The result of embedding records.
+
+    It holds how many records were embedded, how many are left, the name of the model, and the error
+    that stopped the work, if any.
+    """
 
     done: int
     left: int
@@ -53,9 +58,9 @@ class Embedded:
 
 
 def embedder_of(settings: Embedding) -> Embedder | None:
-    """Return the embedder that the settings name, or None if they name none.
+    """Return the embedder named in the settings, or None if none is set.
 
-    Raises NotFound if it needs something that is not installed.
+    Raises NotFound if it needs a module that is not installed.
     """
     provider = _provider_of(settings)
     embedder = embeddings.embedder_for(provider, settings.model, settings.url, settings.key_env)
@@ -79,7 +84,7 @@ def _provider_of(settings: Embedding) -> str:
 def embed(
     root: Path, settings: Embedding, *, limit: int | None = None, progress: Progress | None = None
 ) -> Embedded:
-    """Embed the records without a vector.
+    """Embed the records that have no vector yet, at most `limit`.
 
     Raises UsageError if no provider is set, and NotFound as `embedder_of` does.
     """
@@ -95,7 +100,10 @@ def embed(
 def embed_some(
     root: Path, settings: Embedding, progress: Progress | None = None
 ) -> Embedded | None:
-    """Embed a few records as part of `ralph index sync`, but only with the local model."""
+    """Embed a few records as part of `ralph index sync`.
+
+    Return None unless the local model is used.
+    """
     if not _is_local(settings):
         return None
     return embed(root, settings, limit=_MAX_RECORDS_PER_SYNC, progress=progress)
@@ -108,7 +116,7 @@ def _is_local(settings: Embedding) -> bool:
 def embed_with(
     root: Path, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None
 ) -> Embedded:
-    """Embed the records without a vector, in batches; each finished batch is kept."""
+    """Embed the records that have no vector yet, in batches. Each finished batch is kept."""
     complete = index.sync(root).complete
     digests = index.ask(root, queries.digests)
 
@@ -168,9 +176,9 @@ def _embed(
 def _keys_without_vectors(
     cache: VectorCache, embedder: Embedder, digests: Mapping[int, str]
 ) -> list[int]:
-    """Return one key for each content that has no vectors of this embedder.
+    """Return one key for each distinct text that has no vectors from this embedder.
 
-    Memories come first, and the newest of each family first.
+    Memories come first. Within each family, the newest records come first.
     """
 
     def order(key: int) -> tuple[int, int]:
@@ -197,13 +205,16 @@ def _keys_without_vectors(
 def _next_chunks(
     keys: Sequence[int], records: Mapping[int, Record], digests: Mapping[int, str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the chunks of the first records, by digest, until there are enough for a write."""
+    """Split records into chunks until there are enough for one write.
+
+    Return the chunks by digest.
+    """
     chunks_by_digest: dict[str, tuple[str, ...]] = {}
     count = 0
     for key in keys:
         if count >= _CHUNKS_PER_WRITE:
             break
-        chunks: tuple[str, ...] = ()  # of a record that is gone, or that has no words
+        chunks: tuple[str, ...] = ()  # for a record that is gone or has no words
         record = records.get(key)
         if record is not None:
             chunks = embeddings.split_chunks(f"{record.title}\n{record.text}")[:_MAX_CHUNKS]
@@ -235,10 +246,10 @@ def meaning_for(
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
 ) -> rank.Meaning | None:
-    """Return the function that compares records with a question by meaning.
+    """Return a function that compares records with a question by meaning.
 
-    None without a provider, and as long as a server has embedded nothing. If words do not answer,
-    the local model first embeds some of the records without a vector.
+    Return None if no provider is set, or if it is a server and nothing has been embedded yet. When
+    words find no answer, the local model first embeds some of the records without a vector.
     """
     has_vectors = paths.vectors_file(root).exists()
     can_embed = _is_local(settings) and lookup.size(connection)
@@ -273,7 +284,10 @@ def nearness(
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
 ) -> rank.Meaning:
-    """Return the function that answers the ranking; any failure is one warning and no answer."""
+    """Return a function that tells the ranking how similar records are to a question.
+
+    If anything fails, it gives one warning and returns no similarities.
+    """
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
         digests = queries.digests(connection)
@@ -305,7 +319,7 @@ def _most_similar(
     cosines: Mapping[str, float],
     keep: lookup.Filter,
 ) -> dict[int, float]:
-    """Return the most similar records that pass a filter, by key."""
+    """Return the cosines of the most similar records that pass a filter, by key."""
     ranked = []
     for key, digest in digests.items():
         cosine = cosines.get(digest, 0)

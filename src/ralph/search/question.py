@@ -1,9 +1,12 @@
-"""Weigh the words of a query: the indexed terms of each, and how informative each of them is.
+"""Weigh the words of a query: find the indexed terms for each, and how informative it is.
 
 The fewer records contain a word, the more informative it is. Everyday words weigh less than their
-count suggests, and names never weigh nothing. A word that occurs nowhere is replaced by the nearest
-indexed terms: longer words, words with one typo, or parts. Of a long text, only the paragraphs that
-may say what it asks are used.
+count suggests, and names have a minimum weight. A word that occurs nowhere is replaced by the
+nearest indexed terms: longer words, words with one typo, or parts. If the query is a long text,
+only the paragraphs that are likely to contain its question are used.
+
+A *term* is a word as the index stores it, usually a stem. A paragraph is *written* by a person or
+*printed* by a tool. *Evidence* is the weight of the query words that a record certainly contains.
 
 Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
@@ -23,15 +26,15 @@ if TYPE_CHECKING:
     from ralph.storage.lookup import RankingStore
 
 PRINTED = -1
-"""The paragraph number of what a tool printed, within a long text."""
+"""The paragraph number for what a tool printed, in a long text."""
 HALF = 0.5
-"""How much a longer word, or a replacement, counts compared with the word itself."""
+"""How much a longer word or a replacement counts, compared with the word itself."""
 
 # --- words ---
-_TYPO_SHARE = 0.9  # how much a replacement counts that differs from a long word by one typo
-_MIN_TYPO_CHARACTERS = 6  # length of a word from which one typo makes a replacement very likely
-_MAX_REPLACED_WORDS = 8  # unknown words that are replaced; a pasted log has hundreds
-_MAX_SHORT_QUERY_WORDS = 3  # words up to which a query also matches longer words with its prefixes
+_TYPO_SHARE = 0.9  # how much a replacement counts if it differs from a long word by one typo
+_MIN_TYPO_CHARACTERS = 6  # word length from which a replacement with one typo is very likely meant
+_MAX_REPLACED_WORDS = 8  # unknown words to replace; a pasted log has hundreds
+_MAX_SHORT_QUERY_WORDS = 3  # a query of at most this many also matches longer words
 _CJK_PAIR_WEIGHT = 0.5  # weight of a pair of CJK characters: about half a word
 _SENTENCE_OPENING = " \t\r-*#>`\"'("  # may precede the first word of a sentence or line
 _SENTENCE_ENDS = ".!?:"
@@ -42,38 +45,38 @@ _HURRIED_MAX_COUNT = 500  # records with a term that a hook counts exactly
 
 # --- long texts ---
 _LONG_TEXT = 400  # characters above which a text is split into paragraphs
-_MAX_PARAGRAPH = 2 * _LONG_TEXT  # characters of a paragraph that is taken whole
-_MAX_PARAGRAPH_WORDS = 16  # most informative words of a paragraph that are searched for
-_MIN_PRINTED_LINES = 3  # lines of a paragraph from which a tool may have printed it
+_MAX_PARAGRAPH = 2 * _LONG_TEXT  # characters up to which a paragraph is taken whole
+_MAX_PARAGRAPH_WORDS = 16  # of a paragraph, the most informative ones, that are searched for
+_MIN_PRINTED_LINES = 3  # a tool may have printed a paragraph with at least this many lines
 _MIN_PLAIN_SHARE = 0.7  # share of plain words above which a line is a sentence
 _MAX_ERROR_LINES = 3
 _MAX_ERROR_LINE_CHARACTERS = 160
 _MIN_ERROR_WORDS = 3  # informative words that an error must have, and share with a record
 _MAX_IDENTIFIERS = 8  # identifiers that are used if nobody wrote a question
-_EXIT_CODE = "exit code"  # in lines that give the number of an error and not its name
+_EXIT_CODE = "exit code"  # in lines that give the number of an error, not its name
 
 # --- evidence ---
 _MIN_EVIDENCE_SHARE = 0.3  # share of a query's weight that a record must contain as evidence
-_ENOUGH_EVIDENCE = 3.0  # summed weight that is evidence however long the query is
+_ENOUGH_EVIDENCE = 3.0  # summed weight that is always enough evidence, however long the query
 
 # --- nearest terms ---
 _MIN_TERM_CHARACTERS = 3
-_MAX_TERM_CHARACTERS = 40  # longer terms are hashes, and trying every part takes far too long
+_MAX_TERM_CHARACTERS = 40  # longer terms are hashes, and trying all their parts takes far too long
 _MAX_NEAREST_TERMS = 8
 _MAX_CJK_PAIRS = 50
-_MAX_LONGER_TERMS = 200  # terms with a prefix that are read to find the shortest
+_MAX_LONGER_TERMS = 200  # terms with the same prefix that are read to find the shortest ones
 _MAX_TYPO_TERMS = 20_000  # terms with the same first letters that are compared
-_MAX_SCANNED_RECORDS = 10_000  # size of an index up to which the whole vocabulary is read
+_MAX_SCANNED_RECORDS = 10_000  # the whole vocabulary is read in an index up to this size
 
 
 class WeightedWord:
     """One word of a query: its indexed terms with their counts, and its weight.
 
-    `longer` are longer indexed words that begin with it. `share` is how much a match counts.
-    `replaced` says that the terms are only the nearest ones. `identifier` is the term of a whole
-    identifier, `parts` the number of its parts, and `distinctive` says that few records contain it.
-    `named` says that the word is written as a name that few records contain. `paragraph` is the
-    number of its paragraph in a long text.
+    `longer` holds longer indexed words that begin with it. `share` is how much a match counts.
+    `replaced` says that the word is not indexed, and that its terms are only the nearest ones.
+    `identifier` is the term for a whole identifier, `parts` is the number of its parts, and
+    `distinctive` says that few records contain it. `named` says that the word is written as a name
+    and that few records contain it. `paragraph` is the number of its paragraph in a long text.
     """
 
     __slots__ = (
@@ -105,20 +108,20 @@ class WeightedWord:
 
     @property
     def certain(self) -> bool:
-        """Whether the terms are very likely the word itself."""
+        """Whether the terms very likely stand for the word itself."""
         return self.share > HALF
 
     @property
     def whole_terms(self) -> Iterable[str]:
-        """Its terms, without the parts of an identifier."""
+        """The terms for the word, without the parts of an identifier."""
         if self.parts > 1:
             return (self.identifier,)
         return self.counts
 
     def match(self, text: terms.TermMatcher) -> float:
-        """Return how much of this word a text contains, from 0 to 1.
+        """Return how much of this word occurs in a text, from 0 to 1.
 
-        It may contain all of it, some parts of an identifier, or a longer word.
+        The text may contain the whole word, some parts of an identifier, or a longer word.
         """
         matches = [term for term in self.counts if text.contains(term)]
         if matches:
@@ -143,10 +146,10 @@ def weigh_words(
     hurried: bool = False,
     store: RankingStore = lookup,
 ) -> list[WeightedWord]:
-    """Return the words of a query with their terms and weights, in order.
+    """Return the words of a query in order, with their terms and weights.
 
-    `everyday` is the factor for everyday words, `named` the minimum weight of names. If `hurried`,
-    high counts are estimated and unknown words are compared with few terms.
+    `everyday` is the factor for everyday words, and `named` the minimum weight of names. If
+    `hurried` is set, high counts are estimated and unknown words are compared with few terms.
     """
     is_long = len(text) > _LONG_TEXT
     if is_long:
@@ -169,7 +172,7 @@ def weigh_words(
 class _Weigher:
     """Turns the words of one query into weighted words.
 
-    It looks up the counts of all terms together, and keeps track of how many words are unknown.
+    It looks up the counts of all terms at once, and keeps track of how many words are unknown.
     """
 
     def __init__(
@@ -201,7 +204,7 @@ class _Weigher:
     def weigh(
         self, word: terms.QueryWord, paragraph: int, everyday: float, named: float
     ) -> list[WeightedWord]:
-        """Return a word with its weight; several for a word of CJK characters."""
+        """Return a word with its weight, or several of them for a word in CJK characters."""
         if terms.is_cjk(word.text):
             weighted = [self._weigh_cjk(term) for term in word.terms]
         else:
@@ -218,7 +221,7 @@ class _Weigher:
         return weighted
 
     def _weigh_cjk(self, term: str) -> WeightedWord:
-        """Weigh a pair of CJK characters; a single character is also searched inside pairs."""
+        """Weigh a pair of CJK characters. A single character is also searched for inside pairs."""
         count = self._counts.get(term, 0)
         if count:
             return WeightedWord(term, {term: count}, self._cjk_weight(count))
@@ -240,7 +243,7 @@ class _Weigher:
         min_name_weight: float,
         is_printed: bool,
     ) -> WeightedWord:
-        """Weigh a word that occurs in the index; `factor` is below 1 for an everyday word."""
+        """Weigh a word that occurs in the index. `factor` is below 1 for an everyday word."""
         is_named = is_name(word.text, self._text)
         weight = factor * _rarity(self._record_count, min(counts.values()))
         if is_named:
@@ -278,12 +281,12 @@ class _Weigher:
 
 
 def _rarity(record_count: int, count: int) -> float:
-    """Return 1 if a single record contains a word, falling towards 0 if all records do."""
+    """Return how rare a word is: 1 if one record contains it, less the more records do."""
     return math.log(1 + record_count / (max(count, 1) + 0.5)) / math.log(1 + record_count / 1.5)
 
 
 def _replacement_share(word: terms.QueryWord, near: Iterable[str]) -> float:
-    """Return how much a match of the terms that replace a word counts."""
+    """Return how much it counts if a record matches a word's replacement."""
     if len(word.text) < _MIN_TYPO_CHARACTERS:
         return HALF
     has_typo = any(terms.one_typo(word.terms[0], term) for term in near)
@@ -291,12 +294,12 @@ def _replacement_share(word: terms.QueryWord, near: Iterable[str]) -> float:
 
 
 def _has_letters(word: str) -> bool:
-    """Return whether a word has enough letters to be a name, and not a number or a version."""
+    """Return whether a word has enough letters to be a name rather than a number or version."""
     return sum(map(str.isalpha, word)) >= _MIN_TERM_CHARACTERS
 
 
 def _most_informative(words: Sequence[WeightedWord]) -> list[WeightedWord]:
-    """Return the words with the highest weights of each paragraph, in the order of the text."""
+    """Return the words with the highest weights in each paragraph, ordered as in the text."""
     chosen: set[WeightedWord] = set()
     for paragraph in split_words(words):
         paragraph.sort(key=lambda word: -word.weight if word.counts else 0.0)
@@ -307,7 +310,7 @@ def _most_informative(words: Sequence[WeightedWord]) -> list[WeightedWord]:
 def is_name(word: str, text: str) -> bool:
     """Return whether a word is written as a name.
 
-    It has a capital letter that is not just the beginning of a sentence.
+    A name has a capital letter that is not just the beginning of a sentence.
     """
     if (word.isascii() and word.islower()) or not any(map(str.isupper, word)):
         return False
@@ -322,9 +325,9 @@ def is_name(word: str, text: str) -> bool:
 def _confirm_by_compounds(unknown: WeightedWord, words: Sequence[WeightedWord]) -> None:
     """Let a compound such as `econnrefus` stand for two words of the query.
 
-    It replaces an unknown word (`refused`) and has at least three letters, next to that word, with
-    which another word (`connection`) begins. If there are such compounds, the other terms that
-    replace the unknown word are dropped.
+    A compound is a replacement for an unknown word (`refused`) that also contains, right next to
+    it, at least the first three letters of another word (`connection`). If there are compounds, all
+    other replacements for the unknown word are dropped.
     """
     compounds: dict[str, int] = {}
     for term, other in _find_compounds(unknown, words):
@@ -344,7 +347,7 @@ def _confirm_by_compounds(unknown: WeightedWord, words: Sequence[WeightedWord]) 
 def _find_compounds(
     unknown: WeightedWord, words: Sequence[WeightedWord]
 ) -> list[tuple[str, WeightedWord]]:
-    """Return the terms of an unknown word that also contain the start of another word."""
+    """Return the compounds among an unknown word's terms, each with the other word in it."""
     found = []
     written = unknown.word.lower()
     for term in unknown.counts:
@@ -359,7 +362,7 @@ def _find_compounds(
 
 
 def _adjoins(word: str, before: str, after: str) -> bool:
-    """Return whether `before` ends or `after` starts with the first letters of a word."""
+    """Return whether `before` ends with, or `after` starts with, the first letters of a word."""
     for size in range(_MIN_TERM_CHARACTERS, len(word) + 1):
         start = word[:size]
         if before.endswith(start) or after.startswith(start):
@@ -371,7 +374,7 @@ def _adjoins(word: str, before: str, after: str) -> bool:
 
 
 def split_words(words: Sequence[WeightedWord]) -> list[list[WeightedWord]]:
-    """Return the words of each paragraph of a query; a short query is a single paragraph."""
+    """Group the words of a query by paragraph. A short query is a single paragraph."""
     if words and words[0].paragraph == words[-1].paragraph:
         return [list(words)]  # the paragraphs are in order
     paragraphs: dict[int, list[WeightedWord]] = {}
@@ -381,10 +384,11 @@ def split_words(words: Sequence[WeightedWord]) -> list[list[WeightedWord]]:
 
 
 def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
-    """Return the informative words of the paragraphs of a long text that may say what it asks.
+    """Return the informative words in the paragraphs that are likely to contain the question.
 
-    These are the first and the last one that a person wrote, and the last error that a tool
-    printed. If nobody wrote anything, the error lines and identifiers are used instead.
+    These are the first and the last paragraph that a person wrote, and the last error that a tool
+    printed. If nobody wrote anything, the error lines and some identifiers are used instead. The
+    words are returned by paragraph number.
     """
     text = _shorten_query(text)
     written, printed = _split_written(text)
@@ -404,7 +408,7 @@ def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
 
 
 def _shorten_query(text: str) -> str:
-    """Cut out the middle of a text that is longer than any query may be."""
+    """Cut out the middle of a text that is too long for a query."""
     if len(text) <= terms.LONGEST_QUERY:
         return text
     start = text[: terms.LONGEST_QUERY - _LONG_TEXT]
@@ -433,7 +437,7 @@ def _split_written(text: str) -> tuple[list[str], list[str]]:
 
 
 def _is_sentence(line: str) -> bool:
-    """Return whether a person wrote a line: it is not indented, and most of it is plain words."""
+    """Return whether a line looks written by a person: not indented, and mostly plain words."""
     words = [word.strip(terms.AROUND) for word in line.split()]
     plain_words = sum(map(str.isalpha, words))
     is_indented = not line[:1].strip()
@@ -441,7 +445,7 @@ def _is_sentence(line: str) -> bool:
 
 
 def _error_lines(printed: Iterable[str]) -> list[str]:
-    """Return the last few distinct lines that name an error, each cut to a limit."""
+    """Return the last few distinct lines that name an error, each cut to a maximum length."""
     lines = []
     for line in dict.fromkeys(printed):
         lowered = line.lower()
@@ -451,7 +455,7 @@ def _error_lines(printed: Iterable[str]) -> list[str]:
 
 
 def _first_question(paragraphs: Iterable[str]) -> list[terms.QueryWord]:
-    """Return the informative words of the first paragraph that has more than one term."""
+    """Return the informative words in the first paragraph that has more than one term."""
     for paragraph in paragraphs:
         is_short = len(paragraph) <= _MAX_PARAGRAPH
         words = _informative_words(paragraph if is_short else paragraph[:_LONG_TEXT])
@@ -463,9 +467,9 @@ def _first_question(paragraphs: Iterable[str]) -> list[terms.QueryWord]:
 def _words_without_question(
     written: Sequence[str], printed: Sequence[str], errors: Sequence[str]
 ) -> list[terms.QueryWord]:
-    """Return the informative words of a text in which nobody asks anything.
+    """Return the informative words in a text in which nobody asks anything.
 
-    They are those of what little is written, the first printed line, some identifiers and the
+    They are taken from what little a person wrote, the first printed line, some identifiers and the
     error lines.
     """
     words = dict.fromkeys(" ".join([*errors, *printed]).split())
@@ -475,7 +479,7 @@ def _words_without_question(
 
 
 def _informative_words(text: str) -> list[terms.QueryWord]:
-    """Return the words of a text without everyday words."""
+    """Return the words in `text` that are not everyday words."""
     words = []
     for word in terms.query_terms(text):
         if word.text.lower() not in terms.EVERYDAY_WORDS:
@@ -484,7 +488,7 @@ def _informative_words(text: str) -> list[terms.QueryWord]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Return whether a word has parts, joined by a character or starting with a capital letter."""
+    """Return whether a word has several parts, as in `snake_case`, `a.b` or `camelCase`."""
     word = word.strip(terms.AROUND)
     if not _has_letters(word):
         return False
@@ -498,9 +502,9 @@ def _is_identifier(word: str) -> bool:
 
 
 def rarest_terms(words: Sequence[WeightedWord], most: int) -> list[str]:
-    """Return the terms that select candidates: the rarest, and at least one.
+    """Return the rarest terms, which select the candidates.
 
-    Together they occur at most `most` times, summed over terms.
+    Their counts add up to at most `most`, but at least one term is returned if there is any.
     """
     counts: dict[str, int] = {}
     for word in words:
@@ -519,9 +523,10 @@ def rarest_terms(words: Sequence[WeightedWord], most: int) -> list[str]:
 def coverage(words: Sequence[WeightedWord], matched: Mapping[str, float]) -> tuple[float, float]:
     """Return how much of a query a record contains, as a share and as evidence.
 
-    For a long query, this is how much of its best paragraph the record contains. A single word,
-    everyday words, parts of identifiers, replacements, and a small part of the query are not
-    evidence. A single word is not a share of a paragraph either.
+    `matched` maps the query words in the record to how much of each it contains. For a long query,
+    only the best-covered paragraph counts. A single word, everyday words, parts of identifiers,
+    uncertain replacements, and a small part of the query are not evidence. In a query with several
+    paragraphs, a single word does not count as a share either.
     """
     best = (0.0, 0.0)
     if not matched:
@@ -535,7 +540,7 @@ def coverage(words: Sequence[WeightedWord], matched: Mapping[str, float]) -> tup
 def _paragraph_coverage(
     paragraph: Sequence[WeightedWord], matched: Mapping[str, float], is_whole_query: bool
 ) -> tuple[float, float]:
-    """Return the share of a paragraph that a record contains, and the evidence in it."""
+    """Return what share of a paragraph a record contains, and the evidence in it."""
     nothing = (0.0, 0.0)
     present = [word for word in paragraph if word.word in matched]
     certain_weights = _certain_weights(present, matched)
@@ -558,7 +563,10 @@ def _paragraph_coverage(
 
 
 def _certain_weights(present: Sequence[WeightedWord], matched: Mapping[str, float]) -> list[float]:
-    """Return the weights of the words that a record certainly contains, without everyday words."""
+    """Return the weights of the words that a record certainly contains.
+
+    Everyday words are left out.
+    """
     weights = []
     for word in present:
         is_certain = word.certain and matched[word.word] > HALF
@@ -568,7 +576,7 @@ def _certain_weights(present: Sequence[WeightedWord], matched: Mapping[str, floa
 
 
 def _required_evidence(paragraph: Sequence[WeightedWord], total: float) -> float:
-    """Return the summed weight of words below which they are chance and not evidence."""
+    """Return the summed weight below which matching words are chance, not evidence."""
     required_share = _MIN_EVIDENCE_SHARE
     cjk_pairs = sum([terms.is_cjk(word.word) for word in paragraph])
     if 2 * cjk_pairs > len(paragraph):
@@ -587,9 +595,9 @@ def nearest_terms(
     hurried: bool = False,
     store: RankingStore = lookup,
 ) -> dict[str, int]:
-    """Return indexed terms to search for instead of a word, with their counts.
+    """Return the indexed terms to search for instead of a word, and their counts.
 
-    If `hurried`, only terms with the same first letters are considered.
+    If `hurried` is set, only terms with the same first letters are considered.
     """
     near: dict[str, int] = {}
     for term in word.terms:
@@ -602,7 +610,11 @@ def nearest_terms(
 def _similar_terms(
     connection: Connection | None, store: RankingStore, term: str, hurried: bool
 ) -> dict[str, int]:
-    """Return longer terms, else terms with one typo, else terms that contain or are in this one."""
+    """Return the indexed terms most similar to a term, and their counts.
+
+    These are longer terms, or else terms with one typo, or else terms that contain this one or are
+    contained in it.
+    """
     longer = longer_terms(connection, term, store)
     if longer:
         return longer
@@ -618,7 +630,7 @@ def _similar_terms(
 def longer_terms(
     connection: Connection | None, term: str, store: RankingStore = lookup
 ) -> dict[str, int]:
-    """Return longer indexed terms that begin with a term, with their counts, shortest first."""
+    """Return longer indexed terms that begin with a term, and their counts, shortest first."""
     if len(term) < _MIN_TERM_CHARACTERS or terms.is_cjk(term):
         return {}
     longer = []
@@ -632,9 +644,10 @@ def longer_terms(
 def pairs_with(
     connection: Connection | None, character: str, store: RankingStore = lookup
 ) -> dict[str, int]:
-    """Return the indexed pairs with a CJK character, with their counts.
+    """Return the indexed pairs that contain a CJK character, and their counts.
 
-    In a large index, only pairs that begin with it: others would require reading all terms.
+    In a large index, only pairs that begin with it are returned, because finding the others would
+    require reading all terms.
     """
     if store.size(connection) > _MAX_SCANNED_RECORDS:
         return dict(store.terms_starting(connection, character, _MAX_CJK_PAIRS))
@@ -644,7 +657,10 @@ def pairs_with(
 def _terms_with_typo(
     connection: Connection | None, store: RankingStore, term: str, starts: Iterable[str]
 ) -> dict[str, int]:
-    """Return terms one typo away, from the first of the prefixes that has any."""
+    """Return the terms that are one typo away and start with one of the prefixes `starts`.
+
+    The prefixes are tried in order until one yields any terms.
+    """
     if len(term) <= _MIN_TERM_CHARACTERS:
         return {}
     for start in dict.fromkeys(starts):
@@ -660,7 +676,7 @@ def _terms_with_typo(
 def _overlapping_terms(
     connection: Connection | None, store: RankingStore, term: str
 ) -> dict[str, int]:
-    """Return the terms that contain a term, else the longest that are part of it."""
+    """Return the terms that contain a term, or else the longest terms contained in it."""
     if not _MIN_TERM_CHARACTERS < len(term) <= _MAX_TERM_CHARACTERS:
         return {}
     if store.size(connection) <= _MAX_SCANNED_RECORDS:
@@ -674,6 +690,3 @@ def _overlapping_terms(
         if found:
             return found
     return {}
-
-
-# --- shortening a text --------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Rank the records of an index by how well they answer a query, and say why.
 
 BM25 over title, tags, text and file paths selects the candidates, using the rarest terms of the
-query. An observation also receives part of the scores of its neighbours in the session. The best
-candidates are then read and scored by what they contain: coverage of the query, tags, age and
-similarity in meaning. The score is a weighted sum of normalised features, never of ranks.
+query. An observation also receives part of its neighbours' scores in the same session. The best
+candidates are then *judged*: they are read, and scored by how much of the query they cover, their
+tags, their age and their similarity in meaning. The score is a weighted sum of normalised features,
+never of ranks. A *weak* hit is only similar to the query, while an *answer* covers enough of it.
 
 Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
 
 @record
 class Recipe:
-    """The numbers of the ranking: one value each for every query and every kind of record.
+    """The parameters of the ranking, which are the same for all queries and kinds of records.
 
     They were set by measurement with `bench/retrieval.py` (ADR 0009) and are not user settings.
     A *share* and a *factor* lie between 0 and 1. A *weight* is relative to the text score, whose
     best value is 1. The *coverage* of a query by a record is the share of the query's word weights
-    that the record contains. The *evidence* is the sum of the weights that it certainly contains,
-    without everyday words (see `question.coverage`).
+    that the record contains. The *evidence* is the sum of the weights of the words that it
+    certainly contains, without everyday words (see `question.coverage`).
     """
 
     # --- the text score ---
@@ -78,18 +79,18 @@ class Recipe:
     # Factor for a record that matches a single word, and only in a tag. From 0 to 1; 1 is neutral.
     tag_only_factor: float = 0.6
 
-    # A newer decision about the same words ranks before an older one if its score is at least this
-    # share of the older one's. From 0 (always) to 1 (only if it scores as well).
+    # A newer decision that matches the same words ranks before an older one if its score is at
+    # least this share of the older one's. From 0 (always) to 1 (only if it scores as well).
     newer_decision_min_ratio: float = 0.8
 
-    # Relative bonus for memories over lines of a log that fit as well. From 0; 0.2 is 20 percent.
+    # Relative bonus for memories over log lines that match as well. From 0; 0.2 is 20 percent.
     memory_bonus: float = 0.2
 
     # Weight of the coverage of a short query by a memory or a journal entry. From 0.
     coverage_weight: float = 0.3
 
     # Weight of the coverage by an observation, which is one turn of a session, and of the coverage
-    # of a query with several paragraphs: in both cases it matters most what is said together.
+    # of a query with several paragraphs. In both cases, what is said together matters most.
     # From 0.
     turn_coverage_weight: float = 1.0
 
@@ -105,7 +106,7 @@ class Recipe:
     # Minimum weight of a word that is written as a name, however common it is. From 0 to 1.
     min_name_weight: float = 0.5
 
-    # --- meaning: the share of the cosine similarity in the score, the text has the rest ---
+    # --- meaning: the share of the cosine similarity in the score; the rest is the text ---
 
     # Share if a record covers the whole query. From 0 to below 1. A half is the largest share that
     # costs the changelog set nothing (ADR 0009).
@@ -142,7 +143,7 @@ class Recipe:
     # Number of best candidates that are read and scored by their content.
     judged: int = 20
 
-    # Maximum number of records, summed over terms, that the terms selecting candidates occur in.
+    # Maximum number of records, summed over terms, that contain the terms selecting candidates.
     common: int = 40_000
 
     # Whether unknown words are compared with many terms, and frequencies are counted exactly up to
@@ -152,26 +153,26 @@ class Recipe:
 
 STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=800, thorough=False)
-"""For hooks: fewer candidates, chosen by rarer words, and little effort for unknown words."""
+"""For hooks: fewer candidates, selected by rarer words, and little effort on unknown words."""
 
 WEAK = "No exact match. Closest:"
 """Heading for hits that are all weak."""
 LESS_CERTAIN = "less certain:"
 """Heading for weak hits that follow certain ones."""
 
-_MAX_PHRASES = 12  # adjacent word pairs that are searched as phrases
+_MAX_PHRASES = 12  # adjacent word pairs that are searched for as phrases
 _MAX_PHRASE_WORD_RATIO = 10  # a word of a phrase may occur in this many times `Recipe.common` rows
 _DECISION_KIND = "decision"
 _SCORE_STEP = 1e-6  # the smallest difference that puts one record before another
-_SCORE_DIGITS = 9  # decimals that are compared: the order of a sum must not decide the ranking
-_HIT_SCORE_DIGITS = 4  # decimals of a score that users see
-_MIN_JUDGED_MEMORIES = 5  # memories that are always judged, however many log lines match
+_SCORE_DIGITS = 9  # decimals compared, so that summation order cannot decide the ranking
+_HIT_SCORE_DIGITS = 4  # decimals of a score shown to users
+_MIN_JUDGED_MEMORIES = 5  # memories always judged, however many log lines match
 _MAX_PRINTED_CANDIDATES = 3  # candidates found by what a tool printed, besides what was written
 _MAX_LINKING = 3  # best records whose links are followed
 _MAX_TAGS_COUNTED = 2  # matching tags that increase the score
 _ANSWERS_WITHIN = 5  # one of this many best records must be an answer, or there is none
-_MAX_SPELLING_RECORDS = 5  # records in which the written form of a term is searched
-_MAX_SPELLING_CHARACTERS = 20_000  # of a text in which the written form of a term is searched
+_MAX_SPELLING_RECORDS = 5  # records searched for the written form of a term
+_MAX_SPELLING_CHARACTERS = 20_000  # of a text, searched for the written form of a term
 _MAX_NAMED_REPLACEMENTS = 5  # words named in a note about a replacement
 
 # Lead over the runner-up, in cosine similarity, from which the best record stands out. No question
@@ -190,12 +191,13 @@ _ABOVE_ANY_COSINE = 2.0
 class RankedRow:
     """A row with its score, and what it has in common with the query.
 
-    `matched` maps the query words that it contains to how much of each. `cover` is their share of
-    the query by weight, `evidence` the sum of their weights. `subject` says that the query names
-    the record: by its title, by a tag, or by a distinctive identifier in it. `close` is the
-    similarity in meaning; `outstanding` says that it is far above that of other records. `link` is
-    the id of the record that led to this one, `amends` the id of an older decision about the same
-    words. `weak` says that the record is only among the nearest and not an answer.
+    `matched` maps the query words that the row contains to how much of each it contains. `cover` is
+    their share of the query by weight, and `evidence` the sum of the weights it certainly contains.
+    `subject` says that the query names the record by its title, by a tag, or by a distinctive
+    identifier in it. `close` is the similarity in meaning, and `outstanding` says that it is far
+    above that of other records. `link` is the id of the record that links to this one, and `amends`
+    is the id of an older decision that matches the same words. `weak` says that the record is only
+    similar to the query and not an answer.
     """
 
     __slots__ = (
@@ -252,15 +254,15 @@ class Ranking:
 
 
 class Nearness(dict[int, float]):
-    """Cosine similarities by key; `level` is the one from which a record stands out among all."""
+    """Cosine similarities by key. From `level` on, a record stands out from all others."""
 
     level = _ABOVE_ANY_COSINE
 
 
 class SlowMeaning:
-    """A Meaning whose model is not loaded yet, so it is used only where words find no answer.
+    """A Meaning whose model is not loaded yet.
 
-    Loading the model takes longer than a search.
+    It is used only if words find no answer, because loading the model takes longer than a search.
     """
 
     def __init__(self, meaning: Meaning) -> None:
@@ -272,7 +274,10 @@ class SlowMeaning:
 
 
 def outstanding_level(cosines: Sequence[float]) -> float:
-    """Return the similarity from which a record stands out from the runner-up or the crowd."""
+    """Return the similarity from which a record stands out from the others.
+
+    It must be far ahead of the runner-up, or far above the crowd.
+    """
     descending = sorted(cosines, reverse=True)
     best = descending[0] if descending else 0.0
     runner_up = descending[1] if len(descending) > 1 else 0.0
@@ -308,9 +313,9 @@ def search(
 ) -> SearchResult:
     """Return the records that answer a query, best first.
 
-    An id as the query returns the records with that id; an empty text returns the newest records
-    that pass the filters. If no word matches, the records that contain the text literally are
-    returned, newest first.
+    If the query is an id, the records with that id are returned. If it has no text, the newest
+    records that pass the filters are returned. If no word matches, the records that contain the
+    text literally are returned, newest first.
     """
     from ralph.core import ids
     from ralph.core.record import SearchResult
@@ -343,7 +348,7 @@ def search(
 
 
 def _newest(connection: Connection, query: Query) -> SearchResult:
-    """Return the newest records that pass the filters of a query without text."""
+    """Return the newest records that pass the filters, for a query without text."""
     from ralph.core.record import Hit, SearchResult
     from ralph.storage import queries
 
@@ -357,7 +362,7 @@ def _newest(connection: Connection, query: Query) -> SearchResult:
 
 
 def _with_id(connection: Connection, query: Query, text: str) -> SearchResult:
-    """Return the records whose id is the text of the query."""
+    """Return the records whose id is `text`."""
     from ralph.core.record import Hit, SearchResult
     from ralph.storage import queries
 
@@ -369,7 +374,7 @@ def _with_id(connection: Connection, query: Query, text: str) -> SearchResult:
 def _containing_literally(
     connection: Connection, query: Query, text: str, keep: Filter
 ) -> SearchResult | None:
-    """Return the records that contain every part of the text as written, or None."""
+    """Return the records that contain every word of the text literally, or None."""
     from ralph.core.record import Hit, SearchResult
     from ralph.storage import queries
 
@@ -389,7 +394,7 @@ def make_hits(
     day: str,
     recipe: Recipe = STANDARD,
 ) -> tuple[Hit, ...]:
-    """Return the hits of a ranking whose records the query accepts."""
+    """Turn a ranking into hits, leaving out records that the query does not accept."""
     from ralph.core.record import Hit
 
     hits = []
@@ -404,7 +409,7 @@ def make_hits(
 
 
 def matched_terms(words: Sequence[WeightedWord]) -> dict[str, float]:
-    """Return the indexed terms that a query searched for, with the weights of their words."""
+    """Return the indexed terms that were searched for, with the weights of their words."""
     weights: dict[str, float] = {}
     for word in words:
         for term in (*word.counts, *word.longer):
@@ -420,8 +425,8 @@ def replacements(
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the replaced words of a query, each with the words searched for instead.
 
-    A term is a stem and not a word, so the shortest word with this term in a matching record is
-    shown, spelled as within a sentence.
+    A term is a stem, not a word. It is shown as the shortest word with this stem in a matching
+    record, spelled as within a sentence.
     """
     replaced: dict[str, dict[str, str]] = {}
     for word in words:
@@ -446,7 +451,10 @@ def _shortest_spelling(
     store: RankingStore,
     spelling: str | None,
 ) -> str | None:
-    """Return the shortest word with a term in the records that match it, if shorter than known."""
+    """Return the shortest word for a term in the records that match it.
+
+    `spelling` is the shortest word known so far. It is returned if none is shorter.
+    """
     matches = store.matching(connection, f'"{term}"', STANDARD.fields, _MAX_SPELLING_RECORDS, keep)
     rows = store.fetch_rows(connection, [key for key, _ in matches])
     for row in rows.values():
@@ -459,7 +467,7 @@ def _shortest_spelling(
 
 
 def describe_replacements(instead: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return one note for all words that were replaced by the same words."""
+    """Describe replacements for the user, with one note per set of replacing words."""
     replaced_by: dict[str, list[str]] = {}
     for word, others in instead:
         shown = ", ".join(others[:_MAX_NAMED_REPLACEMENTS])
@@ -489,10 +497,10 @@ def rank(
 ) -> Ranking:
     """Return the rows that answer a query, best first.
 
-    Pass `words` if the words of the query are already weighed. If `hurried`, the filter is applied
-    to the best candidates only and the total is not counted; this suits a filter that most records
-    pass. If the filter leaves too few candidates, the ranking is repeated with the recipe
-    `crowded`.
+    Pass `words` if the query's words have already been weighed. If `hurried` is set, the filter is
+    applied only to the best candidates and the total is not counted. This suits a filter that most
+    records pass. If the filter leaves too few candidates, the ranking is repeated with the recipe
+    `crowded`, if given.
     """
     if words is None:
         words = question.weigh_words(
@@ -516,10 +524,10 @@ def rank(
 
 
 def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
-    """Return whether a record answers the query and is not just similar to it.
+    """Return whether a record answers the query, rather than being just similar to it.
 
-    It covers enough of the query, has enough evidence, is named by the query, or stands out by its
-    meaning.
+    An answer covers enough of the query, has enough evidence, is named by the query, or stands out
+    by its meaning.
     """
     return (
         judged.cover >= recipe.floor
@@ -530,10 +538,10 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
 
 
 def gate(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> list[RankedRow]:
-    """Return the few rows that may be injected unasked.
+    """Return the few rows that may be injected without being asked for.
 
-    Such a row scores nearly as high as the best one, or is on a subject that the query names. It
-    must also match by more than everyday words, be linked, or stand out by its meaning.
+    Such a row scores nearly as high as the best one, or the query names it. In addition, it must
+    match more than everyday words, be linked, or stand out by its meaning.
     """
     first = best[: recipe.injected]
     if not first:
@@ -552,10 +560,11 @@ def gate(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> list[RankedRow
 class _Pool:
     """The candidates of one query, before they are read.
 
-    `scores` are the fused scores of text and meaning by key, `order` the best keys that pass the
-    filter. `match_count` is the number of scored text matches and `total` the number of records
-    that match. `sources` lists, for each observation, the neighbours that gave it part of their
-    score. `similarities` are cosines by key and `meaning_share` is their share in `scores`.
+    `scores` holds the combined scores of text and meaning by key, and `order` the best keys that
+    pass the filter. `match_count` is the number of scored text matches, and `total` the number of
+    records that match. `sources` lists, for each observation, the neighbours that gave it part of
+    their score. `similarities` holds cosines by key, and `meaning_share` is their share in
+    `scores`.
     """
 
     scores: Mapping[int, float]
@@ -568,7 +577,7 @@ class _Pool:
 
 
 class _Ranker:
-    """The steps of one ranking, which share a connection, words, a filter and a recipe."""
+    """The steps of one ranking, which share a connection, the words, a filter and a recipe."""
 
     def __init__(
         self,
@@ -587,7 +596,7 @@ class _Ranker:
     # --- select: which records are candidates ---
 
     def select(self, text: str, limit: int | None, meaning: Meaning | None, hurried: bool) -> _Pool:
-        """Return the candidates for a query, with the best ones that pass the filter in order."""
+        """Select the candidates for a query, and order the best ones that pass the filter."""
         matches, total = self.find_candidates(limit, hurried)
         text_scores, sources = self.add_neighbours(matches)
         similarities, share = self.compare_meaning(text, text_scores, meaning)
@@ -596,13 +605,13 @@ class _Ranker:
         return _Pool(scores, order, len(matches), total, sources, similarities, share)
 
     def _judged_limit(self, limit: int | None) -> int | None:
-        """Return how many candidates are judged; None means all."""
+        """Return how many candidates to judge. None means all."""
         if limit is None:
             return None
         return max(self.recipe.judged, limit)
 
     def is_crowded_out(self, pool: _Pool, limit: int | None) -> bool:
-        """Return whether the filter left too few candidates although more records may match."""
+        """Return whether the filter left too few candidates while more records may match."""
         judged_limit = self._judged_limit(limit)
         if judged_limit is None or len(pool.order) >= judged_limit:
             return False
@@ -611,7 +620,8 @@ class _Ranker:
     def find_candidates(self, limit: int | None, hurried: bool) -> tuple[dict[int, float], int]:
         """Return BM25 scores by key, and how many records match.
 
-        Each paragraph of a long query finds its own candidates, with scores relative to its best.
+        Each paragraph of a long query finds its own candidates. Their scores are relative to
+        the best one in the paragraph.
         """
         paragraphs = question.split_words(self.words)
         if len(paragraphs) == 1:
@@ -632,7 +642,7 @@ class _Ranker:
     def _match(
         self, words: Sequence[WeightedWord], limit: int | None, hurried: bool
     ) -> tuple[dict[int, float], int]:
-        """Return BM25 scores of the records with the rarest terms, and how many records match."""
+        """Return the BM25 scores of records with the rarest terms, and how many records match."""
         recipe = self.recipe
         rarest = question.rarest_terms(words, recipe.common)
         if not rarest:
@@ -655,9 +665,9 @@ class _Ranker:
         return scores, total
 
     def _phrases(self, words: Sequence[WeightedWord], rarest: set[str]) -> list[str]:
-        """Return adjacent query words as phrases, as far as one of the two is rare.
+        """Return pairs of adjacent query words as phrases, if at least one word is rare.
 
-        Two common words take too long to search for.
+        Searching for two common words takes too long.
         """
         max_count = _MAX_PHRASE_WORD_RATIO * self.recipe.common
         phrases = []
@@ -677,7 +687,7 @@ class _Ranker:
     ) -> tuple[dict[int, float], dict[int, list[int]]]:
         """Add part of each score to the observations just before and after it in the session.
 
-        Return the new scores, and for each observation the neighbours that gave to it.
+        Return the new scores, and for each observation the neighbours that contributed to it.
         """
         recipe = self.recipe
         total = dict(scores)
@@ -707,11 +717,11 @@ class _Ranker:
         return similarities, share
 
     def _meaning_share(self, scores: Mapping[int, float]) -> float:
-        """Return how much meaning counts: the more, the less of the query the best match covers.
+        """Return how much meaning counts: more if the best match covers less of the query.
 
-        The best of bad matches has a text score of 1 as well; without this, a chance word would
-        outrank a paraphrase. If no match covers enough of the query to be an answer, meaning counts
-        almost alone.
+        Even the best of several bad matches has a text score of 1, so without this, a chance word
+        would outrank a paraphrase. If no match covers enough of the query to be an answer, almost
+        only meaning counts.
         """
         recipe = self.recipe
         best_first = sorted(scores, key=scores.__getitem__, reverse=True)
@@ -732,8 +742,8 @@ class _Ranker:
     def filter_best(self, scores: Mapping[int, float], limit: int | None) -> list[int]:
         """Return the best keys that pass the filter, best first.
 
-        Keys with equal scores are ordered by time and file, never by key: a rebuilt index may have
-        other keys.
+        Keys with equal scores are ordered by time and file, not by key, because the keys may change
+        when the index is rebuilt.
         """
         remaining = sorted(scores, key=scores.__getitem__, reverse=True)
         passing: list[int] = []
@@ -744,13 +754,13 @@ class _Ranker:
             remaining = remaining[batch_size:]
             accepted = self._accepted(batch, scores)
             passing += accepted
-            # If few pass, fewer and larger queries are faster.
+            # If few keys pass, fewer and larger queries are faster.
             if 2 * len(accepted) < batch_size:
                 batch_size *= 2
         return passing[:limit]
 
     def _accepted(self, batch: Sequence[int], scores: Mapping[int, float]) -> list[int]:
-        """Return the keys of a batch that pass the filter, ordered by score, time and file."""
+        """Return the keys in a batch that pass the filter, ordered by score, time and file."""
         allowed = self.store.filter_keys(self.connection, batch, self.keep)
         accepted = [key for key in batch if key in allowed]
         distinct_scores = {scores[key] for key in accepted}
@@ -762,7 +772,7 @@ class _Ranker:
         return accepted
 
     def missing_memories(self, pool: _Pool) -> list[int]:
-        """Return the best memories that lines of a log crowded out of the candidates."""
+        """Return the best memories that log lines crowded out of the candidates."""
         present = {key for key in pool.order if is_memory(key)}
         missing_count = _MIN_JUDGED_MEMORIES - len(present)
         if missing_count <= 0:
@@ -776,7 +786,7 @@ class _Ranker:
     # --- judge: score the best candidates by their content ---
 
     def judge(self, order: Sequence[int], pool: _Pool, today: str) -> list[RankedRow]:
-        """Read the best candidates and score what they contain, best first."""
+        """Read the best candidates, score them by what they contain, and return them best first."""
         wanted = set(order)
         for key in order:
             wanted.update(pool.sources.get(key, ()))
@@ -810,7 +820,10 @@ class _Ranker:
         pool: _Pool,
         today: str,
     ) -> RankedRow:
-        """Score one candidate; `matches` are the matched words by key, also those of neighbours."""
+        """Score one candidate.
+
+        `matches` holds the matched words by key, including those of the candidate's neighbours.
+        """
         judged = RankedRow(row)
         judged.matched = matches[row.key]
         judged.cover, judged.evidence = question.coverage(self.words, judged.matched)
@@ -830,13 +843,13 @@ class _Ranker:
         score = self._score(judged, text_score, content_share, coverage, len(tagged), is_tag_only)
         judged.score = score
         if is_tag_only and len(self.words) > 1:
-            # It is not an answer either, or a single tag would break the silence.
+            # It is not an answer either. Otherwise a single tag would be enough to return hits.
             judged.cover = 0.0
             judged.evidence = 0.0
         return judged
 
     def _content_share(self, meaning_share: float) -> float:
-        """Return how much tags and coverage count: less, the more meaning counts."""
+        """Return how much tags and coverage count. The more meaning counts, the less they do."""
         return min(1.0, (1 - meaning_share) / (1 - self.recipe.min_meaning_share))
 
     def _score(
@@ -860,14 +873,14 @@ class _Ranker:
         return score / (1 + recipe.tag_weight + coverage_weight)
 
     def _coverage_weight(self, key: int) -> float:
-        """Return the weight of coverage for a record; see `Recipe.turn_coverage_weight`."""
+        """Return the weight of coverage for a record (see `Recipe.turn_coverage_weight`)."""
         has_one_paragraph = self.words[0].paragraph == self.words[-1].paragraph
         if has_one_paragraph and not is_observation(key):
             return self.recipe.coverage_weight
         return self.recipe.turn_coverage_weight
 
     def _tagged_words(self, judged: RankedRow) -> list[WeightedWord]:
-        """Return the matched words of the query that are among the tags of a record."""
+        """Return the matched query words that are among a record's tags."""
         if not judged.row.tags or not judged.matched:
             return []
         tags = terms.TermMatcher(judged.row.tags)
@@ -896,7 +909,10 @@ class _Ranker:
     # --- conclude: answers, links and what is weak ---
 
     def conclude(self, judged: list[RankedRow], match_count: int, limit: int | None) -> Ranking:
-        """Return the ranking: the answers and what they link to, or the nearest records."""
+        """Return the final ranking.
+
+        It has the answers and what they link to or, if there is no answer, the nearest records.
+        """
         matching = [candidate for candidate in judged if candidate.matched or candidate.close > 0]
         if not any(is_answer(candidate, self.recipe) for candidate in matching[:_ANSWERS_WITHIN]):
             for candidate in matching:
@@ -915,7 +931,7 @@ class _Ranker:
                 answers[candidate.row.key] = candidate
         links = list(self.store.linked_keys(self.connection, list(answers)))
         position = {key: number for number, key in enumerate(answers)}
-        links.sort(key=lambda link: position[link[0]])  # a rebuilt index may have other keys
+        links.sort(key=lambda link: position[link[0]])  # keys may change in a rebuild
         by_key = {candidate.row.key: candidate for candidate in judged}
         unjudged = [target for _, target in links if target not in by_key]
         visible = self.store.filter_keys(self.connection, unjudged, self.keep)
@@ -940,7 +956,7 @@ def _fuse(
 ) -> dict[int, float]:
     """Combine text and meaning into one score from 0 to 1.
 
-    Both are scaled to this range first. A record without a vector counts by its text alone.
+    Both are scaled to this range first. A record without a vector is scored by its text alone.
     """
     best_score = max(scores.values(), default=0.0) or 1.0
     lowest = min(similarities.values(), default=0.0)
@@ -955,7 +971,10 @@ def _fuse(
 
 
 def _extend_over_ties(keys: Sequence[int], scores: Mapping[int, float], size: int) -> int:
-    """Return the size of a batch from the start of `keys` that splits no group of equal scores."""
+    """Extend a batch at the start of `keys` so that it splits no group of equal scores.
+
+    Return the new size of the batch.
+    """
     while size < len(keys) and scores[keys[size]] == scores[keys[size - 1]]:
         size += 1
     return size
@@ -969,7 +988,7 @@ def _level_of(similarities: Mapping[int, float]) -> float:
 
 
 def _matches_by_tag_only(judged: RankedRow, tagged: Sequence[WeightedWord]) -> bool:
-    """Return whether a record matches a single word, which is a tag and not in its text."""
+    """Return whether a record matches only one word, and that only as a tag."""
     if len(judged.matched) != 1 or not tagged:
         return False
     written = terms.TermMatcher(f"{judged.row.title} {judged.row.text}")
@@ -977,7 +996,7 @@ def _matches_by_tag_only(judged: RankedRow, tagged: Sequence[WeightedWord]) -> b
 
 
 def _sort_by_score(judged: list[RankedRow]) -> None:
-    """Sort in place, best first; equal scores keep their order."""
+    """Sort in place, best first. Ties keep their order."""
     judged.sort(key=lambda candidate: -round(candidate.score, _SCORE_DIGITS))
 
 
@@ -1001,7 +1020,7 @@ def _prefer_newer_decisions(judged: Sequence[RankedRow], recipe: Recipe) -> None
 
 
 def _amends(newer: RankedRow, older: RankedRow, recipe: Recipe) -> bool:
-    """Return whether a decision is newer, covers the same words and scores nearly as high."""
+    """Return whether a decision is newer, matches the same words and scores nearly as high."""
     return (
         _decision_time(newer.row) > _decision_time(older.row)
         and newer.matched.keys() >= older.matched.keys()
@@ -1012,7 +1031,7 @@ def _amends(newer: RankedRow, older: RankedRow, recipe: Recipe) -> bool:
 def _decision_time(row: RecordRow) -> tuple[str, str]:
     """Return the date of a decision, and the part of its id that orders memories within a day.
 
-    A memory has a date only, but its id contains the seconds.
+    A memory has only a date, but its id contains the seconds.
     """
     id_with_time = "mem-"
     if row.id.startswith("mem-"):
@@ -1021,7 +1040,7 @@ def _decision_time(row: RecordRow) -> tuple[str, str]:
 
 
 def _prefer_memories(judged: Sequence[RankedRow]) -> None:
-    """Raise the score of a memory above those of log lines that match exactly the same words."""
+    """Raise the score of a memory above that of log lines that match exactly the same words."""
     for memory in judged:
         if not is_memory(memory.row.key) or not memory.matched:
             continue
@@ -1035,7 +1054,7 @@ def _prefer_memories(judged: Sequence[RankedRow]) -> None:
 def _is_named(judged: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Return whether the query contains all words of a record's title or of one of its tags.
 
-    A tag of a single word must be written as a name.
+    A one-word tag must be written as a name in the query.
     """
     query_terms: set[str] = set()
     name_terms: set[str] = set()
@@ -1057,15 +1076,18 @@ def _is_named(judged: RankedRow, words: Sequence[WeightedWord]) -> bool:
 
 
 def _tags_of(row: RecordRow) -> list[str]:
-    """Return the tags of a row, whose column is a JSON list without spaces.
+    """Return the tags of a row, which are stored as a JSON list without spaces.
 
-    Splitting the column is enough here, because only the words of a tag are compared.
+    Splitting the string is enough here, because only the words in a tag are compared.
     """
     return row.tags.strip('[]"').split('","')
 
 
 def _whole_terms(name: str) -> set[str]:
-    """Return the terms of the words of a name, of an identifier only the whole."""
+    """Return the terms for the words in a name.
+
+    For an identifier, only the term for the whole identifier is included, not its parts.
+    """
     whole: set[str] = set()
     for word in terms.query_terms(name.replace("_", " ")):
         if terms.is_cjk(word.text):
@@ -1076,7 +1098,7 @@ def _whole_terms(name: str) -> set[str]:
 
 
 def match_words(row: RecordRow, words: Sequence[WeightedWord]) -> dict[str, float]:
-    """Return the words of the query in a record, and how much of each it contains."""
+    """Return the query words that a record contains, and how much of each it contains."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
     matched = {}
     for word in words:
@@ -1092,10 +1114,10 @@ def match_words(row: RecordRow, words: Sequence[WeightedWord]) -> dict[str, floa
 def explain(
     judged: RankedRow, words: Sequence[WeightedWord], today: str, recipe: Recipe = STANDARD
 ) -> list[str]:
-    """Return the reasons for a rank.
+    """Return the reasons for a record's rank.
 
-    They say where each word was found, what led to the record, how near it is in meaning, and
-    whether it is recent.
+    They say where each word was found, which record it amends or is linked from, how near it is in
+    meaning, and whether it is recent.
     """
     row = judged.row
     matchers = {
@@ -1120,7 +1142,7 @@ def explain(
 
 
 def _field_with(word: WeightedWord, matchers: Mapping[str, terms.TermMatcher]) -> str:
-    """Return the name of the first field that contains a word, or `text`."""
+    """Return the name of the first field that contains a word, or `text` if none does."""
     for name, matcher in matchers.items():
         if word.match(matcher):
             return name
@@ -1128,9 +1150,10 @@ def _field_with(word: WeightedWord, matchers: Mapping[str, terms.TermMatcher]) -
 
 
 def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
-    """Return the factor for a record's age: 1 today, `1 - Recipe.recency_weight` in the long run.
+    """Return the factor for a record's age.
 
-    A record without a date counts as old.
+    It is 1 today and approaches `1 - Recipe.recency_weight` over time. A record without a date
+    counts as old.
     """
     created = _day_number(created_at)
     now = _day_number(today)
@@ -1143,7 +1166,7 @@ def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
 
 
 def _day_number(time: str) -> int | None:
-    """Return the number of days since a fixed date, or None if a time has no valid date."""
+    """Return the number of days from a fixed date to `time`, or None if it has no valid date."""
     from datetime import date  # only a search with candidates needs it
 
     iso_date = time[: len("YYYY-MM-DD")]

@@ -30,7 +30,7 @@ _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
 _STATES |= dict.fromkeys(("doing", "started", "active"), TaskStatus.IN_PROGRESS)
 _STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskStatus.DONE)
-"""The five states, and other words that people and tools use for them."""
+"""Maps the five states, and other words that people and tools use for them, to the states."""
 _OPEN_STATES = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 
 # Members of task.json that the format does not define.
@@ -55,20 +55,20 @@ class TaskLocation(NamedTuple):
 
 
 class UnreadableFile(NamedTuple):
-    """A task.json without a valid task, and what is wrong with it."""
+    """A task.json that holds no valid task, and what is wrong with it."""
 
     path: Path
     what: str
 
 
 def status_of(task: Task) -> TaskStatus | None:
-    """Return a task's state, or None if the file has an unknown word."""
+    """Return a task's state, or None if its file uses an unknown word for it."""
     word = task.status.strip().casefold().replace("-", "_").replace(" ", "_")
     return _STATES.get(word)
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a time in a file; an invalid time counts as long ago."""
+    """Parse a time read from a file. An invalid time counts as long ago."""
     return ids.parse_time(text) or _LONG_AGO
 
 
@@ -77,7 +77,7 @@ def is_live(claim: Claim | None, now: datetime) -> bool:
     if claim is None or parse_time(claim.expires_at) <= now:
         return False
     if claim.host != host_name():
-        return True  # processes of another machine cannot be checked
+        return True  # processes on another machine cannot be checked
     return bool(process.started_at(claim.pid))
 
 
@@ -85,7 +85,7 @@ def is_live(claim: Claim | None, now: datetime) -> bool:
 
 
 class _Milestone(NamedTuple):
-    """The start or the end of a task, as a node of the graph in which cycles are looked for."""
+    """The start or end of a task, as a node in the graph that is searched for cycles."""
 
     task_id: str
     is_end: bool
@@ -93,14 +93,14 @@ class _Milestone(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The tasks by id, and the files that could not be read."""
+    """All tasks of a project by id, and the task files that could not be read."""
 
     placed: Mapping[str, TaskLocation]
     unread: tuple[UnreadableFile, ...] = ()
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """Every task in the order to do them: by priority (1 first, none last), age and id."""
+        """Every task in working order: by priority (1 first, none last), then age, then id."""
         tasks = [location.task for location in self.placed.values()]
         return sorted(tasks, key=_work_order)
 
@@ -120,7 +120,7 @@ class Board:
         return frozenset(task.id for task in self.tasks if status_of(task) is TaskStatus.DONE)
 
     def get(self, task_id: str) -> Task | None:
-        """Return the task with this id, or None."""
+        """Return the task with this id, or None if there is none."""
         location = self.placed.get(task_id)
         if location is None:
             return None
@@ -132,12 +132,15 @@ class Board:
         return bool(children) and self.done.issuperset(children)
 
     def with_tasks(self, tasks: Iterable[Task]) -> Board:
-        """Return the board as it would be with these tasks in their new state."""
+        """Return a copy of the board with these tasks added, replacing those with the same ids."""
         new = {task.id: TaskLocation(task, Path()) for task in tasks}
         return Board({**self.placed, **new}, self.unread)
 
     def waits_for(self, task: Task) -> tuple[str, ...]:
-        """Return the blockers and children that are not done, and a parent that is held up."""
+        """Return the ids of everything a task waits for.
+
+        These are its unfinished blockers and children, and its parent if that is held up.
+        """
         prerequisites = (*task.blocked_by, *self.children.get(task.id, ()))
         waiting = [task_id for task_id in prerequisites if task_id not in self.done]
         if task.parent and task.parent in self._stopped_parents:
@@ -145,13 +148,13 @@ class Board:
         return tuple(dict.fromkeys(waiting))
 
     def ready(self, now: datetime) -> list[Task]:
-        """Return the tasks that can be started now, the next one first."""
+        """Return the tasks that can be started now, in working order."""
         return [
             task for task in self.tasks if self._is_free(task, now) and not self.waits_for(task)
         ]
 
     def _is_free(self, task: Task, now: datetime) -> bool:
-        """Return whether an open task without children has no worker."""
+        """Return whether a task is open, has no children, and nobody is working on it."""
         status = status_of(task)
         if status is TaskStatus.IN_PROGRESS and task.claim is None:
             return False  # a person is working on it
@@ -160,7 +163,7 @@ class Board:
         return not is_live(task.claim, now)
 
     def late(self) -> list[Task]:
-        """Return the parents that are open although all their children are done."""
+        """Return the parents that are still open although all their children are done."""
         parents = []
         for task_id in self.children:
             task = self.get(task_id)
@@ -172,7 +175,7 @@ class Board:
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        """The ids of parents whose children cannot be started, and of all tasks below them."""
+        """The ids of the parents whose children cannot start, and of all tasks below them."""
         stopped: set[str] = set()
         pending = [task_id for task_id in self.children if self._is_stopped(task_id)]
         while pending:
@@ -183,14 +186,17 @@ class Board:
         return stopped
 
     def _is_stopped(self, task_id: str) -> bool:
-        """Return whether a task is missing, not open, or waits for a blocker."""
+        """Return whether a task is missing, is not open, or waits for a blocker."""
         task = self.get(task_id)
         if task is None or status_of(task) not in _OPEN_STATES:
             return True
         return not self.done.issuperset(task.blocked_by)
 
     def cycle(self, *names: str) -> tuple[str, ...]:
-        """Return the ids along a cycle that these tasks (or any) are in or wait for."""
+        """Return the ids along a dependency cycle, or an empty tuple if there is none.
+
+        With `names`, only cycles that these tasks are part of or wait for are considered.
+        """
         graph: dict[_Milestone, list[_Milestone]] = {}
         pending = [_Milestone(name, is_end=True) for name in names or self.placed]
         while pending:
@@ -213,7 +219,7 @@ class Board:
         return ()
 
     def _needed_for(self, milestone: _Milestone, task: Task) -> list[_Milestone]:
-        """Return what the start or the end of a task directly needs."""
+        """Return the milestones that must come directly before the start or end of a task."""
         if milestone.is_end:
             needed = [_Milestone(task.id, is_end=False)]
             for child in self.children.get(task.id, ()):
@@ -234,7 +240,7 @@ def _work_order(task: Task) -> tuple[int, datetime, str]:
 
 
 def read(root: Path) -> Board:
-    """Read every task of a project; each is in the folder with its id."""
+    """Read every task of a project. Each task has a folder named after its id."""
     placed: dict[str, TaskLocation] = {}
     unread = []
     for path in sorted(paths.tasks_folder(root).glob("*/task.json")):
@@ -265,7 +271,7 @@ def _read_task(path: Path) -> Task | UnreadableFile:
 def find(root: Path, task_id: str) -> TaskLocation:
     """Find a task by id.
 
-    Raises NotFound, or Unreadable if the task's file is damaged.
+    Raises NotFound if there is no such task, and Unreadable if its file is damaged.
     """
     path = task_file(root, task_id)
     if not is_folder_name(task_id) or not path.exists():
@@ -280,12 +286,12 @@ def find(root: Path, task_id: str) -> TaskLocation:
 
 
 def task_file(root: Path, task_id: str) -> Path:
-    """Return the file of a task, in the folder with its id."""
+    """Return the path of a task's file, in the folder named after its id."""
     return paths.tasks_folder(root) / task_id / "task.json"
 
 
 def is_folder_name(task_id: str) -> bool:
-    """Return whether an id can be the name of a folder."""
+    """Return whether an id can be used as a folder name."""
     return _FOLDER_NAME.fullmatch(task_id) is not None and not task_id.endswith(".")
 
 
@@ -293,14 +299,18 @@ def is_folder_name(task_id: str) -> bool:
 
 
 def stamp() -> str:
-    """Return the time in microseconds, so that tasks created in one second keep their order."""
+    """Return the current time to the microsecond.
+
+    Tasks created within the same second thereby keep their order.
+    """
     return ids.timestamp(precision="microseconds")
 
 
 def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
-    """Replace a task with `edit(task)` while holding its lock; return it before and after.
+    """Replace a task with `edit(task)` while holding its lock.
 
-    Raises NotFound or Unreadable like `find`, and Conflict if the file no longer has this task.
+    Return the task as it was before and after. Raises NotFound or Unreadable as `find` does, and
+    Conflict if the file no longer contains this task.
     """
     path = find(root, task_id).path
 
@@ -322,7 +332,7 @@ def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
 
 
 def change(root: Path, task_id: str, edit: Edit) -> Task:
-    """Update a task and return the new version; raises the same errors as `update`."""
+    """Update a task and return the new version. Raises the same errors as `update`."""
     _, after = update(root, task_id, edit)
     return after
 
@@ -330,9 +340,9 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
 def with_status(
     task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None
 ) -> Task:
-    """Return the task in another state, with a new line in its history.
+    """Return the task in the state `to`, with a new entry in its history.
 
-    Raises Refused for a task that is done, already in this state, or in an unknown one. Such a
+    Raises Refused if the task is done, is already in that state, or is in an unknown state. Such a
     task can only become pending.
     """
     _check_transition(task, to)
@@ -341,7 +351,7 @@ def with_status(
         extra.pop(FAILURE, None)
     line = {"at": stamp(), "from": task.status, "to": to.value, "by": by, "note": note}
     history = extra.get(HISTORY, [])
-    if isinstance(history, list):  # otherwise the member is somebody else's
+    if isinstance(history, list):  # otherwise another program wrote this member
         history = [*history, {key: value for key, value in line.items() if value}]
         extra[HISTORY] = history[-MAX_HISTORY:]
     return replace(task, status=to.value, claim=claim, extra=extra)
@@ -363,7 +373,7 @@ def _check_transition(task: Task, to: TaskStatus) -> None:
 
 
 def with_member(task: Task, key: str, value: str) -> Task:
-    """Return the task with one extra member; an empty value changes nothing."""
+    """Return the task with one extra member set. An empty value changes nothing."""
     if not value:
         return task
     return replace(task, extra={**task.extra, key: value})
@@ -371,7 +381,7 @@ def with_member(task: Task, key: str, value: str) -> Task:
 
 @contextlib.contextmanager
 def lock_all(root: Path) -> Iterator[Board]:
-    """Lock the links between all tasks, and yield the board."""
+    """Lock the links between all tasks and yield the board as it is then."""
     folder = paths.tasks_folder(root)
     files.make_folder(folder, root=paths.main_checkout(root))
     hide_state(root)
@@ -380,7 +390,7 @@ def lock_all(root: Path) -> Iterator[Board]:
 
 
 def fresh_id(everything: Board, folder: Path) -> str:
-    """Return an id that neither a task nor a folder has; call it within `lock_all`."""
+    """Return an id that no task or folder uses yet. Call this within `lock_all`."""
     while True:
         task_id = ids.short("t")
         if task_id not in everything.placed and not (folder / task_id).exists():
@@ -388,7 +398,7 @@ def fresh_id(everything: Board, folder: Path) -> str:
 
 
 def create(root: Path, task: Task) -> None:
-    """Write the file of a new task; call it within `lock_all`."""
+    """Write the file of a new task. Call this within `lock_all`."""
     path = task_file(root, task.id)
     files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
 
@@ -396,7 +406,7 @@ def create(root: Path, task: Task) -> None:
 def delete_task(root: Path, task_id: str) -> None:
     """Remove the folder of a new task that could not be completed."""
     folder = find(root, task_id).path.parent
-    for path in sorted(folder.rglob("*"), reverse=True):  # the contents of a folder come first
+    for path in sorted(folder.rglob("*"), reverse=True):  # contents before their folder
         if path.is_dir():
             files.remove_folder(path)
         else:
@@ -405,10 +415,9 @@ def delete_task(root: Path, task_id: str) -> None:
 
 
 def check_links(everything: Board, task: Task) -> None:
-    """Check what a task waits for.
+    """Check that a task's blockers and parent exist and form no cycle.
 
-    Raises NotFound if it waits for a task that does not exist, and Refused if it would wait for
-    itself.
+    Raises NotFound if one of them does not exist, and Refused if the task would wait for itself.
     """
     after = everything.with_tasks([task])
     for task_id in (*task.blocked_by, task.parent):

@@ -1,8 +1,22 @@
-"""Finds the files that have changed since the index read them.
+"""Find the files that have changed since the index read them.
 
-A file is compared by modification time, size and inode, and by digest if these differ. A project
-may have thousands of logs, so logs without a change in the last two days are checked only if their
-folder has changed, and once a minute.
+A file is compared by modification time, size and inode, and by digest if any of these differ. A
+project may have thousands of logs, so a log that has not changed in the last two days is checked
+only if its folder has changed, and otherwise once a minute.
+
+The vocabulary of this module:
+
+- A *source* is a file that contains records. A *log* is a source that grows line by line. The
+  sources that are not logs are the *others*.
+- The *state* of a file is its modification time, size and inode.
+- A *seal* is a string that identifies one version of the index on disk. It changes whenever any
+  program writes to the index, so a snapshot can tell which index it belongs to.
+- A *look* is one pass over a project's files. It notes the state of the log folders before it lists
+  any file, so that a file added in the meantime is noticed later.
+- A *snapshot* is what a look leaves behind in this process: the state of the files when the index
+  was complete, and the seal of that index. While it still fits, nothing has to be listed again.
+- A folder's modification time has *settled* if it is older than one clock tick. A folder that has
+  just changed may change again without its time changing, so an unsettled time proves nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +44,12 @@ from ralph.storage.sources import (
     scan_logs,
 )
 
-_FULL_SECONDS = 60.0  # after this time, every log is checked again
+_FULL_SECONDS = 60.0  # after this long, every log is checked again
 _ACTIVE_SECONDS = 2 * 24 * 3600  # a log that changed within this time may change again soon
 _CLOCK_TICK_SECONDS = 0.1  # two changes within this time may have the same modification time
 _NANOSECONDS = 1e9  # in a second
-_MAX_DIGESTED_BYTES = 4_000_000  # of a longer file, only both ends are compared
-_DIGESTED_END_BYTES = 65_536  # at either end
+_MAX_DIGESTED_BYTES = 4_000_000  # a longer file is compared by its two ends only
+_DIGESTED_END_BYTES = 65_536  # at each end
 
 
 # --- whether anything has changed ---------------------------------------------------------------
@@ -47,11 +61,11 @@ class _PathState(NamedTuple):
 
 
 class _Snapshot(NamedTuple):
-    """The files of a project when the index was complete."""
+    """The state of a project's files when the index was last complete."""
 
     index_seal: str
     taken_at: float  # by the monotonic clock
-    folder_times: tuple[int, ...]  # of the log folders; empty if they may still change unnoticed
+    folder_times: tuple[int, ...]  # of the log folders; empty if not settled
     folder_names: tuple[int, ...]  # hashes of the log folders' entries
     others: tuple[_PathState, ...]  # all sources except logs
     active_logs: tuple[_PathState, ...]
@@ -61,7 +75,10 @@ _snapshots: dict[Path, _Snapshot] = {}
 
 
 class Look:
-    """One look at the files of a project, which begins before they are listed."""
+    """One pass over a project's files.
+
+    Creating it notes the state of the log folders, before any file is listed.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -72,7 +89,7 @@ class Look:
         self._logs: list[FoundLog] = []
 
     def scan(self) -> set[str]:
-        """List the files; return the names of all sources."""
+        """List the files and return the names of all sources."""
         self._others = list(scan(self.root, logs=False))
         self._logs = list(scan_logs(self.root))
         names = {found.source.name for found in self._others}
@@ -80,7 +97,7 @@ class Look:
         return names
 
     def differing(self, known: Mapping[str, FileState]) -> list[FoundSource]:
-        """Return the sources whose state differs from the known one; `scan` must come first."""
+        """Return the sources whose state differs from the one in `known`. Call `scan` first."""
         differing = [found for found in self._others if known.get(found.source.name) != found.state]
         for log in self._logs:
             if known.get(log.name) != log.state:
@@ -89,7 +106,7 @@ class Look:
         return differing
 
     def remember(self, seal: str) -> None:
-        """Remember that the index with this seal contains everything that was seen."""
+        """Take a snapshot: the index with this seal contains everything that was seen."""
         active_since = (self._started_at - _ACTIVE_SECONDS) * _NANOSECONDS
         active_logs = []
         for log in self._logs:
@@ -106,7 +123,10 @@ class Look:
 
 
 def none_since(root: Path, seal: str) -> bool:
-    """Whether nothing has changed since this process last synced the index with this seal."""
+    """Return whether nothing has changed since this process last synced the index.
+
+    `seal` is the index's current seal. The result is False if it differs from the snapshot's.
+    """
     snapshot = _snapshots.get(root)
     if snapshot is None or snapshot.index_seal != seal:
         return False
@@ -121,7 +141,10 @@ def none_since(root: Path, seal: str) -> bool:
 
 
 def _same_log_folders(root: Path, snapshot: _Snapshot) -> bool:
-    """Compare the times of the log folders, and their entries if the times differ."""
+    """Return whether the log folders have the same entries as in the snapshot.
+
+    The entries are compared only if the folders' modification times differ.
+    """
     times = _folder_times(root)
     if snapshot.folder_times == times:
         return True
@@ -140,9 +163,9 @@ def _folder_times(root: Path) -> tuple[int, ...]:
 
 
 def _settled(times: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the times of folders, or nothing if one has just changed.
+    """Return the modification times of folders, or () if one of them has just changed.
 
-    Such a folder may change again within the same tick of the clock.
+    Such a folder may change again within the same clock tick.
     """
     if time.time() - max(times) / _NANOSECONDS >= _CLOCK_TICK_SECONDS:
         return times
@@ -170,7 +193,7 @@ def _state_of(path: str) -> FileState:
 
 
 def known_states(connection: sqlite3.Connection) -> dict[str, FileState]:
-    """Return the state in which each source was read, by the source's name."""
+    """Return the state each source was in when it was read, by source name."""
     cursor = connection.cursor()
     cursor.row_factory = None  # thousands of rows: plain tuples are faster
     rows = cursor.execute("SELECT path, mtime_ns, size, inode FROM sources")
@@ -178,7 +201,7 @@ def known_states(connection: sqlite3.Connection) -> dict[str, FileState]:
 
 
 class ReadLog(NamedTuple):
-    """How far a log was read, and what was counted in it."""
+    """How far the index has read a log, and what it counted there."""
 
     offset: int = 0
     lines: int = 0
@@ -194,9 +217,9 @@ class _IndexedLog(NamedTuple):
 
 
 def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[ReadLog, int]]:
-    """Return what the index has read of every log, and the log's size, by path.
+    """Return how far the index has read each log, and the log's size, by path.
 
-    Nothing was read of a log whose beginning has changed.
+    A log whose beginning has changed counts as unread.
     """
     indexed_logs = _indexed_logs(connection)
     logs: dict[str, tuple[ReadLog, int]] = {}
@@ -205,7 +228,7 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
         if indexed is None:
             logs[log.path] = ReadLog(), log.state.size
         elif indexed.state == log.state:
-            # A packed log has another size than what was read from it.
+            # The size of a packed log is not the number of bytes read from it.
             logs[log.path] = indexed.read, indexed.read.offset
         elif file_digest(Path(log.path), indexed.read.offset) == indexed.digest:
             logs[log.path] = indexed.read, log.state.size
@@ -215,7 +238,7 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
 
 
 def _indexed_logs(connection: sqlite3.Connection) -> dict[str, _IndexedLog]:
-    """Return the rows of the index's logs by name."""
+    """Return the index's rows about logs, by name."""
     cursor = connection.cursor()
     cursor.row_factory = None
     rows = cursor.execute(
@@ -234,7 +257,10 @@ def _indexed_logs(connection: sqlite3.Connection) -> dict[str, _IndexedLog]:
 
 
 def digest_to(file: BinaryIO, end: int) -> str:
-    """Return the digest of a file up to a position; of a long part, of its ends and length."""
+    """Return the digest of a file's first `end` bytes.
+
+    If that is more than a few megabytes, only the length and the two ends are digested.
+    """
     if end <= _MAX_DIGESTED_BYTES:
         digest = hashlib.sha1(b"", usedforsecurity=False)
         parts = [(0, end)]
@@ -248,7 +274,10 @@ def digest_to(file: BinaryIO, end: int) -> str:
 
 
 def file_digest(path: Path, end: int | None = None) -> str:
-    """Return the digest of a file up to `end`, or of all of it; "" if it cannot be read."""
+    """Return the digest of a file's first `end` bytes, or of the whole file.
+
+    The result is "" if the file cannot be read.
+    """
     try:
         with files.open_unpacked(path) as file:
             if end is None:

@@ -1,7 +1,8 @@
-"""Change one key of a YAML config file and leave every other byte as it is.
+"""Change one key in a YAML config file and leave every other byte as it is.
 
-This is `ralph config KEY VALUE`; the template of a new ralph.yml is here too. The result of a
-change is parsed again, and refused unless exactly that key changed.
+This implements `ralph config KEY VALUE`, and holds the template for a new ralph.yml. A *splice* is
+the replacement of one range of the text. Its result is parsed again and refused unless exactly that
+key has changed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from ralph.storage.pattern_limit import PatternLimit
 
 _PLAIN_WORD = re.compile(r"[^\W\d][\w./-]*")
 _UNSAFE_CHARACTER = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
-_INDENT = 2  # spaces per level, in lines that are added
+_INDENT = 2  # spaces per level in added lines
 _TEMPLATE_KEYS = ("memories.budget", "memories.inject")
 
 
 class ConfigChange(NamedTuple):
-    """What `set_` did: the file, its new value, and whether anything changed."""
+    """What `set_` did: the file, the key's new value, and whether the file changed."""
 
     path: Path
     value: object
@@ -45,7 +46,7 @@ class ConfigChange(NamedTuple):
 
 
 def privacy_rules(root: Path) -> Privacy:
-    """Return the current privacy settings; raises ConfigError if they cannot be read."""
+    """Return the current privacy settings. Raises ConfigError if they cannot be read."""
     return config.load(root, env=os.environ, limit=PatternLimit).config.privacy
 
 
@@ -54,8 +55,8 @@ def set_(
 ) -> ConfigChange:
     """Set one key in ralph.yml, ralph.local.yml or the user's config.
 
-    Raises ConfigProblem for a wrong value, UsageError for an unknown key or a layer that it cannot
-    be set in, and Refused if the file cannot be changed safely.
+    Raises ConfigProblem for an invalid value, UsageError for an unknown key or a layer in which the
+    key cannot be set, and Refused if the file cannot be changed safely.
     """
     key = config.key_named(name)
     node = config.from_text(key, text)
@@ -83,9 +84,10 @@ def set_(
 
 
 def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
-    """Add a file to git's exclude file of this clone; return a note if it was not in it.
+    """Add a file to this clone's git exclude file.
 
-    With `numbered`, names that start with the file's name are excluded as well.
+    Return a note for the user, or "" if nothing was added. With `numbered`, names that start with
+    the file's name are excluded as well.
     """
     entry = paths.git_exclude(path)
     if entry is None:
@@ -107,7 +109,7 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
 
 
 def template() -> str:
-    """Return a `ralph.yml` that sets nothing and shows how to list and change the keys."""
+    """Return the text of a `ralph.yml` that sets nothing and explains how to change a key."""
     lines = [
         "## Ralph's settings for this project. `ralph config` lists every key with its value.",
         "## `ralph config KEY VALUE` changes one, or remove the `# ` here:",
@@ -121,7 +123,7 @@ def template() -> str:
 
 
 def flow(value: object) -> str:
-    """Return a plain value as YAML on one line."""
+    """Format a plain value as YAML on one line."""
     if isinstance(value, Mapping):
         members = [f"{flow(name)}: {flow(item)}" for name, item in value.items()]
         return "{" + ", ".join(members) + "}"
@@ -139,7 +141,7 @@ def flow(value: object) -> str:
 
 
 class _Splice(NamedTuple):
-    """A text and the range that it replaces."""
+    """A range of the text, and the string that replaces it."""
 
     start: int
     end: int
@@ -156,7 +158,7 @@ class _CannotSpliceError(Exception):
 
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
-    """Return the YAML text with one key set; raises Refused if that cannot be done safely."""
+    """Return the YAML text with one key set. Raises Refused if that cannot be done safely."""
     path = name.split(".")
     try:
         return _with_key(text, path, value, where)
@@ -186,7 +188,7 @@ def _with_key(text: str, path: Sequence[str], value: object, where: str) -> str:
 
 
 def _plain_value(node: ConfigNode) -> object:
-    """Return the value of a node without positions."""
+    """Return a node's value as plain dicts, lists and scalars, without positions."""
     if isinstance(node.value, Mapping):
         return {name: _plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, tuple):
@@ -195,7 +197,7 @@ def _plain_value(node: ConfigNode) -> object:
 
 
 def _with_value(tree: object, path: Sequence[str], value: object) -> object:
-    """Return a tree of plain values with one of them set."""
+    """Return a tree of plain values with the value at `path` set."""
     if not path:
         return _plain_value(config_node(value))
     table = tree if isinstance(tree, dict) else {}
@@ -204,7 +206,7 @@ def _with_value(tree: object, path: Sequence[str], value: object) -> object:
 
 
 def _find_splice(text: str, parsed: ParsedConfig, path: Sequence[str], value: object) -> _Splice:
-    """Return the change of the text that sets a key, or adds it to the deepest existing parent."""
+    """Return the splice that sets a key, or that adds it to its deepest existing parent."""
     for problem in parsed.problems:
         if problem.code == FLOW_ROOT:
             raise _CannotSpliceError(problem.line, problem.what)
@@ -246,7 +248,7 @@ def _replace_value(text: str, node: ConfigNode, value: object) -> _Splice:
 
 
 def _entry_column(text: str, entries: Mapping[str, ConfigNode], depth: int) -> int:
-    """Return the column for a new key: that of its first sibling that can be edited."""
+    """Return the column for a new key, taken from its first sibling that can be edited."""
     for sibling in entries.values():
         if not sibling.shared:
             return _column(text, sibling.key_start)
@@ -261,7 +263,7 @@ def _column(text: str, position: int) -> int:
 def _insert_lines(
     text: str, position: int, column: int, path: Sequence[str], value: object
 ) -> _Splice:
-    """Return the change that adds a key and its parents at the next start of a line."""
+    """Return the splice that adds a key and its parents at the start of the next line."""
     newline = newline_of(text)
     lines = []
     for depth, name in enumerate(path):
@@ -271,6 +273,6 @@ def _insert_lines(
     line_start = position
     if position and not text[:position].endswith("\n"):
         line_start = text.find("\n", position) + 1
-    if line_start == 0 and text:  # the last line has no line break
+    if line_start == 0 and text:  # the last line does not end in a line break
         return _Splice(len(text), len(text), newline + newline.join(lines))
     return _Splice(line_start, line_start, newline.join(lines) + newline)

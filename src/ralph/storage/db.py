@@ -1,8 +1,9 @@
-"""Opens SQLite databases, in one place: pragmas, transactions, and the handling of damaged files.
+"""Open SQLite databases in one place: pragmas, transactions, and handling of damaged files.
 
-Every database is derived from files or is a cache, so one that is damaged or of another version is
-rebuilt. SQLite does not notice all damage. A seal, the size and time that the last writer left,
-shows whether another program has touched the file.
+Every database is a cache or is derived from files, so one that is damaged or has another version is
+rebuilt. SQLite does not notice all damage, so a *seal* records the file's size, modification time
+and inode after the last write. A database that no longer fits its seal was touched by another
+program.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from ralph.storage import files
 from ralph.storage.lookup import UNEXPECTED
 
 _BUSY_SECONDS = 5.0  # how long a statement waits for another writer
-_READ_SECONDS = 60.0  # how long the queries of a reader may take
+_READ_SECONDS = 60.0  # how long a reader's queries may take
 _IDLE_SECONDS = 1.0  # a pause of this length between queries restarts that time
-_DEADLINE_INSTRUCTIONS = 20_000  # of SQLite's virtual machine, between two looks at the clock
+_DEADLINE_INSTRUCTIONS = 20_000  # of SQLite's virtual machine, between two checks of the clock
 _PAGE_BYTES = 16_384  # a row has about 1,000 bytes, and few of those fill a default page
 _CHECKPOINT_PAGES = 256  # 4 MB of write-ahead log, as with default pages
 _RETRY_HINT = "try again in a moment"
@@ -44,7 +45,7 @@ _DAMAGE_MESSAGES = [
     "unable to delete/modify",
     "no query solution",
 ]
-"""Parts of SQLite's errors about a file that is damaged or has tables of another program."""
+"""Substrings of SQLite's messages about a file that is damaged or belongs to another program."""
 
 
 class Busy(RalphError):
@@ -52,16 +53,17 @@ class Busy(RalphError):
 
 
 class Damaged(RalphError):
-    """The file is not a sound database of this version."""
+    """The file is not an intact database of this version."""
 
 
 # --- opening ------------------------------------------------------------------------------------
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database; unless `read_only`, create it with mode 0600 if it is missing.
+    """Open a database.
 
-    Raise Damaged for a file that Ralph did not create.
+    Unless `read_only`, a missing file is created with mode 0600. Raises Damaged if Ralph did not
+    create the file.
     """
     if path.exists() and not path.is_file():  # opening a FIFO would wait for a writer
         raise Damaged(f"{path}: is not a regular file", hint=_REBUILD_HINT)
@@ -106,9 +108,10 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
 
 
 def restart_deadline(connection: sqlite3.Connection) -> None:
-    """Interrupt queries that take too long, counted from now.
+    """Interrupt queries that take too long, counting from now.
 
-    Time between queries does not count, so a long job of many short queries is not interrupted.
+    A pause between queries restarts the count, so a long job made of many short queries is not
+    interrupted.
     """
     started_at = time.monotonic()
     last_checked_at = started_at
@@ -127,7 +130,7 @@ def restart_deadline(connection: sqlite3.Connection) -> None:
 def connect_foreign(path: Path) -> sqlite3.Connection:
     """Open another program's database for reading.
 
-    Unless that program has it open, no file is created next to the database.
+    No file is created next to the database unless that program has it open.
     """
     uri = f"{path.absolute().as_uri()}?mode=ro"
     log = path.with_name(f"{path.name}-wal")
@@ -140,16 +143,17 @@ def connect_foreign(path: Path) -> sqlite3.Connection:
 
 
 def connect_memory() -> sqlite3.Connection:
-    """Create a database that lives as long as its connection."""
+    """Create an in-memory database that lasts as long as its connection."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection
 
 
 def connect_cache(path: Path, schema: str, version: int) -> sqlite3.Connection:
-    """Open a database with the tables of a schema file; recreate one that is damaged or outdated.
+    """Open a database that has the tables defined in a schema file.
 
-    Raise Damaged if the new one is damaged as well.
+    A damaged or outdated database is deleted and created again. Raises Damaged if the new one is
+    damaged as well.
     """
     try:
         return _connect_with_tables(path, schema, version)
@@ -171,9 +175,9 @@ def _connect_with_tables(path: Path, schema: str, version: int) -> sqlite3.Conne
 
 
 def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
-    """Create the tables of a schema file in an empty database.
+    """Create the tables defined in a schema file in an empty database.
 
-    Do nothing if they exist; raise Damaged if the database has another version.
+    Does nothing if they exist already. Raises Damaged if the database has another version.
     """
     if version_of(connection) == version:
         return
@@ -191,7 +195,7 @@ def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> 
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the version of a database's tables; 0 if it has none yet."""
+    """Return the schema version of a database, or 0 if it has no tables yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -200,7 +204,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 @contextlib.contextmanager
 def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run one transaction; it locks immediately, so that two writers never wait halfway."""
+    """Run one transaction. It takes the write lock at once, so that no writer fails halfway."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -213,7 +217,7 @@ def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into Busy, Damaged or WriteFailed; others stay as they are."""
+    """Turn SQLite's errors into Busy, Damaged or WriteFailed. Other errors pass through."""
     try:
         yield
     except UnicodeDecodeError as error:  # raised for SQLite's own message about a damaged file
@@ -224,7 +228,7 @@ def explained(path: Path) -> Iterator[None]:
             raise Busy(f"{path}: another process is writing", hint=_RETRY_HINT) from error
         if _means_damage(error):
             raise Damaged(f"{path}: {error}", hint=_REBUILD_HINT) from error
-        # No permission to write, no space, or a folder in its place.
+        # No write permission, no space left, or a folder where the file should be.
         if isinstance(error, sqlite3.OperationalError):
             raise WriteFailed(
                 f"{path}: {error}", hint="make it and its folder writable, or delete it"
@@ -243,7 +247,7 @@ def _means_damage(error: sqlite3.DatabaseError) -> bool:
 
 
 def is_intact(connection: sqlite3.Connection) -> bool:
-    """Whether SQLite finds no damage."""
+    """Return whether SQLite's integrity check finds no damage."""
     return bool(connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
 
 
@@ -253,19 +257,19 @@ def count_pages(connection: sqlite3.Connection) -> int:
 
 
 def is_in_memory(connection: sqlite3.Connection) -> bool:
-    """Whether a database has no file."""
+    """Return whether a database exists only in memory."""
     return not connection.execute("PRAGMA database_list").fetchone()["file"]
 
 
 def compact(path: Path) -> None:
-    """Free the unused pages of a database, and with them everything that was deleted."""
+    """Free a database's unused pages, which erases the deleted rows they still contain."""
     with explained(path), contextlib.closing(connect(path)) as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def seal(path: Path) -> str:
-    """Return size, time and inode of a file, which show whether a program has touched it."""
+    """Return the seal of a file: its size, modification time and inode, or "" if it is missing."""
     if not path.exists():
         return ""
     status = path.stat()
@@ -273,6 +277,6 @@ def seal(path: Path) -> str:
 
 
 def remove(path: Path) -> None:
-    """Delete a database with its log files."""
+    """Delete a database and its journal files."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         files.delete(path.with_name(path.name + suffix))

@@ -1,4 +1,4 @@
-"""Read the features of a project and find them by name."""
+"""Read a project's features and find them by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ralph.storage.board import UnreadableFile, parse_time
 class FeatureView:
     """A feature and its folder.
 
-    The tasks, the number of finished ones, and the pages are empty unless they were requested.
+    `tasks`, `done` (the number of finished tasks), `spec` and `plan` are empty unless requested.
     """
 
     feature: Feature
@@ -30,9 +30,9 @@ class FeatureView:
 
 
 def names(root: Path, *given: str) -> tuple[str, ...]:
-    """Return the given names, and both the id and the title of every feature that they name.
+    """Return the given names, plus the id and title of every feature they refer to.
 
-    A name that no feature has is returned unchanged.
+    A name that refers to no feature is returned unchanged.
     """
     wanted = [name.strip() for name in given if name.strip()]
     if not wanted:
@@ -48,7 +48,7 @@ def names(root: Path, *given: str) -> tuple[str, ...]:
 
 
 def title_of(root: Path, name: str) -> str:
-    """Return the title of the feature with this id, or the name itself if there is none."""
+    """Return the title of the feature with the id `name`, or `name` itself if there is none."""
     features, _ = _read(root)
     for view in features:
         if name and view.feature.id == name:
@@ -57,10 +57,10 @@ def title_of(root: Path, name: str) -> str:
 
 
 def resolve_name(root: Path, name: str) -> str:
-    """Return the id or title of a feature in its exact spelling.
+    """Return a feature's id or title in its exact spelling.
 
     A project without features may use any label, which is returned unchanged. Raises UsageError if
-    the project has features, but none with this id or title.
+    the project has features but none with this id or title.
     """
     stripped = name.strip()
     if not stripped:

@@ -1,9 +1,12 @@
 """The only module that writes files.
 
-A file that people read changes atomically: Ralph writes a temporary file in the same folder, syncs
-it to disk and renames it. Writers of one folder take turns by locking the folder, or a lock file
-where folders cannot be locked. Editors take no lock, so `update` compares the file with what it
-read and starts again if the file has changed.
+Files that people read are replaced atomically: Ralph writes a temporary file in the same folder,
+syncs it to disk and renames it. Processes that write to the same folder take turns by locking the
+folder, or a lock file where folders cannot be locked. Editors take no lock, so `update` compares
+the file with what it read and starts again if the file has changed.
+
+A *write observer* is told about every change before it is made. It can collect the changes without
+writing them (a dry run), or refuse a change to a file that is no longer what the user saw.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ _ANY_WRITE_PERMISSION = 0o222
 _MAX_UPDATE_ATTEMPTS = 20
 _MAX_UNPACKED_BYTES = 1 << 28
 _GZIP_WINDOW_BITS = 31  # how zlib is asked to read the gzip format
-_MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below the limit of a file system
+_MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below file system limits
 _LOCK_POLL_SECONDS = 0.01
 _FOLDER_LOCK_UNSUPPORTED = {
     errno.EBADF,
@@ -56,7 +59,7 @@ T = TypeVar("T", bound=str | tuple[str, object])
 
 
 class FileChange(NamedTuple):
-    """The text of one file before and after a change; None means that there is no file."""
+    """The text of a file before and after a change. None means that there is no file."""
 
     path: Path
     before: str | None
@@ -73,13 +76,13 @@ class WriteObserver:
         self._changes: dict[str, FileChange] = {}
 
     def planned(self, path: Path) -> FileChange | None:
-        """Return the recorded change of a file, or None if there is none."""
+        """Return the change recorded for a file, or None if there is none."""
         if not self._changes:
             return None
         return self._changes.get(os.path.realpath(path))
 
     def change(self, change: FileChange) -> None:
-        """Record a change; several changes of one file become one, from first to last text."""
+        """Record a change. Several changes to one file are merged into one."""
         first = self.planned(change.path) or change
         appended = first.appended and change.appended
         self._changes[os.path.realpath(change.path)] = FileChange(
@@ -88,12 +91,12 @@ class WriteObserver:
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """The files whose text differs, in the order in which they are written."""
+        """The changes that alter a file's text, in the order in which the files are written."""
         return tuple(change for change in self._changes.values() if change.before != change.after)
 
 
 class DryRun(WriteObserver):
-    """Collects changes without writing them; `read` returns the changed texts."""
+    """Collects changes without writing them. `read` then returns the changed text."""
 
     real = False
 
@@ -101,7 +104,7 @@ class DryRun(WriteObserver):
 class GuardedWrite(WriteObserver):
     """Allows a change only if the file still has the digest that was shown to the user.
 
-    `digests` maps the names of files, as `name_of` returns them, to digests of their texts.
+    `digests` maps file names, as `name_of` returns them, to digests of the files' text.
     """
 
     def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
@@ -110,9 +113,9 @@ class GuardedWrite(WriteObserver):
         self._name_of = name_of
 
     def change(self, change: FileChange) -> None:
-        """Record a change; raise Conflict if the file has changed since it was shown.
+        """Record a change. Raises Conflict if the file has changed since it was shown.
 
-        Appending to a log is always allowed, because it loses nothing.
+        Appending to a log is always allowed, because nothing is lost.
         """
         name = self._name_of(change.path)
         earlier = self.planned(change.path)
@@ -150,9 +153,10 @@ def _is_dry_run(observer: WriteObserver | None) -> bool:
 
 
 def read(path: Path, observer: WriteObserver | None = None) -> str | None:
-    """Return a file's text, or None if there is no file; raise Unreadable if it cannot be read.
+    """Return a file's text, or None if there is no file.
 
-    Bytes that are not UTF-8 become surrogates. In a dry run, return the text as changed so far.
+    Bytes that are not UTF-8 become surrogates. In a dry run, the result is the text as changed so
+    far. Raises Unreadable if the file cannot be read.
     """
     if observer is not None and not observer.real:
         planned = observer.planned(path)
@@ -172,7 +176,8 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    Raise OSError for a FIFO, a device or a folder, without waiting: those may never end.
+    Raises OSError for a FIFO, a device or a folder. It never blocks, although reading from a FIFO
+    or a device might.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -182,7 +187,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """Open a file like `open_regular`; a packed log is decompressed."""
+    """Open a file as `open_regular` does, decompressing a packed log."""
     file = open_regular(path)
     if not path.name.endswith(paths.PACKED):
         return file
@@ -191,7 +196,7 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 def unpack(raw: bytes) -> bytes:
-    """Return the contents of a packed file; raise OSError if it is damaged or far too large."""
+    """Return the contents of a packed file. Raises OSError if it is damaged or far too large."""
     import zlib  # hooks do not need it
 
     stream = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
@@ -208,10 +213,10 @@ def unpack(raw: bytes) -> bytes:
 
 
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
-    """Return the real path that a write to `path` goes to.
+    """Return the real path that a write to `path` ends up at.
 
-    Raise Refused for a dangling link, a link out of `root`, and anything but a regular file (or,
-    with `folder`, a folder).
+    Raises Refused for a dangling link, a link that leads out of `root`, and anything but a regular
+    file (or a folder, if `folder` is set).
     """
     real = Path(os.path.realpath(path))
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
@@ -255,7 +260,10 @@ def write(
     expect: str | None = None,
     mode: int | None = None,
 ) -> None:
-    """Replace a whole file; with `expect`, raise Conflict unless it still contains that text."""
+    """Replace a whole file.
+
+    With `expect`, raises Conflict unless the file still contains that text.
+    """
     real = target(path, root)
     with _lock_folder_of(real, mode=_folder_mode(mode)):
         if not _replace(real, text, expect, mode):
@@ -275,8 +283,9 @@ def update(
 ) -> T:
     """Change a file under its lock and return what `change(text)` returned.
 
-    `change` returns the new text, alone or as the first of a tuple. It runs again whenever another
-    program has written the file in the meantime; raise Conflict if that never ends.
+    `change` returns the new text, alone or as the first item of a tuple. It is called again
+    whenever another program has written the file in the meantime. Raises Conflict if that keeps
+    happening.
     """
     real = target(path, root)
     with _lock_folder_of(real, observer, _folder_mode(mode)):
@@ -293,7 +302,7 @@ def update(
 
 
 def _folder_mode(file_mode: int | None) -> int:
-    """Return the mode for folders that are created for a file of this mode."""
+    """Return the mode for new folders that will contain a file with this mode."""
     return _PRIVATE_FOLDER if file_mode == PRIVATE else _SHARED_FOLDER
 
 
@@ -308,8 +317,8 @@ def append(
 ) -> None:
     """Append one line with a single write.
 
-    A line that an earlier writer left unfinished is ended first. If the disk has no space for the
-    whole line, none of it stays in the file.
+    If an earlier writer left an unfinished line, a line break is added first. If the disk has no
+    space for the whole line, none of it stays in the file.
     """
     real = target(path, root)
     payload = _encode(real, line)
@@ -343,13 +352,16 @@ def _note_appended(observer: WriteObserver, real: Path, line: str) -> None:
 
 
 def collect_spilled(root: Path) -> None:
-    """Append the lines that hooks could not append in time, except those already in their log."""
+    """Append the lines that hooks could not append in time.
+
+    A line that is already in its log is not appended again.
+    """
     log = paths.log_folder(root)
     boundary = paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
         log_name = path.name.split("-", 2)[2]  # after the time and the process id
         session = paths.sessions_folder(root) / log_name
-        # Something that is not a log may have the log's name: then the line stays where it is.
+        # If something that is not a log has the log's name, the line stays where it is.
         with contextlib.suppress(Unreadable):
             line = read(path) or ""
             if line not in (read(session) or ""):
@@ -358,7 +370,10 @@ def collect_spilled(root: Path) -> None:
 
 
 def output(path: Path, *, root: Path | None = None) -> int:
-    """Open a descriptor that appends another program's output; the caller closes it."""
+    """Open a file for appending another program's output.
+
+    Return a descriptor that the caller must close.
+    """
     real = target(path, root)
     make_folder(real.parent, _PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be opened"):
@@ -366,16 +381,17 @@ def output(path: Path, *, root: Path | None = None) -> int:
 
 
 def unnamed() -> TextIO:
-    """Open a file without a name, for another program's output that Ralph reads."""
+    """Open an unnamed temporary file for output of another program that Ralph will read."""
     from tempfile import TemporaryFile  # loads random
 
     return io.TextIOWrapper(TemporaryFile(), encoding="utf-8", errors="replace")
 
 
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
-    """Copy a file to `<name>.bak`, `.bak2` and so on; return the copy, or None without a file.
+    """Copy a file to `<name>.bak`, `<name>.bak2` and so on.
 
-    `text` is the text that the caller has read and is about to replace, if it has read it.
+    Return the path of the copy, or None if there is no file. If the caller has already read the
+    text that it is about to replace, it passes it as `text`.
     """
     present = read(path)
     if present is None:
@@ -392,9 +408,9 @@ def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> 
 
 
 def make_folder(path: Path, mode: int = _SHARED_FOLDER, *, root: Path | None = None) -> bool:
-    """Create a folder and its parents; return whether it is new.
+    """Create a folder and its parents, and return whether it is new.
 
-    With `root`, raise Refused for a folder outside it.
+    With `root`, raises Refused for a folder outside it.
     """
     if path.is_dir():
         return False
@@ -408,9 +424,9 @@ def make_folder(path: Path, mode: int = _SHARED_FOLDER, *, root: Path | None = N
 
 
 def move(path: Path, to: Path, *, root: Path | None = None) -> None:
-    """Rename a file or folder; raise Conflict if the target exists.
+    """Rename a file or folder. Raises Conflict if the target exists.
 
-    With `root`, raise Refused if either folder is outside it.
+    With `root`, raises Refused if either parent folder is outside it.
     """
     if to.exists() or to.is_symlink():
         raise Conflict(f"{to}: already exists", hint=f"merge {path} into it by hand")
@@ -423,13 +439,13 @@ def move(path: Path, to: Path, *, root: Path | None = None) -> None:
 
 
 def link(path: Path, to: Path) -> None:
-    """Create a symbolic link to a file or folder, where nothing exists yet."""
+    """Create a symbolic link at `path`, where nothing exists yet, that points to `to`."""
     with _explained(f"{path}: cannot be linked to {to}"):
         path.symlink_to(to)
 
 
 def delete(path: Path, observer: WriteObserver | None = None) -> None:
-    """Remove one file, if it exists."""
+    """Remove a file if it exists."""
     if observer is not None:
         before = read(path, observer)
         if before is not None:
@@ -441,13 +457,13 @@ def delete(path: Path, observer: WriteObserver | None = None) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove one empty folder."""
+    """Remove an empty folder."""
     with _explained(f"{path}: cannot be removed"):
         path.rmdir()
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with everything in it; links in it are removed, their targets are kept."""
+    """Remove a folder and everything in it. The targets of links in it are kept."""
     import shutil  # only one command needs it
 
     with _explained(f"{path}: cannot be removed"):
@@ -461,7 +477,10 @@ def restrict(path: Path, mode: int = PRIVATE) -> None:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files of killed writers, but not lock files, which may be in use."""
+    """Return temporary files left behind by killed writers.
+
+    Lock files are not included, because they may be in use.
+    """
     if not folder.is_dir():
         return []
     return sorted(folder.glob(f"*{TEMP_SUFFIX}"))
@@ -471,7 +490,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 class LockTaken(Conflict):
-    """Another process holds the lock; `by` describes that process, in parentheses."""
+    """Another process holds the lock. `by` describes that process, in parentheses."""
 
     def __init__(self, path: Path, owner: str) -> None:
         super().__init__(
@@ -483,7 +502,10 @@ class LockTaken(Conflict):
 
 @contextlib.contextmanager
 def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterator[None]:
-    """Hold a lock file that describes its owner; raise LockTaken if another process holds it."""
+    """Hold a lock file that describes its owner.
+
+    Raises LockTaken if another process holds it.
+    """
     real = target(path, root)
     make_folder(real.parent, _PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be held"):
@@ -496,13 +518,16 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
             os.write(handle, _encode(real, owner))
         yield
     finally:
-        delete(real)  # before the lock is released, so that this is still our own file
+        delete(real)  # before releasing the lock, while the file is still ours
         os.close(handle)
 
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the folder that really contains a path; a killed process releases it."""
+    """Hold the lock on the folder that a path resolves to.
+
+    The lock is released when the process ends, even if it is killed.
+    """
     folder = Path(os.path.realpath(path)).parent
     with _explained(f"{folder}: cannot be locked"):
         handle = lock_folder(folder)
@@ -513,9 +538,9 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a folder and return the handle that releases the lock when it is closed.
+    """Lock a folder and return a handle. Closing the handle releases the lock.
 
-    Raise WriteFailed if another process keeps the lock for too long.
+    Raises WriteFailed if another process keeps the lock for too long.
     """
     try:
         handle = lock_file(folder, _patience, os.O_RDONLY | os.O_DIRECTORY)
@@ -537,22 +562,25 @@ def count_writes() -> int:
 
 
 def set_patience(seconds: float) -> None:
-    """Set how long this process waits for a lock; hooks cannot wait long."""
+    """Set how long this process waits for a lock. Hooks cannot wait long."""
     global _patience  # noqa: PLW0603 - one value for the whole process, set once when it starts
     _patience = seconds
 
 
 def limit_patience(seconds: float) -> float:
-    """Return how long this process may wait for a lock that is not ours, such as a database's."""
+    """Limit the time to wait for a lock not managed here, such as a database's.
+
+    Return `seconds`, or the patience of this process if that is shorter.
+    """
     return min(seconds, _patience)
 
 
 def lock_file(
     path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
 ) -> int | None:
-    """Lock a file or folder and return its handle; closing the handle releases the lock.
+    """Lock a file or folder and return a handle. Closing the handle releases the lock.
 
-    Return None if another process keeps the lock for `patience` seconds.
+    Return None if another process still holds the lock after `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -570,7 +598,7 @@ def lock_file(
 
 
 def _wait_for_lock(handle: int, deadline: float) -> bool:
-    """Lock a handle; return False if that fails until the deadline."""
+    """Lock a handle. Return False if another process still holds the lock at the deadline."""
     while True:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -581,7 +609,7 @@ def _wait_for_lock(handle: int, deadline: float) -> bool:
 
 
 def _is_handle_of(path: Path, handle: int) -> bool:
-    """Whether a path still leads to an open file: it may have been deleted or replaced since."""
+    """Return whether a path still refers to an open file, which may have been replaced since."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -612,7 +640,7 @@ def _replace(
     mode: int | None,
     observer: WriteObserver | None = None,
 ) -> bool:
-    """Replace a file atomically; return False if its text is no longer `expect`."""
+    """Replace a file atomically. Return False if its text is no longer `expect`."""
     payload = _encode(real, text)
     temp = _temporary_path(real)
     with _explained(f"{real}: cannot be written"):
@@ -643,7 +671,10 @@ def _temporary_path(real: Path) -> Path:
 
 
 def _remove_temporary_files(folder: Path) -> None:
-    """Remove the files of killed writers: we hold the folder's lock, so nobody uses them."""
+    """Remove temporary files left behind by killed writers.
+
+    The caller holds the folder's lock, so nobody else is using them.
+    """
     for entry in folder.glob(f".*{TEMP_SUFFIX}"):
         with contextlib.suppress(OSError):
             entry.unlink()
@@ -652,7 +683,10 @@ def _remove_temporary_files(folder: Path) -> None:
 def _write_temporary(
     temp: Path, payload: bytes, mode: int | None, old: os.stat_result | None
 ) -> None:
-    """Write a new file and sync it to disk; it gets the mode and owner of the file it replaces."""
+    """Write a new file and sync it to disk.
+
+    It gets the mode and owner of the file that it will replace, which `old` describes.
+    """
     if mode is None:
         mode = _SHARED_FILE if old is None else stat.S_IMODE(old.st_mode)
     handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -688,11 +722,11 @@ def _encode(path: Path, text: str) -> bytes:
         return payload
     import gzip
 
-    return gzip.compress(payload, mtime=0)  # without the time, so that equal texts are equal files
+    return gzip.compress(payload, mtime=0)  # without the time, so that equal text makes equal files
 
 
 def _require_writable(status: os.stat_result) -> os.stat_result:
-    """Return the status of a file, or raise OSError if the file must not be written.
+    """Return a file's status. Raises OSError if the file must not be written.
 
     A read-only file is refused even to root, although a rename would succeed. A FIFO is refused
     because it does not keep what is written to it.
@@ -719,8 +753,8 @@ def _explained(problem: str) -> Iterator[None]:
 
 
 # --- .ralph/.gitignore --------------------------------------------------------------------------
-# `ralph init` writes one that git tracks. Until then, whatever writes below `.ralph` first creates
-# one that also ignores itself.
+# `ralph init` writes one that git tracks. Until then, anything that writes below `.ralph` first
+# creates one that also ignores itself.
 
 GITIGNORE = """\
 # Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
@@ -745,11 +779,11 @@ _REQUIRED_LINES = {
     "ralph.db*": "ralph.db",
     "scratchpad.md": "scratchpad.md",
 }
-"""The lines that a person's own file must have, each with a name that the line ignores."""
+"""The lines that a hand-written file must contain, each with a name that the line ignores."""
 
 
 def hide_state(root: Path) -> None:
-    """Write a `.ralph/.gitignore` that ignores itself, unless there is one or none is needed."""
+    """Write a `.ralph/.gitignore` that ignores itself, unless one exists or none is needed."""
     main = paths.main_checkout(root)
     ignore = paths.gitignore(main)
     if ignore.exists() or ignore.is_symlink():
@@ -761,7 +795,7 @@ def hide_state(root: Path) -> None:
 
 
 def missing_lines(root: Path) -> tuple[str, ...]:
-    """Return the lines that a person's own `.ralph/.gitignore` lacks."""
+    """Return the required lines that are missing from a hand-written `.ralph/.gitignore`."""
     ignore_file = paths.gitignore(root)
     git_exclude = paths.git_exclude(ignore_file)
     if git_exclude is None or not ignore_file.is_file():
@@ -783,7 +817,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _ignores(lines: list[str], name: str) -> bool:
-    """Whether these lines make git ignore a name: the last matching pattern decides."""
+    """Return whether these lines make git ignore a name. The last matching pattern decides."""
     ignored = False
     for line in lines:
         if line.startswith("#"):

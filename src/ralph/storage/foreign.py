@@ -1,7 +1,7 @@
-"""Queries over the SQLite files of other programs.
+"""Query the SQLite databases of other programs.
 
-These files are opened read-only, and nothing is created next to them. A schema that has changed
-since this was written raises sqlite3.Error, which callers report as unreadable.
+They are opened read-only, and no file is created next to them. If a program has changed its schema
+since this was written, the query raises sqlite3.Error, which callers report as unreadable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WHERE s.id = ? ORDER BY m.time_created, m.id, p.id
 """
 _CURSOR_VALUE = "SELECT value FROM cursorDiskKV WHERE key = ?"
 _CURSOR_WORKSPACE = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
-# claude-mem calls a worktree `project/worktree`.
+# claude-mem names a worktree `project/worktree`.
 _IN_PROJECT = "(project = ?1 OR substr(project, 1, length(?1) + 1) = ?1 || '/')"
 _CLAUDE_MEM = f"""
 SELECT id, type, text, title, subtitle, facts, narrative, concepts, created_at,
@@ -38,12 +38,12 @@ ORDER BY at, 1
 
 
 def open_store(path: Path) -> closing[sqlite3.Connection]:
-    """Open a database for reading, for a `with` block."""
+    """Open a database for reading. Use the result in a `with` statement."""
     return closing(db.connect_foreign(path))
 
 
 def opencode_sessions(connection: sqlite3.Connection) -> list[tuple[str, str, int, int]]:
-    """Return id, folder, time of the last change and size of every OpenCode session."""
+    """Return the id, folder, last modification time and size of every OpenCode session."""
     sessions = []
     for session_id, folder, updated_at in connection.execute(_OPENCODE_SESSIONS).fetchall():
         row = connection.execute(_OPENCODE_SIZE, (session_id,)).fetchone()
@@ -54,16 +54,16 @@ def opencode_sessions(connection: sqlite3.Connection) -> list[tuple[str, str, in
 def opencode_parts(
     connection: sqlite3.Connection, session: str
 ) -> Iterator[tuple[str, str, str, object, object]]:
-    """Yield the parts of a session's messages in order.
+    """Yield the message parts of an OpenCode session in order.
 
-    Each comes with the session's id, folder and parent, and the data of its message.
+    Each item holds the session's id, folder and parent, the message's data, and the part's data.
     """
     for row in connection.execute(_OPENCODE_PARTS, (session,)):
         yield row["id"], row["directory"], row["parent"], row["message"], row["part"]
 
 
 def cursor_workspace(connection: sqlite3.Connection) -> list[str]:
-    """Return the ids of the conversations in one Cursor workspace."""
+    """Return the ids of the conversations in a Cursor workspace."""
     row = connection.execute(_CURSOR_WORKSPACE).fetchone()
     if row is None:
         return []
@@ -91,6 +91,9 @@ def cursor_value(connection: sqlite3.Connection, key: str) -> str:
 def claude_mem_observations(
     connection: sqlite3.Connection, project: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield claude-mem's observations of a project and its worktrees, and its sessions' lessons."""
+    """Yield what claude-mem stored about a project and its worktrees.
+
+    These are its observations, and what it learned in each session.
+    """
     for row in connection.execute(_CLAUDE_MEM, (project,)):
         yield dict(row)

@@ -1,7 +1,7 @@
-"""Salted hashes of what `ralph forget` removed.
+"""Keyed hashes of everything that `ralph forget` removed.
 
-They keep imports, pulls, restored backups and old logs from bringing a forgotten text back. One
-file serves all projects: its first line is a random key, and each further line is one hash. Events
+They keep imports, pulls, restored backups and old logs from bringing forgotten text back. All
+projects share one file: its first line is a random key, and every other line is one hash. Events
 are hashed by id, because many events have the same text.
 """
 
@@ -27,7 +27,7 @@ _SESSION_PREFIX = "session:"
 
 
 class ForgottenTexts:
-    """The hashes of the forgotten texts and events; none if the file has no valid key."""
+    """The hashes of forgotten texts and events. It is empty if the file has no valid key."""
 
     def __init__(self, text: str) -> None:
         key, *hashes = text.split("\n")
@@ -38,36 +38,36 @@ class ForgottenTexts:
             self.hashes = frozenset(line for line in hashes if line)
 
     def hash(self, text: str) -> str:
-        """Return the hash of a text."""
+        """Return the hash of a string."""
         normalised = normalise_text(text).encode("utf-8", "surrogatepass")
         return hmac.digest(self.key, normalised, "sha256").hex()[:_HASH_CHARACTERS]
 
     def has(self, text: object) -> bool:
-        """Whether this text was forgotten."""
+        """Return whether this string was forgotten."""
         return bool(self.hashes) and isinstance(text, str) and self.hash(text) in self.hashes
 
     def hides(self, record: Record) -> bool:
-        """Whether a record was forgotten: by its text or, if it is an event, by its id."""
+        """Return whether a record was forgotten, by its text or (for an event) by its id."""
         if self.has(record.text):
             return True
         return record.family is not Family.MEMORY and self.has(event_key(record.id))
 
 
 def event_key(record_id: str) -> str:
-    """Return the text that is hashed for a recorded event."""
+    """Return the string that is hashed for a recorded event."""
     return _EVENT_PREFIX + record_id
 
 
 def session_key(session: str, text: str = "", call: str = "") -> str:
-    """Return the text that is hashed for a whole session, or for a text or tool call in it.
+    """Return the string that is hashed for a session, or for a message or tool call in it.
 
-    A transcript that is imported later has other ids and times, so neither is part of it.
+    It contains no record ids or times, because a transcript imported later has different ones.
     """
     return f"{_SESSION_PREFIX}{session}:{call or text}"
 
 
 def load() -> ForgottenTexts:
-    """Return everything that this user has forgotten."""
+    """Load the hashes of everything that this user has forgotten."""
     path = paths.forgotten_file()
     if path is None:
         return ForgottenTexts("")
@@ -75,7 +75,7 @@ def load() -> ForgottenTexts:
 
 
 def mark() -> str:
-    """Return a text that changes whenever the file does, or "" if there is no file."""
+    """Return a string that changes whenever the file does, or "" if there is no file."""
     path = paths.forgotten_file()
     if path is None:
         return ""
@@ -113,7 +113,7 @@ def remember(texts: Iterable[str]) -> None:
 
 
 def lift(text: str) -> None:
-    """Remove the hash of a text that a person adds again."""
+    """Remove the hash of forgotten text, because a person has added it again."""
     path = paths.forgotten_file()
     if path is None or not load().has(text):
         return

@@ -1,9 +1,10 @@
 """The database of the knowledge graph: nodes and edges, updated source by source.
 
 The graph is a cache over the index. When a source has changed, its nodes and edges are removed and
-read again; `search/graph.py` decides which facts its rows state. An end of an edge may be given as
-words (an id or a title). Words are resolved after every change, so the order in which sources are
-read does not matter.
+read again. `search/graph.py` decides which facts follow from a source's rows. Either end of an edge
+may be given as *words*: a record's id or title, as in `[[Title]]`, instead of a node id. Words are
+resolved to nodes after every change, so the order in which sources are read does not matter. The
+*origin* of a node or edge is the source that defines it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from ralph.storage.sources import OUTSIDE
 
 VERSION = 2
 
-# A task's part of the graph is written into the repository, so what is not the project's own must
-# not be in the graph.
+# A task's part of the graph is written into the repository, so the graph must contain only what
+# belongs to the project.
 _EXCLUDED_FORMATS = tuple(form.value for form in OUTSIDE)
 
 _INDEXED_SOURCES = f"FROM sources WHERE format NOT IN ({placeholders(_EXCLUDED_FORMATS)})"
@@ -35,7 +36,7 @@ _NODE = (
 )
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 _RESOLVED = "source IS NOT NULL AND +target IS NOT NULL"
-"""`+` makes SQLite choose the index that contains every column, so that nothing is sorted."""
+"""The `+` makes SQLite use the index that covers every column, so nothing needs sorting."""
 _EDGES_AT = f"""
 SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value
     WHERE target IS NOT NULL
@@ -43,7 +44,7 @@ UNION ALL
 SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value
     WHERE source IS NOT NULL
 """
-"""The keys are one JSON value, so that SQLite compiles this once for any number of keys."""
+"""The keys are passed as one JSON value, so SQLite compiles this once for any number of keys."""
 _CLEAR_NODES = """
 UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '',
     valid_from = '', valid_until = '', since = '', retired = 0, task = ''
@@ -69,7 +70,7 @@ _RELATIONS = {relation.value: relation for relation in Relation}
 
 
 class Fact(NamedTuple):
-    """An edge as a source states it; either end may be words (an id or a title), not a node id."""
+    """An edge as a source defines it. Either end may be words (an id or title), not a node id."""
 
     edge: Edge
     source_is_words: bool = False
@@ -77,25 +78,25 @@ class Fact(NamedTuple):
 
 
 class TitledNode(NamedTuple):
-    """A node, and the title by which links may name it."""
+    """A node, and the title by which links may refer to it."""
 
     node: Node
     title: str = ""
 
 
 class SourceFacts(NamedTuple):
-    """The nodes and edges that one source states."""
+    """The nodes and edges that one source defines."""
 
     nodes: Sequence[TitledNode]
     facts: Sequence[Fact]
 
 
 ReadFacts = Callable[[int, str], SourceFacts]
-"""Returns the facts of a source of the index, given its key in the index and its path."""
+"""Returns the facts in an indexed source, given the source's key in the index and its path."""
 
 
 class EdgeRow(NamedTuple):
-    """An edge between two keys; `here` is the end from which it is seen."""
+    """An edge between two keys. `here` is the end from which it was looked up."""
 
     here: int
     source: int
@@ -113,11 +114,11 @@ class EdgeRow(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[str, str, str, str, bool]:
-        """What orders two edges between the same nodes."""
+        """The sort key for edges between the same two nodes."""
         return self.relation, self.recorded, self.valid_from, self.valid_until, self.explicit
 
     def holds(self, at: str) -> bool:
-        """Whether the edge is true at a time, whatever its nodes are then."""
+        """Return whether the edge is valid at a given time. Its nodes are not considered."""
         return is_within(at, self.valid_from or self.recorded, self.valid_until)
 
 
@@ -150,7 +151,7 @@ _PUT_NODE = (
 
 
 class _EdgeValues(NamedTuple):
-    """The columns of an edge, but with the ids of its ends instead of their keys."""
+    """The columns of an edge, with the ids of its ends in place of their keys."""
 
     source_id: str | None
     target_id: str | None
@@ -172,7 +173,10 @@ INSERT INTO edges VALUES (
 
 
 class _Supersession(NamedTuple):
-    """One node superseding another; `stated_by_old`: the old record names its successor."""
+    """One node superseding another.
+
+    `stated_by_old` says that the old record names its successor, not the other way round.
+    """
 
     stated_by_old: bool
     new: int
@@ -181,7 +185,10 @@ class _Supersession(NamedTuple):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the graph's database; create it if it is missing, damaged or of another version."""
+    """Open the graph's database.
+
+    It is created if it is missing, and created again if it is damaged or has another version.
+    """
     return db.connect_cache(path, "graph.sql", VERSION)
 
 
@@ -202,16 +209,16 @@ def sync(
     *,
     within: float | None = None,
 ) -> int:
-    """Update the graph from the index; return how many sources changed.
+    """Update the graph from the index, and return how many sources have changed.
 
-    After `within` seconds the remaining sources are left to the next call.
+    After `within` seconds, the remaining sources are left for the next call.
     """
     present = _indexed_sources(index)
     if not _changed_paths(graph, present):
         return 0
     deadline = math.inf if within is None else time.monotonic() + within
     with db.atomic(graph):
-        changed = _changed_paths(graph, present)  # again: another process may have been faster
+        changed = _changed_paths(graph, present)  # another process may have been faster
         stored_keys = dict(graph.execute("SELECT path, key FROM sources").fetchall())
         for path in changed & stored_keys.keys():
             _remove_source(graph, stored_keys[path])
@@ -230,21 +237,21 @@ def sync(
 
 
 def count_missing(graph: sqlite3.Connection, index: sqlite3.Connection) -> int:
-    """Count the sources of the index that the graph has not read yet."""
+    """Count the indexed sources that the graph has not read yet."""
     indexed = index.execute(f"SELECT count(*) {_INDEXED_SOURCES}", _EXCLUDED_FORMATS)
     stored = graph.execute("SELECT count(*) FROM sources")
     return max(0, int(indexed.fetchone()[0]) - int(stored.fetchone()[0]))
 
 
 def _indexed_sources(index: sqlite3.Connection) -> dict[str, _IndexedSource]:
-    """Return the sources of the index by path."""
+    """Return the indexed sources by path."""
     sql = f"SELECT path, key, digest || ' ' || offset {_INDEXED_SOURCES}"
     rows = index.execute(sql, _EXCLUDED_FORMATS)
     return {path: _IndexedSource(key, stamp) for path, key, stamp in rows}
 
 
 def _changed_paths(graph: sqlite3.Connection, present: Mapping[str, _IndexedSource]) -> set[str]:
-    """Return the sources that are new, changed or gone."""
+    """Return the paths of the sources that are new, changed or gone."""
     stamps = dict(source_stamps(graph))
     changed = stamps.keys() - present.keys()
     for path, source in present.items():
@@ -260,7 +267,7 @@ def _remove_source(graph: sqlite3.Connection, key: int) -> None:
 
 
 def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
-    """Store the nodes and edges of a source, and a node for every entity that an edge names."""
+    """Store a source's nodes and edges, and a node for every entity that an edge refers to."""
     graph.executemany(_PUT_NODE, [_node_values(titled, origin) for titled in source.nodes])
     graph.executemany(_PUT_ENTITY, _entity_rows(source.facts))
     graph.executemany(_PUT_EDGE, [_edge_values(fact, origin) for fact in source.facts])
@@ -284,7 +291,7 @@ def _node_values(titled: TitledNode, origin: int) -> _NodeValues:
 
 
 def _entity_rows(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
-    """Return id, type and name of every entity that is an end of an edge."""
+    """Return the id, type and name of every entity at either end of an edge."""
     ends: set[str] = set()
     for fact in facts:
         if not fact.source_is_words:
@@ -316,7 +323,7 @@ def _edge_values(fact: Fact, origin: int) -> _EdgeValues:
 
 
 def _resolve_words(graph: sqlite3.Connection) -> None:
-    """Set the ends that are given as words to the records they name now."""
+    """Point each edge end that is given as words to the record it currently refers to."""
     edges_with_words = graph.execute(_EDGES_WITH_WORDS).fetchall()
     if not edges_with_words:
         return
@@ -336,7 +343,10 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
 
 
 class RecordNames:
-    """Finds records by id or title; of several records with one title, the first by id."""
+    """Finds records by id or title.
+
+    If several records share a title, the one with the lowest id wins.
+    """
 
     def __init__(self, graph: sqlite3.Connection) -> None:
         sql = "SELECT id, key, title FROM nodes WHERE origin IS NOT NULL ORDER BY id DESC"
@@ -348,9 +358,9 @@ class RecordNames:
                 self._keys_by_title[title] = key
 
     def key(self, words: str) -> int | None:
-        """Return the key of the record that words name, or None.
+        """Return the key of the record that `words` refer to, or None.
 
-        `Title#part` and `Title|other words` name the record with that title.
+        `Title#part` and `Title|other words` refer to the record with that title.
         """
         title = words.partition("|")[0]
         for spelling in (words, title, title.partition("#")[0]):
@@ -368,10 +378,9 @@ class RecordNames:
 
 
 def _supersede(graph: sqlite3.Connection) -> None:
-    """Set from when nodes hold and when they were superseded.
+    """Set the time from which each node is valid, and the time at which it was superseded.
 
-    When an old record names its successor, the successor holds from the day on which the old one
-    ends.
+    If an old record names its successor, the successor is valid from the day the old one expires.
     """
     own_start = "coalesce(nullif(valid_from, ''), recorded)"
     graph.execute(
@@ -402,7 +411,7 @@ def _supersede(graph: sqlite3.Connection) -> None:
 
 
 def _effective_supersessions(graph: sqlite3.Connection) -> list[_Supersession]:
-    """Return the supersessions of nodes that are not part of a circle."""
+    """Return the supersessions that are not part of a cycle."""
     rows = graph.execute(_SUPERSESSIONS, (Relation.SUPERSEDES.value,)).fetchall()
     stated = [_Supersession(*row) for row in rows]
     superseded = replaced((pair.new, pair.old) for pair in stated)
@@ -413,13 +422,13 @@ def _effective_supersessions(graph: sqlite3.Connection) -> list[_Supersession]:
 
 
 def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Return the keys of nodes by their ids."""
+    """Return the keys of the nodes with these ids, by id."""
     sql = "SELECT id, key FROM nodes WHERE id IN (SELECT value FROM json_each(?))"
     return dict(_select(graph, sql, json.dumps(list(ids))).fetchall())
 
 
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
-    """Return the nodes with these keys, or every node."""
+    """Return the nodes with these keys, or all nodes, by key."""
     if keys is None:
         rows = _select(graph, f"SELECT {_NODE} FROM nodes n")
     else:
@@ -455,12 +464,12 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
 
 
 def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
-    """Return every edge at these nodes, once for each of its ends among them."""
+    """Return every edge at these nodes. An edge between two of them is returned twice."""
     return list(map(EdgeRow._make, _select(graph, _EDGES_AT, json.dumps(list(keys)))))
 
 
 def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
-    """Return every edge whose ends are both known, each once, in a fixed order."""
+    """Return every edge whose ends are both known, without duplicates, in a fixed order."""
     sql = (
         f"SELECT DISTINCT source, {_EDGE} FROM edges WHERE {_RESOLVED} ORDER BY 2, 3, 4, 5, 6, 7, 8"
     )
@@ -468,7 +477,7 @@ def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
 
 
 def edge_of(row: EdgeRow, names: Mapping[int, Node]) -> Edge:
-    """Return the edge of a row, with the ids of its ends; `names` has the nodes by key."""
+    """Turn a row into an edge. `names` maps keys to nodes, which supply the ids of its ends."""
     return Edge(
         source=names[row.source].id,
         relation=_RELATIONS[row.relation],
@@ -487,7 +496,7 @@ def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
 
 
 def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """Return the path of every source with its stamp, which changes with its contents."""
+    """Return the path and stamp of every source. A stamp changes with the source's contents."""
     return tuple(_select(graph, "SELECT path, stamp FROM sources ORDER BY path").fetchall())
 
 
@@ -504,7 +513,7 @@ def oldest_time(graph: sqlite3.Connection) -> str:
 
 
 def _select(graph: sqlite3.Connection, sql: str, *values: str) -> sqlite3.Cursor:
-    """Return plain tuples, which are faster: a walk reads thousands of rows."""
+    """Run a query that returns plain tuples, which are faster: a walk reads thousands of rows."""
     cursor = graph.cursor()
     cursor.row_factory = None
     return cursor.execute(sql, values)

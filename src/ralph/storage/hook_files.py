@@ -1,9 +1,10 @@
-"""Read and write the files of hooks with few imports.
+"""Read and write the files that hooks need, with few imports.
 
-These are the session logs, the failure count, the settings cache and the index. `append` does with
-`os` alone what `files.append` does. Anything unusual (a link on the way, a file system without
-locks) raises Unsure, and the caller falls back to `files`. Failures are counted in place, in a file
-that is already large enough, because the failure that matters most is a full disk.
+These are the session logs, the failure count, the settings cache and the index. `append` does what
+`files.append` does, using only `os`. Anything unusual, such as a link in the path or a file system
+without locks, raises Unsure, and the caller falls back to `files`. A line that cannot be appended
+in time is *spilled*: it is stored in a file of its own and appended later. Failures are counted in
+place, in a file that is already large enough, because the failure that matters most is a full disk.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _PRIVATE_FOLDER = 0o700
 _PRIVATE_FILE = 0o600
-SPILL = "spill"  # the folder below `log` with lines that could not be appended in time
-FAILURES_SIZE = 4096  # bytes of the failure count's file, so that counting never needs space
+SPILL = "spill"  # the folder below `log` for lines that could not be appended in time
+FAILURES_SIZE = 4096  # bytes reserved for the failure count, so that counting never needs space
 _LOCK_SECONDS = 0.5  # how long to wait for a lock
 _LOCK_PAUSE = 0.0005  # seconds between two attempts
 
 
 class Unsure(Exception):
-    """This is not the ordinary case; nothing was written."""
+    """This is not the ordinary case, so nothing was written."""
 
 
 # --- appending ----------------------------------------------------------------------------------
@@ -112,16 +113,16 @@ def _lock(handle: int) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            time.sleep(_LOCK_PAUSE)  # a wait in the kernel could not be limited
+            time.sleep(_LOCK_PAUSE)  # waiting in the kernel has no time limit
         except OSError as error:
             raise Unsure(str(error)) from error
     raise OSError(errno.EAGAIN, "another process holds the lock")
 
 
 def spill(state: str, name: str, line: bytes) -> None:
-    """Store a line that cannot be appended now; `files.collect_spilled` appends it later.
+    """Store a line that cannot be appended now. `files.collect_spilled` appends it later.
 
-    Raises OSError or Unsure when it cannot be stored either.
+    Raises OSError or Unsure if it cannot be stored either.
     """
     folder = _make_folders(state, (discovery.LOG, SPILL))
     path = f"{folder}/{time.time_ns():020d}-{os.getpid()}-{name}"
@@ -140,7 +141,10 @@ def spill(state: str, name: str, line: bytes) -> None:
 
 
 def probe(folder: str) -> str:
-    """Return why no event can be stored in a folder or its nearest parent; "" when one can."""
+    """Return why no event can be stored in a folder, or "" if one can.
+
+    If the folder does not exist, its nearest existing parent is checked.
+    """
     while not os.path.lexists(folder):
         folder = folder.rpartition("/")[0]
     try:
@@ -153,7 +157,10 @@ def probe(folder: str) -> str:
 
 
 def _can_hold_failures(folder: str) -> bool:
-    """Check by a temporary file that a folder has space; raise OSError if it cannot be written."""
+    """Return whether a folder has space, by writing a temporary file.
+
+    Raises OSError if the folder cannot be written to.
+    """
     path = ""
     unnamed = getattr(os, "O_TMPFILE", os.O_CREAT)  # where supported, the folder keeps its mtime
     try:
@@ -170,7 +177,7 @@ def _can_hold_failures(folder: str) -> bool:
 
 
 def timestamp() -> str:
-    """Return the current time in UTC, as logs write it."""
+    """Return the current time in UTC, in the format used in logs."""
     seconds, microseconds = divmod(time.time_ns() // 1000, 1_000_000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{microseconds:06d}Z"
 
@@ -182,9 +189,10 @@ _MAX_PROBLEM = 300  # characters of the last failure that are kept
 
 
 def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
-    """Replace the first `size` bytes of a file in place by what `edit` makes of them.
+    """Replace the first `size` bytes of a file in place with the result of `edit`.
 
-    Returns False when the file is missing or too small. Raises OSError or Unsure.
+    Return False if the file is missing or too small. Raises OSError if the file cannot be written,
+    and Unsure if it cannot be locked.
     """
     try:
         handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
@@ -202,7 +210,10 @@ def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
 
 
 def count_failure(state: str, event: str, problem: str) -> bool:
-    """Count one more failure, even on a full disk; return False without a file to count in."""
+    """Count one more failure, even on a full disk.
+
+    Return False if there is no file to count in.
+    """
 
     def next_line(before: bytes) -> bytes:
         count = 1
@@ -231,18 +242,21 @@ VARIABLES = (
 )
 """Prefixes of the environment variables that affect hooks."""
 FORGETS = f"{discovery.CACHE}/forgets"
-"""Folder of one file per session: a line CALLED per call of `ralph forget`, others for prompts."""
+"""Folder with one file per session.
+
+A file has a line `CALLED` for each call of `ralph forget`, and other lines for prompts.
+"""
 CALLED = b"1\n"
-SLOW_PATTERNS = "slow-patterns"  # file listing the user patterns that timed out
+SLOW_PATTERNS = "slow-patterns"  # the file that lists user patterns that timed out
 _MAX_SMALL_FILE = 65_536  # bytes
 
 
 class HookSettings:
-    """The settings that hooks use, from the lines of their cache."""
+    """The settings that hooks use, read from the lines of the settings cache."""
 
     def __init__(self, lines: Mapping[str, list[str]]) -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
-        # marks which rules redacted a line; see `secret_rules.rules_mark`
+        # identifies the rules that redacted a line; see `secret_rules.rules_mark`
         self.rules = values.get("rules", "")
         self.capture = values["capture"] == "1"
         self.patterns = tuple(lines.get("pattern", ()))
@@ -266,7 +280,7 @@ class HookSettings:
 
 
 def escape(value: str) -> str:
-    """Return a value on one line."""
+    """Escape a value so that it fits on one line."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
@@ -275,12 +289,12 @@ def _unescape(value: str) -> str:
 
 
 def set_variables(env: Mapping[str, str]) -> str:
-    """Return the environment variables that affect hooks, as one line."""
+    """Return the environment variables that affect hooks, joined into one line."""
     return "\t".join(sorted(f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)))
 
 
 def file_state(path: str) -> str:
-    """Return a config file's modification time, size and path; `0 0 <path>` for a missing one."""
+    """Return a config file's modification time, size and path, or `0 0 <path>` if missing."""
     try:
         now = os.stat(path)
         return f"{now.st_mtime_ns} {now.st_size} {path}"
@@ -291,7 +305,10 @@ def file_state(path: str) -> str:
 def read_settings(
     path: str, root: str, env: Mapping[str, str], user_config: str
 ) -> HookSettings | None:
-    """Return the cached settings; None when a file or variable that they come from has changed."""
+    """Return the cached settings, or None if the cache cannot be used.
+
+    It cannot be used once a file or environment variable that it was built from has changed.
+    """
     text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
     if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
         return None
@@ -311,7 +328,7 @@ def read_settings(
 def _is_current(
     lines: Mapping[str, list[str]], root: str, env: Mapping[str, str], user_config: str
 ) -> bool:
-    if lines["root"] != [str(os.stat(root).st_ino)]:  # a copy of the folder has another number
+    if lines["root"] != [str(os.stat(root).st_ino)]:  # a copy of the folder has a different inode
         return False
     if lines["user"] != [user_config] or lines["env"] != [set_variables(env)]:
         return False
@@ -323,13 +340,16 @@ def _is_current(
 
 
 def switch_off_pattern(top: str, state: str, pattern: str) -> None:
-    """Record that a user's pattern timed out, if possible, so hooks and commands skip it."""
+    """Record that a user's pattern timed out, so that hooks and commands skip it.
+
+    If it cannot be recorded, the pattern stays on.
+    """
     line = f"{escape(pattern)}\n".encode("utf-8", "replace")
     folders = (*state[len(top) + 1 :].split("/"), discovery.CACHE)
     try:
         append(top, folders, SLOW_PATTERNS, line)
     except (OSError, Unsure):
-        return  # the pattern stays on, and times out again
+        return  # the pattern will time out again
 
 
 def slow_patterns(state: str) -> set[str]:
@@ -341,9 +361,9 @@ def slow_patterns(state: str) -> set[str]:
 
 
 def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -> bytes | None:
-    """Return at most `largest` bytes from a file's beginning, or from its `end`.
+    """Return at most `largest` bytes from the beginning of a file, or from its end.
 
-    Never waits; returns None when the file cannot be read.
+    This never blocks. Return None if the file cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
@@ -362,11 +382,11 @@ def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -
 _ANSWER_SECONDS = 2.0
 _BUSY_SECONDS = 0.2  # how long SQLite waits for a lock
 _STEPS_PER_CHECK = 20_000  # SQLite's virtual machine steps between two checks of the deadline
-_MAPPED_BYTES = 1 << 28  # of the index, mapped into memory: a question reads hundreds of its pages
+_MAPPED_BYTES = 1 << 28  # of the index, mapped into memory because a query reads hundreds of pages
 
 
 def open_index(path: str) -> sqlite3.Connection | None:
-    """Return a read-only connection, or None without a complete index of this version."""
+    """Open the index read-only. Return None unless it is complete and has this version."""
     import sqlite3  # recording must not load it
 
     from ralph.storage.lookup import SCHEMA_VERSION, UNEXPECTED
@@ -395,7 +415,7 @@ def open_index(path: str) -> sqlite3.Connection | None:
 
 
 def _is_complete(path: str) -> bool:
-    """Check whether the index is as it was sealed, or is being updated right now."""
+    """Return whether the index still fits its seal, or is being updated right now."""
     seal = (read_file(f"{path}-seal") or b"").split()
     try:
         now = os.stat(path)

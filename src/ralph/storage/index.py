@@ -1,9 +1,13 @@
-"""The index: a SQLite database over the sources, which is brought up to date before it is read.
+"""The index: a SQLite database over the sources, brought up to date before it is read.
 
-`sync` reads only the sources that have changed, and of a log only the new lines, in slices so that
-a deadline holds. One process writes at a time. Nothing is stored only here, so a database that is
-damaged, of another version or touched by another program is rebuilt. Where the database cannot be
-written, one in memory takes its place.
+`sync` reads only the sources that have changed. It reads only the new lines of a log, in slices
+small enough to keep a deadline. One process writes at a time. Nothing is stored only here, so a
+database is rebuilt if it is damaged, has another version, or was touched by another program. If the
+database cannot be written, an in-memory database takes its place.
+
+A *source* is a file that contains records. The index is *sealed* after each sync: a file next to
+it records the database's size, time and inode, and the state of the list of forgotten texts. A
+*folded* table has one row for many lines of a log, such as all lines about one session.
 """
 
 from __future__ import annotations
@@ -57,14 +61,14 @@ __all__ = (
     "search_columns",
 )
 
-PATIENCE = 5.0  # seconds to wait for another process that builds the index for the first time
-_BATCH_BYTES = 1_000_000  # of files in one transaction; each adds a segment to the full-text index
-_SLICE_BYTES = 64 * 1024  # of a log between two looks at the clock
+PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
+_BATCH_BYTES = 1_000_000  # per transaction; each transaction adds a segment to the full-text index
+_SLICE_BYTES = 64 * 1024  # of a log, read between two checks of the clock
 _COMPACT_PAGES = 64  # a database that has doubled and grown by more pages than this is compacted
-_DATABASE_SEAL_FIELDS = 3  # of a seal file: size, time and inode; then comes the forgotten mark
+_DATABASE_SEAL_FIELDS = 3  # in a seal file: size, time and inode, followed by the forgotten mark
 
 Progress = Callable[[int, int], None]
-"""Called with the number of sources that were read, and of those to read."""
+"""Called with the number of sources read so far, and the number of sources to read."""
 T = TypeVar("T")
 
 
@@ -73,7 +77,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """How many sources a sync has read and removed, and whether everything is up to date now."""
+    """The result of a sync: how many sources were read and removed, and what is left.
+
+    `complete` says that everything is up to date now, and `busy` that another process was writing.
+    """
 
     read: int = 0
     removed: int = 0
@@ -82,16 +89,16 @@ class Synced:
 
 
 class _Pace(NamedTuple):
-    """How much is read at a time, and when reading stops, by the monotonic clock."""
+    """How much to read at a time, and when to stop by the monotonic clock."""
 
     slice_bytes: int = _BATCH_BYTES
     deadline: float = math.inf
 
 
 class Index:
-    """The database of one project.
+    """The index of one project.
 
-    `copy_main` returns whether the index of a worktree may begin as a copy of the main checkout's.
+    `copy_main` returns whether a worktree's index may start as a copy of the main checkout's.
     """
 
     def __init__(
@@ -114,20 +121,23 @@ class Index:
     # --- asking ---------------------------------------------------------------------------------
 
     def outside(self) -> Path | None:
-        """Return the target of a link that leads the index out of the project, or None."""
+        """Return where the index really is if a link puts it outside the project, or None."""
         real = Path(os.path.realpath(self.path))
         if real.is_relative_to(os.path.realpath(paths.state_boundary(self.root))):
             return None
         return real
 
     def connect(self) -> sqlite3.Connection:
-        """Open the database for reading; it must exist (see `sync`)."""
+        """Open the database for reading. It must exist (see `sync`)."""
         return db.connect(self.path, read_only=True)
 
     def ask(
         self, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
     ) -> T:
-        """Ask the up-to-date index; if it is damaged, rebuild it and ask again."""
+        """Return `question(connection)` for the up-to-date index.
+
+        If the index turns out to be damaged, it is rebuilt and asked again.
+        """
         for _ in range(2):
             with self.open_current(progress) as connection:
                 try:
@@ -142,9 +152,9 @@ class Index:
 
     @contextmanager
     def open_current(self, progress: Progress | None = None) -> Iterator[sqlite3.Connection]:
-        """Connect to the up-to-date index, in one transaction.
+        """Connect to the up-to-date index in a single transaction.
 
-        Where the index cannot be written, connect to one in memory.
+        If the index cannot be written, connect to an in-memory one instead.
         """
         try:
             connection = self._connect_current(progress)
@@ -163,18 +173,18 @@ class Index:
         return self.connect()
 
     def is_needed(self) -> bool:
-        """Whether there is anything to index here; otherwise nothing is written."""
+        """Return whether there is anything to index. Otherwise nothing should be written."""
         return self.outside() is None and (self.path.parent.exists() or has_own(self.root))
 
     def read(self, source: Source) -> Contents:
-        """Return the contents of a source, or empty contents if it may not be read."""
+        """Return the contents of a source, or empty contents if it cannot be read."""
         try:
             return read_source(source, self._interpret, self._is_own)
         except Unreadable:
             return Contents()
 
     def _from_files(self) -> sqlite3.Connection:
-        """Build an index in memory."""
+        """Build an in-memory index from the files."""
         present = list(sources(self.root))
         return in_memory(
             map(self.read, present),
@@ -185,7 +195,10 @@ class Index:
         )
 
     def _snapshot(self) -> sqlite3.Connection | None:
-        """Copy an index that cannot be written into memory and update the copy."""
+        """Copy an index that cannot be written into memory, and update the copy.
+
+        Return None if there is no complete index, if it can be written, or if copying fails.
+        """
         if not self.built() or os.access(self.path.parent, os.W_OK):
             return None
         copy = db.connect_memory()
@@ -206,10 +219,11 @@ class Index:
         patience: float = 0.0,
         trusting: bool = False,
     ) -> Synced:
-        """Bring the index up to date; after `within` seconds the rest is left to the next call.
+        """Bring the index up to date.
 
-        `patience` is how many seconds to wait for another writer. With `trusting`, a database that
-        another program has touched is kept and stays unsealed, so that `verify` can compare it.
+        After `within` seconds, the rest is left for the next call. `patience` is how many seconds
+        to wait for another writer. With `trusting`, a database that another program has touched is
+        kept and stays unsealed, so that `verify` can compare it.
         """
         files.hide_state(self.root)
         try:
@@ -221,19 +235,19 @@ class Index:
             return Synced(complete=False, busy=True)
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
-        """Delete the database and build it again from the files alone."""
+        """Delete the database and build it again from the files only."""
         discard(self.path)
         self._copy_main = None
         return self.sync(progress=progress)
 
     def built(self) -> bool:
-        """Whether the index was ever complete; while it is being built, it has only a part."""
+        """Return whether the index has ever been complete. It is not while first being built."""
         return self.path.exists() and bool(self._read_seal())
 
     def _sync_alone(
         self, within: float | None, progress: Progress | None, *, trusting: bool
     ) -> Synced:
-        """Bring the index up to date, as its only writer."""
+        """Bring the index up to date, with the right to write held by the caller."""
         sealed = not self.path.exists() or _current_seal(self.path) == self._read_seal()
         self._prepare_database(keep=sealed or trusting)
         if sealed and changes.none_since(self.root, _current_seal(self.path)):
@@ -253,9 +267,9 @@ class Index:
         return result
 
     def _prepare_database(self, *, keep: bool) -> None:
-        """Drop what must not be kept of a database, and begin a missing one as a copy."""
+        """Remove rows that must not be kept, and start a missing database as a copy if possible."""
         if not self.path.exists():
-            # Before there is a new database, because `built` asks for both in the other order.
+            # Before a new database exists, because `built` checks the database before the seal.
             files.delete(_seal_of(self.path))
         elif not keep:
             self._drop_forgotten()
@@ -269,10 +283,10 @@ class Index:
         return files.read(seal) or ""
 
     def _copy_from_main(self) -> None:
-        """Begin a worktree's index as a copy of the main checkout's.
+        """Start a worktree's index as a copy of the main checkout's.
 
-        Rows of files that differ here are cleared. If anything fails, the index is built from the
-        files.
+        Rows from files that differ here are removed. If anything fails, the index is built from the
+        files instead.
         """
         main = paths.index_file(paths.main_checkout(self.root))
         new = self.path.with_name(self.path.name + "-new")
@@ -290,7 +304,7 @@ class Index:
                 db.remove(new)
 
     def _copy_database(self, main: Path, new: Path) -> bool:
-        """Copy the main checkout's index; return False if it has another version."""
+        """Copy the main checkout's index. Return False if it has another version."""
         db.remove(new)
         with db.explained(main), closing(db.connect(main, read_only=True)) as original:
             if db.version_of(original) != SCHEMA_VERSION:
@@ -301,7 +315,7 @@ class Index:
         return True
 
     def _clear_differing(self, copy: sqlite3.Connection) -> None:
-        """Clear the rows of sources that are missing or different in this checkout."""
+        """Remove the rows of sources that are missing or different in this checkout."""
         present = {source.name: source.path for source in sources(self.root)}
         writer = IndexWriter(copy, self._terms)
         with db.atomic(copy):
@@ -312,10 +326,9 @@ class Index:
                     writer.clear(row["key"])
 
     def _drop_forgotten(self) -> None:
-        """Clear the sources with forgotten texts.
+        """Remove the rows of sources that contain forgotten text.
 
-        If the database itself has been touched, and not only the list of forgotten texts, remove
-        the database.
+        If the database itself was touched, not just the list of forgotten texts, delete it.
         """
         recorded_seal = self._read_seal().split()[:_DATABASE_SEAL_FIELDS]
         if recorded_seal != db.seal(self.path).split():
@@ -331,7 +344,7 @@ class Index:
                 writer.clear(key)
 
     def _link(self) -> None:
-        """Link `.ralph/ralph.db` to the database, for people with `sqlite3`."""
+        """Link `.ralph/ralph.db` to the database, for people who use `sqlite3`."""
         link = paths.index_link(self.root)
         target = os.path.relpath(self.path, link.parent)
         if not paths.gitignore(self.root).is_file():
@@ -351,7 +364,7 @@ class Index:
             result = self._update(connection, look, within, progress)
             has_grown = db.count_pages(connection) > 2 * pages_before + _COMPACT_PAGES
             if within is None and has_grown:
-                with suppress(sqlite3.OperationalError):  # no space for a copy: it stays as it is
+                with suppress(sqlite3.OperationalError):  # no space for a copy: leave it as it is
                     _compact(connection)
             return result
 
@@ -362,7 +375,7 @@ class Index:
         within: float | None,
         progress: Progress | None,
     ) -> Synced:
-        """Update the rows of all changed sources; with a deadline, the newest files first."""
+        """Update the rows of all changed sources. With a deadline, the newest files come first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
         known = changes.known_states(connection)
@@ -383,7 +396,10 @@ class Index:
 
 
 def _sources_with_forgotten(connection: sqlite3.Connection) -> set[int]:
-    """Return the sources to read again: all but logs, and the logs with a forgotten text."""
+    """Return the keys of the sources to read again.
+
+    These are all sources that are not logs, and the logs that contain forgotten text.
+    """
     hidden = forgotten.load()
     rows = connection.execute("SELECT key FROM sources WHERE format <> ?", (Format.LOG,))
     keys = {row["key"] for row in rows}
@@ -399,7 +415,7 @@ def _sources_with_forgotten(connection: sqlite3.Connection) -> set[int]:
 
 
 def _source_rows(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, sqlite3.Row]:
-    """Return the rows of sources by name."""
+    """Return the rows of the named sources, by name."""
     sql = "SELECT * FROM sources WHERE path IN (SELECT value FROM json_each(?))"
     return {row["path"]: row for row in connection.execute(sql, (json.dumps(names),))}
 
@@ -411,7 +427,10 @@ def _load_sources(
     pace: _Pace,
     progress: Progress | None,
 ) -> int:
-    """Load sources in batches, one transaction each; return how many are loaded completely."""
+    """Load sources in batches, with one transaction per batch.
+
+    Return how many sources were loaded completely.
+    """
     count = 0
     while count < len(changed):
         batch_bytes = 0
@@ -419,7 +438,7 @@ def _load_sources(
             while count < len(changed) and batch_bytes <= _BATCH_BYTES:
                 source = changed[count]
                 loaded = LoadedPortion(0, complete=True)
-                # If the file is gone or may not be read, nothing of it was written.
+                # If the file is gone or cannot be read, none of it was written.
                 with suppress(OSError):
                     loaded = writer.load(source, rows.get(source.name), pace.slice_bytes)
                 batch_bytes += loaded.size
@@ -435,7 +454,7 @@ def _load_sources(
 
 
 def _compact(connection: sqlite3.Connection) -> None:
-    """Merge the segments of the full-text indexes and free unused pages."""
+    """Merge the segments of each full-text index, and free unused pages."""
     text_indexes = [text_index.table for text_index in _TEXT_INDEXES.values()]
     for table in ("search", *text_indexes):
         connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
@@ -444,7 +463,10 @@ def _compact(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the right to write; raise Busy if another process keeps it for `patience` seconds."""
+    """Hold the exclusive right to write to a database.
+
+    Raises Busy if another process still holds it after `patience` seconds.
+    """
     files.make_folder(path.parent, 0o700)
     handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
     if handle is None:
@@ -456,7 +478,7 @@ def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 
 def discard(path: Path, patience: float = 0.0) -> None:
-    """Delete an index; raise Busy if another process writes it for `patience` seconds."""
+    """Delete an index. Raises Busy if another process is still writing after `patience` seconds."""
     with sole_writer(path, patience=patience):
         _remove(path)
 
@@ -468,7 +490,10 @@ def in_memory(
     is_order: Callable[[Record], bool] | None = None,
     formats: Sequence[str] = (),
 ) -> sqlite3.Connection:
-    """Build an index that is never written to disk; `names` and `formats` are of its sources."""
+    """Build an index that is never written to disk.
+
+    `names` and `formats` describe its sources, in the order of `contents`.
+    """
     connection = db.connect_memory()
     db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
     writer = IndexWriter(connection, terms, is_order=is_order)
@@ -484,7 +509,7 @@ def in_memory(
 
 
 def write_seal(path: Path) -> None:
-    """Record the state of a database, so that the next sync trusts it."""
+    """Seal a database: record its state, so that the next sync trusts it."""
     files.write(_seal_of(path), _current_seal(path), mode=files.PRIVATE)
 
 
@@ -507,7 +532,7 @@ _ALLOWED_VALUES = {
     "mode": ("plan", "agent"),
     "status": ("running", "success", "failed", "stopped"),
 }
-"""The values that some columns may have, as the schema checks them."""
+"""The values that the schema allows in some columns."""
 _TASK_COLUMNS = (
     "id",
     "title",
@@ -581,10 +606,11 @@ _LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_i
 
 
 class FoldedTable(NamedTuple):
-    """A table whose rows are each folded from several lines of a log.
+    """A table in which each row combines several lines of a log.
 
-    `kind` is the type of these lines, and the member of a record's origin that names the row.
-    `columns` come from these lines, and `complete` sets the `derived` columns from other tables.
+    `kind` is the type of these lines, and also the member of a record's origin that names the row.
+    `columns` are filled from these lines. The statement `complete` fills the `derived` columns from
+    other tables.
     """
 
     kind: str
@@ -605,7 +631,7 @@ _FOLDS: Mapping[str, Callable[[str, str], str]] = {
     "created_at": min,
     "updated_at": max,
 }
-"""How two values of a column are combined; of other columns, the later value counts."""
+"""How two values of a column are combined. In all other columns, the later value wins."""
 
 
 class _TextIndex(NamedTuple):
@@ -617,11 +643,11 @@ _TEXT_INDEXES = {
     Family.OBSERVATION: _TextIndex("observations_fts", "content"),
     Family.JOURNAL: _TextIndex("journal_fts", "notes"),
 }
-"""Full-text tables for people with `sqlite3`; Ralph does not read them."""
+"""Full-text tables for people who use `sqlite3`. Ralph does not read them."""
 
 
 class ReadState(NamedTuple):
-    """How a source's file was when it was read, and how far it was read."""
+    """The state of a source's file when it was read, and how far it was read."""
 
     mtime_ns: int = 0
     size: int = 0
@@ -632,7 +658,7 @@ class ReadState(NamedTuple):
 
 
 class LoadedPortion(NamedTuple):
-    """How many bytes were loaded, and whether that was the end of the source."""
+    """How many bytes were loaded, and whether the end of the source was reached."""
 
     size: int
     complete: bool
@@ -644,11 +670,11 @@ class _Portion(NamedTuple):
 
 
 class IndexWriter:
-    """Adds and removes the rows of sources, together with the full-text index.
+    """Adds and removes rows for sources, and keeps the full-text index in step.
 
-    Lines about a session or a run are folded into one row, with the same result for portions of any
-    size. Keys only grow, as the full-text index requires. The result of `is_order` is stored, so
-    that hooks do not have to compute it.
+    All lines about one session or run are folded into one row. The result does not depend on the
+    size of the portions in which a log is read. Keys only increase, as the full-text index
+    requires. The result of `is_order` is stored, so that hooks do not have to compute it.
     """
 
     def __init__(
@@ -672,12 +698,12 @@ class IndexWriter:
     def load(
         self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH_BYTES
     ) -> LoadedPortion:
-        """Read the next slice of a log, or all of another source, and add its rows.
+        """Read the next slice of a log, or the whole of any other source, and add its rows.
 
-        `row` is the source's row in the index, or None if it has none. Raise OSError if the file
+        `row` is the source's row in the index, or None if it has none. Raises OSError if the file
         cannot be read.
         """
-        # Before reading, so that what is written in the meantime is read next time.
+        # Taken before reading, so that anything written in the meantime is read next time.
         status = source.path.stat()
         is_log = source.format is Format.LOG
         with files.open_unpacked(source.path) as file:
@@ -698,7 +724,7 @@ class IndexWriter:
             digest = digest_to(file, end)
         state = ReadState(
             mtime_ns=status.st_mtime_ns,
-            # Until the end is reached, this is not the file's size, so that the next sync reads on.
+            # Until the end is reached, this is not the file's size, so the next sync continues.
             size=status.st_size if portion.complete else -end,
             inode=status.st_ino,
             digest=digest,
@@ -718,7 +744,7 @@ class IndexWriter:
     def _put_text(
         self, source: Source, key: int, payload: bytes, lines_before: int, *, in_own_turn: bool
     ) -> None:
-        """Add the rows of a source's text, and note whether it ends in one of Ralph's own turns."""
+        """Add rows for a source's text, and note whether it ends in a turn that only used Ralph."""
         text = payload.decode("utf-8", "surrogateescape")
         new = contents(source, text, self._interpret, self._is_own, in_own_turn=in_own_turn)
         self.put(key, new, lines_before=lines_before)
@@ -728,14 +754,14 @@ class IndexWriter:
             self.connection.execute(sql, (int(new.in_own_turn), key))
 
     def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int, int]) -> int:
-        """Add a row for a source and return its key; `values` is a `ReadState`."""
+        """Add a row for a source and return its key. `values` is a `ReadState`."""
         inserted = self.connection.execute(_ADD_SOURCE, (name, form, *values))
         return int(inserted.lastrowid or 0)
 
     def put(self, source: int, new: Contents, lines_before: int = 0) -> None:
         """Add rows for the contents of a source, except forgotten records.
 
-        `lines_before` is the number of the source's lines that were read earlier.
+        `lines_before` is the number of lines that were read from the source earlier.
         """
         records = [item for item in new.records if not self._forgotten.hides(item.record)]
         for family in FAMILIES:
@@ -755,7 +781,7 @@ class IndexWriter:
                 totals.begin_sessions(self.connection, names)
 
     def clear(self, source: int) -> None:
-        """Remove every row of a source."""
+        """Remove every row that came from a source."""
         sessions = totals.take_source(self.connection, source)
         for family in FAMILIES:
             self._delete_terms(source, family)
@@ -765,7 +791,7 @@ class IndexWriter:
         totals.list_sessions_again(self.connection, sessions)
 
     def _delete_terms(self, source: int, family: Family) -> None:
-        """Remove the records of a family from the full-text indexes."""
+        """Remove a source's records of one family from the full-text indexes."""
         rows = queries.select_records(self.connection, family, "source = ?", (source,))
         self.connection.executemany(
             _DELETE_TERMS, ((key, *search_columns(record, self._terms)) for key, record in rows)
@@ -814,7 +840,7 @@ class IndexWriter:
         totals.add_records(self.connection, family, first_key)
 
     def _reserve_keys(self, family: Family, count: int) -> range:
-        """Return new keys for records of a family; the keys of the families alternate."""
+        """Reserve keys for new records of a family. The keys of the families alternate."""
         if family not in self._next_keys:
             table, key_column = TABLES[family]
             row = self.connection.execute(f"SELECT max({key_column}) FROM {table}").fetchone()
@@ -828,7 +854,7 @@ class IndexWriter:
         return range(first, end, KEY_STEP)
 
     def _last_position(self, session: str) -> int:
-        """Return the position of the last observation in a session, or 0."""
+        """Return the position of a session's last observation, or 0 if it has none."""
         return int(self.connection.execute(_LAST_POSITION, (session,)).fetchone()[0])
 
     def _add_tasks(self, source: int, new: Contents) -> None:
@@ -843,7 +869,7 @@ class IndexWriter:
     def _fold_lines(
         self, folded: FoldedTable, source: int, lines: Sequence[Mapping[str, object]]
     ) -> None:
-        """Fold lines into the rows that they are about."""
+        """Fold lines into the rows of the sessions or runs that they are about."""
         rows: dict[str, dict[str, object]] = {}
         for line in lines:
             if not isinstance(line.get("id"), str):
@@ -859,7 +885,7 @@ class IndexWriter:
         )
 
     def _folded_row(self, folded: FoldedTable, source: int, name: str) -> dict[str, object]:
-        """Return the columns of a session or run, which is added if it is new."""
+        """Return the columns of a session or run, adding its row if it is new."""
         self.connection.execute(
             f"INSERT OR IGNORE INTO {folded.table}(id, source) VALUES (?, ?)", (name, source)
         )
@@ -869,7 +895,7 @@ class IndexWriter:
     def _fold_line(
         self, row: Mapping[str, object], line: Mapping[str, object]
     ) -> dict[str, object]:
-        """Return the columns of a row after one more line."""
+        """Return the columns of a row after folding in one more line."""
         folded = dict(row)
         for column, current in row.items():
             member = line.get(column)
@@ -886,7 +912,10 @@ class IndexWriter:
 
 
 def _can_resume(file: BinaryIO, row: sqlite3.Row, length: int, *, is_log: bool) -> bool:
-    """Whether a file still begins with what the index has read, and is not longer unless a log."""
+    """Return whether the index can continue where it stopped reading a file.
+
+    The file must still begin with what was read. Only a log may have grown since.
+    """
     offset = int(row["offset"])
     if offset == 0:
         return False
@@ -896,9 +925,9 @@ def _can_resume(file: BinaryIO, row: sqlite3.Row, length: int, *, is_log: bool) 
 
 
 def _read_lines(file: BinaryIO, slice_bytes: int, length: int) -> _Portion:
-    """Read about a slice of a log, without a last line that is still being written."""
+    """Read about one slice of a log, leaving out a last line that is still being written."""
     payload = file.read(slice_bytes)
-    while b"\n" not in payload:  # a line that is longer than a slice
+    while b"\n" not in payload:  # the line is longer than a slice
         more = file.read(slice_bytes)
         if not more:
             break

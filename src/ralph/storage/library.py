@@ -1,7 +1,8 @@
-"""The curated memory files of a project and a person, which are changed through their codecs.
+"""Read and change the curated memory files of a project and of its user.
 
-A worktree that does not have such a file uses the main checkout's. Ids are also looked up in the
-projects that enclose this one.
+Files are changed through the codec of their format. A *collection* is one kind of such files, for
+example the guardrails or the knowledge entries. A worktree that lacks a file uses the main
+checkout's. Ids are also looked up in the projects that enclose this one.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ralph.storage.files import WriteObserver
 from ralph.storage.sources import Format, parse_editable, scoped
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")
-"""The names of the collections, as `--in` takes them."""
+"""The names of the collections, as accepted by `--in`."""
 PROJECT = "project"
-"""The member of a record that names the enclosing project it comes from."""
+"""The extra member of a record that names the enclosing project it comes from."""
 _RULE_PREFIXES = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
 
 
@@ -43,8 +44,8 @@ class Stored(NamedTuple):
 class Collection:
     """One kind of curated file.
 
-    `root` is its checkout, `places` are the paths at which the file may be, and `prefixes` are the
-    beginnings of its ids.
+    `root` is the checkout that contains it, `places` are the paths where the file may be, and
+    `prefixes` are what the ids in it start with.
     """
 
     name: str
@@ -56,9 +57,9 @@ class Collection:
 
     @property
     def home(self) -> Path:
-        """The file for new records: the first that exists, or the first place.
+        """The file for new records: the first place that exists, or else the first place.
 
-        Raises UsageError if there is no place for it.
+        Raises UsageError if there are no places.
         """
         if not self.places:
             raise UsageError(
@@ -71,7 +72,7 @@ class Collection:
 
     @property
     def mode(self) -> int | None:
-        """The mode of a new file; None for the default mode."""
+        """The mode of a new file, or None for the default mode."""
         return files.PRIVATE if self.name == "personal" else None
 
     def parse(self, text: str, path: Path) -> EditableDocument:
@@ -81,14 +82,14 @@ class Collection:
         return _parse_file(text, self.format)
 
     def stored(self, entry: Entry, path: Path) -> Stored:
-        """Return an entry's record with its scope and enclosing project, which its file implies."""
+        """Return an entry's record, with the scope and enclosing project implied by its file."""
         record = scoped(entry.record, self.format)
         if record.scope is Scope.ENCLOSING:
             record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
         return Stored(record, path, entry.line)
 
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
-        """Add a record to the text of a file; a file of patterns gets a new footer."""
+        """Add a record to the text of a file. The footer of a patterns file is renewed."""
         if self.name == "patterns":
             from ralph.formats.pages import parse_patterns
 
@@ -97,7 +98,7 @@ class Collection:
         return self.parse(text, path).add(record)
 
 
-@lru_cache(maxsize=8)  # finding an entry and changing it parse the same text
+@lru_cache(maxsize=8)  # finding an entry and then changing it parses the same text twice
 def _parse_file(text: str, form: Format) -> EditableDocument:
     return parse_editable(form, text)
 
@@ -108,7 +109,7 @@ def _parse_knowledge(text: str, slug: str) -> EditableDocument:
 
 
 class AlreadyThere(Conflict):
-    """A stored record makes an `add` unnecessary; `stored` is that record."""
+    """A record that is already stored makes an `add` unnecessary. `stored` is that record."""
 
     def __init__(self, stored: Stored) -> None:
         super().__init__(f"{stored.record.id} already exists")
@@ -153,7 +154,7 @@ class Library:
 
     @cached_property
     def knowledge(self) -> Collection:
-        """`.ralph/knowledge/`: longer entries in one file each; `places` has the folder."""
+        """`.ralph/knowledge/`: longer entries, one per file. `places` contains the folder."""
         root = paths.knowledge_root(self.root)
         return Collection("knowledge", root, (paths.knowledge_folder(root),), prefixes=("know-",))
 
@@ -164,13 +165,13 @@ class Library:
         places: tuple[Path, ...] = ()
         path = paths.personal_memories()
         if path:
-            root = Path(path.anchor)  # people link such a file to wherever they keep it
+            root = Path(path.anchor)  # the file may be a link to wherever people keep it
             places = (path,)
         return Collection("personal", root, places, MEMORIES, ("mem-",), Format.PERSONAL)
 
     @cached_property
     def enclosing(self) -> tuple[Collection, ...]:
-        """Memories and guardrails of the projects around this one, the nearest first."""
+        """The memories and guardrails of the enclosing projects, nearest first."""
         collections = []
         for root in paths.enclosing_projects(self.root):
             outer = Library(root)
@@ -186,13 +187,13 @@ class Library:
     # --- reading --------------------------------------------------------------------------------
 
     def files_of(self, collection: Collection) -> list[Path]:
-        """Return the files of a collection; some of them may not exist."""
+        """Return the paths of a collection's files, some of which may not exist."""
         if collection.name == "knowledge":
             return sorted(collection.places[0].glob("*.md"))
         return list(collection.places)
 
     def documents(self, collection: Collection) -> list[tuple[Path, EditableDocument]]:
-        """Parse every file of a collection; two names of one file count once."""
+        """Parse every file in a collection. A file with two names is parsed only once."""
         documents: dict[Path, tuple[Path, EditableDocument]] = {}
         for path in self.files_of(collection):
             try:
@@ -207,7 +208,10 @@ class Library:
         return list(documents.values())
 
     def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
-        """Return the errors in a collection; of a knowledge file, why it contains no entry."""
+        """Return the errors in a collection's files.
+
+        For a knowledge file, these are the reasons why it contains no entry.
+        """
         problems: list[tuple[Path, Problem]] = []
         for path in self.files_of(collection):
             try:
@@ -226,7 +230,7 @@ class Library:
         return problems
 
     def read(self, collection: Collection) -> list[Stored]:
-        """Return every record of a collection in file order, except forgotten ones."""
+        """Return every record in a collection in file order, except forgotten ones."""
         hidden = forgotten.load()
         stored = []
         for path, document in self.documents(collection):
@@ -236,14 +240,14 @@ class Library:
         return stored
 
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
-        """Find the record with an id or an abbreviated id, in the given collections or in all.
+        """Find the record with a full or abbreviated id, in the given collections or in all.
 
-        Raise NotFound if there is none, and Conflict if there are several.
+        Raises NotFound if there is none, and Conflict if there are several.
         """
         if not collections:
             collections = (*map(self.collection, NAMES), *self.enclosing)
         entries: list[tuple[Collection, Stored]] = []
-        # The collections whose ids begin like this one come first, because most ids are complete.
+        # Collections whose ids start like this one come first, because most ids are given in full.
         for collection in sorted(
             collections, key=lambda collection: not name.startswith(collection.prefixes)
         ):
@@ -263,7 +267,7 @@ class Library:
     def _only(
         self, record_id: str, same: Sequence[tuple[Collection, Stored]]
     ) -> tuple[Collection, Stored]:
-        """Return the only entry with an id; raise Conflict if there are several."""
+        """Return the only entry with an id. Raises Conflict if there are several."""
         if len(same) == 1:
             return same[0]
         locations = []
@@ -287,7 +291,7 @@ class Library:
     ) -> Stored:
         """Add the record that `make(existing records)` returns.
 
-        Raise AlreadyThere, with the stored record, if `unless` is true for an existing one.
+        Raises AlreadyThere, with the stored record, if `unless` is true for an existing record.
         """
         home = collection.home
         check_folders(home, collection.root)
@@ -326,7 +330,7 @@ class Library:
             if changed == entry.record:
                 return text, collection.stored(entry, path)
             after = before.replace(record_id, changed)
-            # A pattern gets a new id, so the changed entry is the one that is not known.
+            # A changed pattern gets a new id, so the changed entry is the one with an unknown id.
             other_ids = {other.record.id for other in before.entries} - {record_id}
             entry = _first_entry(after, lambda new_id: new_id not in other_ids)
             return after.text, collection.stored(entry, path)
@@ -337,9 +341,9 @@ class Library:
     def remove(
         self, collection: Collection, record_id: str, *, expect: str | None = None
     ) -> Stored:
-        """Remove a record, and for knowledge its file.
+        """Remove a record and return it. A knowledge entry is removed with its file.
 
-        With `expect`, raise Conflict unless that is still the record's text.
+        With `expect`, raises Conflict unless that is still the record's text.
         """
         _, found = self.find(record_id, collection)
         path = found.path
@@ -371,12 +375,12 @@ def _with_id(
 
 
 def _first_entry(document: EditableDocument, is_wanted: Callable[[str], bool]) -> Entry:
-    """Return the first entry whose id is wanted; a change has just added it to the document."""
+    """Return the first entry whose id is wanted, which a change has just added."""
     return next(entry for entry in document.entries if is_wanted(entry.record.id))
 
 
 def check_folders(path: Path, root: Path) -> None:
-    """Raise Refused if a file in the project is where a path needs a folder."""
+    """Raise Refused if a path needs a folder where the project has a file."""
     for folder in path.parents:
         if folder == root or not folder.is_relative_to(root):
             return

@@ -1,8 +1,12 @@
-"""The SELECT statements of the ranking: keys, scores and columns, without decoding records.
+"""The queries behind the ranking. They return keys, scores and columns, without decoding records.
 
-Prompt hooks answer with these alone, so this module imports next to nothing. A record's family
-follows from its key, see `family_of`. A task sees the project's records, its own, and the journal
-and observations of finished tasks; failed tasks are included because others learn from them.
+Prompt hooks use nothing but these queries, so this module imports next to nothing. A record's
+family (memory, observation or journal) follows from its key, see `family_of`. A task sees the
+project's records, its own, and the journal and observations of finished tasks. Failed tasks count
+as finished, because others can learn from them.
+
+A *filter* selects records by an SQL test per family, and a *term* is a word as the full-text index
+stores it.
 """
 
 from __future__ import annotations
@@ -24,9 +28,9 @@ if TYPE_CHECKING:
     """Which records are visible; a family without an entry is excluded."""
 
     class RankingStore(Protocol):
-        """What the ranking needs from a store.
+        """The queries that the ranking needs from a store.
 
-        This module implements it for SQLite, `server_lookup` for PostgreSQL.
+        This module implements them for SQLite, and `server_lookup` for PostgreSQL.
         """
 
         def size(self, connection: Any) -> int: ...
@@ -60,8 +64,11 @@ if TYPE_CHECKING:
 # --- schema -------------------------------------------------------------------------------------
 
 SCHEMA_VERSION = 20
-"""Increased with every change of schema.sql, of the tokeniser, or of the rules for injections and
-for Ralph's own traffic: an older database is then rebuilt."""
+"""The version of the index. A database with another version is rebuilt.
+
+Increase it with every change to schema.sql, to the tokeniser, or to the rules that detect
+injections and Ralph's own traffic.
+"""
 
 _PLAIN_TABLES = (
     "sources",
@@ -88,7 +95,7 @@ _FTS_SHADOW_SUFFIXES = ("", "_data", "_idx", "_docsize", "_config")
 
 
 def _list_tables() -> str:
-    """Return the names of all tables of an index, separated by spaces."""
+    """Return the names of all tables in an index, separated by spaces."""
     names = list(_PLAIN_TABLES)
     for table in _FTS_TABLES:
         names += [table + suffix for suffix in _FTS_SHADOW_SUFFIXES]
@@ -102,7 +109,7 @@ UNEXPECTED = (
     "OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%'"
     f" AND name NOT IN {_FTS_TABLES})))"
 )
-"""Counts views, triggers and tables that Ralph never creates: such a file is not Ralph's."""
+"""Counts views, triggers and tables that Ralph never creates. A file with any is not Ralph's."""
 
 TABLES = {
     Family.MEMORY: ("records", "key"),
@@ -111,16 +118,16 @@ TABLES = {
 }
 """The table of each family and its key column."""
 KIND_COLUMNS = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
-"""The column with the kind of a record, by family."""
+"""The column that holds a record's kind, by family."""
 
-COUNTED = 50_000  # records with a term that are counted; counting more takes longer than a search
-_MAX_LITERAL_PARTS = 8  # words of a query that are searched literally
+COUNTED = 50_000  # records counted per term; counting more takes longer than a search
+_MAX_LITERAL_PARTS = 8  # words of a query that are searched for literally
 
 
 # --- keys ---------------------------------------------------------------------------------------
 
 FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
-"""The order in which the keys of the families alternate. Stored keys depend on it."""
+"""The families in the order in which their keys alternate. Stored keys depend on it."""
 KEY_STEP = len(FAMILIES)
 """The distance between consecutive keys of one family."""
 
@@ -131,12 +138,12 @@ def family_of(key: int) -> Family:
 
 
 def make_key(number: int, family: Family) -> int:
-    """Return the key for the record with this number in its family."""
+    """Return the key of the record with this number within its family."""
     return number * KEY_STEP + FAMILIES.index(family)
 
 
 def number_of(key: int) -> int:
-    """Return the number of a record in its family: `make_key` turns it into the key again."""
+    """Return the number of a record within its family. `make_key` turns it back into the key."""
     return key // KEY_STEP
 
 
@@ -156,29 +163,30 @@ def is_observation(key: int) -> bool:
 
 
 def _family_test(key_column: str, family: Family) -> str:
-    """Return the SQL test that `family_of` the key in a column is this family."""
+    """Return the SQL test for whether the key in a column belongs to this family."""
     return f"{key_column} % {KEY_STEP} = {FAMILIES.index(family)}"
 
 
 # --- what a task may see ------------------------------------------------------------------------
 
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
-"""The words for a finished task; `storage/board.py` accepts the same ones."""
+"""The words for a finished task. `storage/board.py` accepts the same ones."""
 
 _TASK_FOLDERS = ".ralph/tasks/"
 _IN_TASK_FOLDERS = f"path > '{_TASK_FOLDERS}' AND path < '{_TASK_FOLDERS[:-1]}0'"
 _PREFIX_LENGTH = len(_TASK_FOLDERS)
 FOLDER = f"substr(path, 1, {_PREFIX_LENGTH} + instr(substr(path, {_PREFIX_LENGTH + 1}), '/'))"
-"""SQL for the folder of the task that a file belongs to."""
+"""SQL expression for the folder of the task that a file belongs to."""
 
-# Ralph's own words come first: folding every word takes longer than the rest of a hook's query.
+# Ralph's own words are tested first: folding every word takes longer than the rest of a hook's
+# query.
 _IS_OTHER_UNFINISHED = (
     "id <> ? AND CASE WHEN status IN ('pending', 'in_progress', 'blocked') THEN 1 "
     "WHEN status IN ('done', 'failed') "
     f"THEN 0 ELSE lower(trim(status, char(9, 10, 11, 12, 13, 32))) NOT IN {FINISHED} END"
 )
 OTHERS = f"SELECT id FROM tasks WHERE {_IS_OTHER_UNFINISHED}"
-"""Selects the unfinished tasks except one; as a subquery, SQLite evaluates it once."""
+"""Selects the unfinished tasks except one. SQLite evaluates it once when used as a subquery."""
 
 _FOLDERS_OF_TASKS = (
     f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{condition}})"
@@ -204,7 +212,7 @@ _METADATA_MEMBER = (
     "THEN json_extract(metadata, '$.{name}') END, '')"
 )
 ORIGIN_TASK = _METADATA_MEMBER.format(name="task")
-"""SQL for the task named in a record's metadata, or ''."""
+"""SQL expression for the task named in a record's metadata, or ''."""
 
 _VISIBLE_MEMORIES = (
     f"(scope <> 'task' OR CASE {ORIGIN_TASK} WHEN ? THEN 1 "
@@ -224,7 +232,7 @@ _VISIBLE = {
     Family.OBSERVATION: _VISIBLE_OBSERVATIONS,
     Family.JOURNAL: _VISIBLE_JOURNAL,
 }
-"""The SQL tests for the rows that a task may see; every `?` is the id of the task."""
+"""The SQL tests for rows that a task may see. Every `?` stands for the task's id."""
 
 _HIDDEN_SHARE = (
     f"SELECT max((SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM sessions), "
@@ -233,7 +241,7 @@ _HIDDEN_SHARE = (
 
 
 def visibility_test(task: str, family: Family) -> tuple[str, Sequence[object]]:
-    """Return the SQL test for rows of a family that a task may see, and its values."""
+    """Return the SQL test for a family's rows that a task may see, and the values for it."""
     if not task:
         return "", ()
     test = _VISIBLE[family]
@@ -241,12 +249,15 @@ def visibility_test(task: str, family: Family) -> tuple[str, Sequence[object]]:
 
 
 def visible_to(task: str) -> Filter:
-    """Return the Filter for what a task may see."""
+    """Return the filter for records that a task may see."""
     return tuple((family, *visibility_test(task, family)) for family in FAMILIES)
 
 
 def hidden_share(connection: sqlite3.Connection, task: str) -> float:
-    """Return the share of sessions or journal entries, if larger, hidden from a task."""
+    """Return the share of records hidden from a task, from 0 to 1.
+
+    This is the share of hidden sessions or of hidden journal entries, whichever is larger.
+    """
     if not task:
         return 0.0
     return float(connection.execute(_HIDDEN_SHARE, (task, task)).fetchone()[0])
@@ -280,7 +291,7 @@ def memories(
 ) -> FamilyFilter:
     """Return the filter for memories that are valid on a day and visible to a task.
 
-    The memories with an id in `but` are excluded.
+    Memories whose id is in `but` are excluded.
     """
     return conditions(
         Family.MEMORY,
@@ -301,8 +312,8 @@ def observations(
 ) -> FamilyFilter:
     """Return the filter for observations that may be recalled.
 
-    Excluded are the session `not_of` from the time `after` on, the title `not_titled`, and tool
-    uses whose title starts with one of `not_called`.
+    This excludes observations of the session `not_of` from the time `after` on, those with the
+    title `not_titled`, and tool uses whose title starts with one of `not_called`.
     """
     start_tests = ["substr(title, 1, ?) <> ?" for _ in not_called]
     start_test = " AND ".join(start_tests) or "1"
@@ -342,12 +353,15 @@ def common_tests(
 
 
 def conditions(family: Family, *tests: Condition) -> tuple[Family, str, list[object]]:
-    """Return the filter of one family that joins the conditions which apply."""
+    """Return the filter for one family that combines all conditions that apply."""
     return (family, *join_conditions(*tests))
 
 
 def join_conditions(*tests: Condition) -> tuple[str, list[object]]:
-    """Return one SQL test that joins the conditions ("" if there is none), and its values."""
+    """Combine the conditions that apply into one SQL test.
+
+    Return the test ("" if none applies) and the values for its placeholders.
+    """
     active: list[str] = []
     all_values: list[object] = []
     for applies, test, values in tests:
@@ -358,7 +372,7 @@ def join_conditions(*tests: Condition) -> tuple[str, list[object]]:
 
 
 def placeholders(values: Sequence[object]) -> str:
-    """Return question marks for values in a statement."""
+    """Return one SQL placeholder per value, separated by commas."""
     return ", ".join("?" * len(values))
 
 
@@ -368,7 +382,7 @@ _METADATA_ITEMS = (
     "FROM records r, json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{{}}' END, "
     "'$.{member}') l"
 )
-# A memory that is only a task's proposal supersedes nothing yet.
+# A memory that a task has only proposed supersedes nothing yet.
 _MAY_SUPERSEDE = "WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task'"
 _SUPERSEDING = (
     "SELECT r.id, json_extract(l.value, '$[0]') AS how, json_extract(l.value, '$[1]') "
@@ -377,16 +391,16 @@ _SUPERSEDING = (
     f"SELECT r.id, 'supersedes', l.value {_METADATA_ITEMS.format(member='extra.supersedes')} "
     f"{_MAY_SUPERSEDE} AND l.type = 'text'"
 )
-"""Selects what is stated in the links of a record or in the front matter of a page."""
+"""Selects supersessions named in a record's links or in a page's front matter."""
 
 
 def superseded(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the ids of superseded records, each with its successor."""
+    """Return the ids of superseded records, each mapped to its successor's id."""
     return replaced(superseding(connection))
 
 
 def superseding(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return (new, old) pairs of ids as the records state them."""
+    """Return the (new, old) pairs of ids that records declare."""
     pairs = []
     for name, relation, target in connection.execute(_SUPERSEDING):
         if relation == "supersedes":
@@ -397,7 +411,10 @@ def superseding(connection: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def replaced(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
-    """Return the old record of each (new, old) pair with its successor, ignoring cycles."""
+    """Map the old record of each (new, old) pair to its successor.
+
+    Cycles are ignored. If a record has several successors, the lowest one wins.
+    """
     all_successors = newer(pairs)
     successor_of: dict[Name, Name] = {}
     for old, successors in all_successors.items():
@@ -408,7 +425,7 @@ def replaced(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
 
 
 def newer(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, set[Name]]:
-    """Return the old record of each (new, old) pair with all of its successors."""
+    """Map the old record of each (new, old) pair to all of its successors."""
     successors: dict[Name, set[Name]] = {}
     for new, old in pairs:
         successors.setdefault(old, set()).add(new)
@@ -416,7 +433,7 @@ def newer(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, set[Name]]:
 
 
 def leads_to(successors: Mapping[Name, Collection[Name]], start: Name, end: Name) -> bool:
-    """Return whether following successors leads from one record to another."""
+    """Return whether following successors leads from the record `start` to `end`."""
     visited: set[Name] = set()
     ahead = [start]
     while ahead and end not in visited:
@@ -430,7 +447,7 @@ def leads_to(successors: Mapping[Name, Collection[Name]], start: Name, end: Name
 # --- rows ---------------------------------------------------------------------------------------
 
 ORDER = "order"
-"""Member of the metadata of records that read like an instruction to an agent."""
+"""The metadata member that marks records which read like an instruction to an agent."""
 
 _IS_ORDER = f"instr(metadata, '\"{ORDER}\":1') > 0"
 _AUTHOR = (
@@ -442,7 +459,7 @@ _EXTRA = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.extra.{n
 class RecordRow:
     """The columns of a record that are ranked and printed.
 
-    `own` is the part of the text that a person or the agent caused; the rest is what a tool
+    `own` is the part of the text that comes from a person or the agent. The rest is what a tool
     printed. `error` is the line that names an error. `is_order` says that the record reads like an
     instruction to an agent.
     """
@@ -481,7 +498,7 @@ class RecordRow:
         own_size: int | None,
         scope: str,
     ) -> None:
-        """Store the columns; `own_size` is the length of `own`, None if all of the text is."""
+        """Store the columns. `own_size` is the length of `own`, or None for the whole text."""
         self.key = key
         self.id = record_id
         self.kind = kind
@@ -574,11 +591,11 @@ _ROW_COLUMNS = {
         scope="''",
     ),
 }
-"""The columns of each family."""
+"""The columns to select for each family."""
 
 
 def fetch_rows(connection: sqlite3.Connection, keys: Sequence[int]) -> Mapping[int, RecordRow]:
-    """Return the ranked and printed columns of records, by key."""
+    """Return the columns of records that are ranked and printed, by key."""
     rows: dict[int, RecordRow] = {}
     for family, columns in _ROW_COLUMNS.items():
         for values in select_keys(connection, family, columns.as_list(), keys):
@@ -596,9 +613,9 @@ def select_keys(
     where: str = "",
     values: Sequence[object] = (),
 ) -> Iterable[Any]:
-    """Select columns of the rows of one family that are among `keys`.
+    """Select columns from those rows of one family whose keys are among `keys`.
 
-    In `columns`, `{table}` and `{key}` are replaced by the family's table and key column.
+    In `columns`, `{table}` and `{key}` are replaced with the family's table and key column.
     """
     family_keys = keys_of_family(keys, family)
     if not family_keys:
@@ -624,7 +641,10 @@ def filter_keys(connection: sqlite3.Connection, keys: Sequence[int], keep: Filte
 def sort_values(
     connection: sqlite3.Connection, keys: Sequence[int]
 ) -> dict[int, tuple[str, str, int]]:
-    """Return time, file and key of records: an order that survives rebuilding the index."""
+    """Return the time, file and key of records, by key.
+
+    They define an order that survives rebuilding the index.
+    """
     columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
     sort_keys: dict[int, tuple[str, str, int]] = {}
     for family in FAMILIES:
@@ -636,10 +656,10 @@ def sort_values(
 def neighbours(
     connection: sqlite3.Connection, keys: Sequence[int], reach: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the observations near others in the same session.
+    """Yield the observations that are near the given ones in the same session.
 
-    Each item is a given key, the key of another observation at most `reach` places away, and the
-    signed distance.
+    Each item consists of a given key, the key of another observation at most `reach` places away,
+    and the signed distance between them.
     """
     sql = (
         "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
@@ -654,7 +674,7 @@ def neighbours(
 def speech(
     connection: sqlite3.Connection, session: str, titles: Sequence[str], limit: int
 ) -> list[int]:
-    """Return the keys of a session's observations with one of the titles, in order."""
+    """Return the keys of a session's observations that have one of these titles, in order."""
     sql = (
         f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) "
         "ORDER BY seq LIMIT ?"
@@ -663,7 +683,7 @@ def speech(
 
 
 def linked_keys(connection: sqlite3.Connection, keys: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the links of memories to other memories, as pairs of keys."""
+    """Return the links from these memories to other memories, as pairs of keys."""
     sql = (
         "SELECT a.key, b.key FROM records a JOIN json_each("
         "CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
@@ -684,7 +704,7 @@ def size(connection: sqlite3.Connection) -> int:
 def frequencies(
     connection: sqlite3.Connection, terms: Sequence[str], exact: int = COUNTED
 ) -> dict[str, int]:
-    """Count the records that contain each term; terms that occur nowhere are left out.
+    """Count the records that contain each term. Terms that occur nowhere are left out.
 
     In a large index, counts above `exact` are estimated.
     """
@@ -714,9 +734,9 @@ def _exact_frequencies(connection: sqlite3.Connection, terms: Sequence[str]) -> 
 def terms_starting(
     connection: sqlite3.Connection, prefix: str, limit: int, length: int | None = None
 ) -> list[tuple[str, int]]:
-    """Return the first terms with a prefix, with their counts.
+    """Return the first terms that start with a prefix, and their counts.
 
-    With `length`, only those whose length differs from it by at most one.
+    With `length`, only terms whose length differs from it by at most one are returned.
     """
     end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
     sql = (
@@ -729,7 +749,10 @@ def terms_starting(
 
 
 def terms_with(connection: sqlite3.Connection, part: str, limit: int) -> list[tuple[str, int]]:
-    """Return indexed terms that contain `part` anywhere; this reads the whole vocabulary."""
+    """Return indexed terms that contain `part`, and their counts.
+
+    This reads the whole vocabulary.
+    """
     sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
     return [(term, count) for term, count in connection.execute(sql, (part, limit))]
 
@@ -741,9 +764,9 @@ def matching(
     limit: int,
     keep: Filter | None = None,
 ) -> list[tuple[int, float]]:
-    """Return the keys of the best full-text matches with BM25 scores; higher is better.
+    """Return the keys of the best full-text matches with their BM25 scores. Higher is better.
 
-    `weights` are those of title, tags, text and files. A negative `limit` means all.
+    `weights` apply to title, tags, text and files, in this order. A negative `limit` means all.
     """
     condition = ""
     values: list[object] = []
@@ -767,7 +790,7 @@ def count_matching(connection: sqlite3.Connection, match: str, keep: Filter) -> 
 
 
 def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
-    """Return a filter as a condition on `search`, and its values."""
+    """Turn a filter into a condition on the `search` table, and return its values too."""
     accepts_all = len(keep) == len(FAMILIES) and not any(test for _, test, _ in keep)
     if accepts_all:
         return "", []
@@ -786,9 +809,9 @@ def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
 
 
 def containing(connection: sqlite3.Connection, parts: Sequence[str], keep: Filter) -> list[int]:
-    """Return the keys of records that contain all parts literally, newest first.
+    """Return the keys of records that contain every part literally, newest first.
 
-    No record is returned for more than a few parts, since this reads every record.
+    This reads every record, so nothing is returned if there are more than a few parts.
     """
     if not 0 < len(parts) <= _MAX_LITERAL_PARTS:
         return []

@@ -1,8 +1,8 @@
-"""The SELECT statements of the ranking over two databases: the index and `team.db`.
+"""Run the ranking's queries over two databases: the index and `team.db`.
 
-Keys of the second database are shifted by a multiple of `KEY_STEP`, so that they stay apart from
-those of the first and keep their family. Counts are added up. BM25 is computed in each database on
-its own, so scores are comparable but not equal to those of one database with all rows.
+Keys from the second database are shifted by a multiple of `KEY_STEP`, which keeps them apart from
+those of the first and preserves their family. Counts are added up. BM25 is computed separately in
+each database, so scores are comparable, but not equal to those of one database with all rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _KEY_SHIFT = lookup.KEY_STEP << 50  # above any key that a database can reach
 
 
 class _Part(NamedTuple):
-    """One of the databases, with the keys of a request that belong to it.
+    """One of the databases, with the requested keys that belong to it.
 
-    `keys` are the database's own; adding `shift` gives the keys that callers see.
+    `keys` are the database's own keys. Adding `shift` gives the keys that callers see.
     """
 
     connection: sqlite3.Connection
@@ -35,7 +35,7 @@ class _Part(NamedTuple):
 
 
 class PairedLookup:
-    """Two databases as one `RankingStore`; its `connection` arguments are ignored."""
+    """Presents two databases as one `RankingStore`. Its `connection` arguments are ignored."""
 
     def __init__(self, *connections: sqlite3.Connection) -> None:
         self._connections = connections
@@ -132,7 +132,7 @@ class PairedLookup:
         return rows
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
-        """Return the records with these keys, in the order of the keys."""
+        """Return the records with these keys, in the order given."""
         found: dict[int, Record] = {}
         for part in self._parts(keys):
             for key, record in queries.records(part.connection, part.keys).items():
@@ -140,7 +140,7 @@ class PairedLookup:
         return {key: found[key] for key in keys if key in found}
 
     def select(self, choose: Callable[[sqlite3.Connection], Sequence[int]]) -> list[int]:
-        """Return the keys that a function chooses in each database, newest first."""
+        """Return the keys that `choose` returns for each database, newest first."""
         keys = []
         for number, database in enumerate(self._connections):
             for key in choose(database):
@@ -149,9 +149,9 @@ class PairedLookup:
         return sorted(keys, key=sort_values.__getitem__, reverse=True)
 
     def members(self, keys: Sequence[int]) -> dict[int, str]:
-        """Return who pushed each record that came from a log.
+        """Return who pushed each record that came from a log, by key.
 
-        The metadata of a memory names its author, so memories are left out.
+        Memories are left out, because their metadata names the author.
         """
         members: dict[int, str] = {}
         for part in self._parts(keys):

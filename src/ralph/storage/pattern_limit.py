@@ -1,11 +1,11 @@
-"""The time limit for searches with a user's pattern.
+"""Limit the time that searches with a user's pattern may take.
 
-A pattern that takes too long is switched off: it is noted in the state folder, so that later
-processes skip it and `ralph doctor` names it.
+A pattern that takes too long is switched off: it is recorded in the state folder, so that later
+processes skip it and `ralph doctor` reports it.
 
 Only a signal can interrupt a regular expression, and Python runs signal handlers in the main
-thread. A server whose requests run in worker threads must therefore say how such a thread reaches
-the main thread, see `PatternLimit.use_main_thread`.
+thread. A server that handles requests in worker threads must therefore call
+`PatternLimit.use_main_thread` to say how such a thread reaches the main thread.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ralph.storage import hook_files
 T = TypeVar("T")
 
 _SEARCH_SECONDS = 0.5
-"""CPU seconds for one pattern in one text; less after others were too slow."""
+"""CPU seconds for one search with one pattern. Each slow pattern reduces it for the others."""
 
 
 class PatternLimit:
-    """Limits the CPU time of searches in a project, and notes patterns that are too slow."""
+    """Limits the CPU time of searches in a project, and records patterns that are too slow."""
 
     _run_in_main_thread: ClassVar[Callable[..., Any] | None] = None
 
@@ -36,15 +36,15 @@ class PatternLimit:
 
     @classmethod
     def use_main_thread(cls, run: Callable[..., Any]) -> None:
-        """Set how the worker threads of this process run a function in the main thread.
+        """Set how worker threads in this process run a function in the main thread.
 
         `run` is called with the function and its arguments. It raises RuntimeError in a thread that
-        cannot reach the main thread; a search there has no time limit.
+        cannot reach the main thread. A search in such a thread has no time limit.
         """
         cls._run_in_main_thread = staticmethod(run)
 
     def run(self, pattern: str, search: Callable[[], T]) -> T | None:
-        """Return what the search returns, or None if the pattern is too slow to search for."""
+        """Return the result of `search`, or None if the pattern is too slow."""
         if pattern in self._slow_patterns:
             return None
         seconds = _SEARCH_SECONDS / (1 + len(self._slow_patterns))
@@ -56,7 +56,7 @@ class PatternLimit:
             return None
 
     def _run_in_time(self, search: Callable[[], T], seconds: float) -> T:
-        """Run a search in the main thread; raise TimeoutError if it takes more CPU seconds."""
+        """Run a search in the main thread. Raises TimeoutError after `seconds` of CPU time."""
         try:
             signal.signal(signal.SIGVTALRM, _give_up)
         except ValueError:  # not the main thread
@@ -71,12 +71,15 @@ class PatternLimit:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
     def _run_from_worker(self, search: Callable[[], T], seconds: float) -> T:
-        """Search in the main thread; a regex lets no other thread run in the meantime."""
+        """Run a search in the main thread on behalf of a worker thread.
+
+        This costs no parallelism, because no other thread runs during a regex search anyway.
+        """
         if self._run_in_main_thread is None:
             return search()
         try:
             found: T = self._run_in_main_thread(self._run_in_time, search, seconds)
-        except RuntimeError:  # a thread of another library
+        except RuntimeError:  # a thread that another library started
             return search()
         return found
 

@@ -1,7 +1,8 @@
-"""The queries over the records of the index, and the conversion between rows and records.
+"""Query the records in the index, and convert between rows and records.
 
-The queries of the ranking are in `lookup.py`. A member of a record that has no column of its own is
-stored in `metadata`, a JSON object that contains only what differs from the family's usual values.
+The queries that the ranking uses are in `lookup.py`. Members of a record that have no column of
+their own are stored in `metadata`, a JSON object that contains only what differs from the family's
+usual values.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ralph.storage.lookup import FAMILIES as FAMILIES  # noqa: PLC0414 - importe
 from ralph.storage.lookup import TABLES, keys_of_family
 
 Terms = Callable[[str], str]
-"""Returns the search terms of a text, separated by spaces."""
+"""Returns the search terms in a string, separated by spaces."""
 Row = tuple[object, ...]
 
 COLUMNS = {
@@ -50,7 +51,8 @@ COLUMNS = {
 }
 """The columns of a record, under the same names in every family.
 
-A name must not be that of another column of the table: a query may end in `ORDER BY id`.
+An alias must not be the name of another column in the table, because a query may end in
+`ORDER BY id`.
 """
 
 ORIGIN = ("session", "run", "iteration", "task", "agent", "commit")
@@ -61,11 +63,11 @@ _ORIGIN_IN_METADATA = {
 }
 """The members of a record's origin that have no column."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
-"""SQLite parses this JSON as well, and its JSON has no infinite numbers."""
-_INTEGER_LIMIT = 2**63  # SQLite stores integers of 64 bits
+"""Infinite numbers are refused, because SQLite parses this JSON too and does not accept them."""
+_INTEGER_LIMIT = 2**63  # SQLite stores 64-bit integers
 _NO_LIMIT = -1
 _START_FRACTION = (
-    10  # of a session that is too long, a tenth is from its start, the rest from its end
+    10  # a session that is too long is cut to a tenth from its start, the rest from its end
 )
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
 
@@ -85,14 +87,17 @@ _TASKS_OF_RECORDS = {
     Family.OBSERVATION: f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_TASK_OF_SESSION}, '')",
     Family.JOURNAL: f"coalesce(nullif(task_id, ''), {_TASK_OF_FOLDER.format(table='journal')}, '')",
 }
-"""SQL for the task of a record: from its origin, its session or its folder."""
+"""SQL expressions for a record's task, taken from its origin, its session or its folder."""
 
 
 # --- rows to records ----------------------------------------------------------------------------
 
 
 def record_of(family: Family, row: sqlite3.Row) -> Record:
-    """Return the record of a row with the family's `COLUMNS`; raise Unreadable if it is damaged."""
+    """Turn a row with the family's `COLUMNS` into a record.
+
+    Raises Unreadable if the row is damaged.
+    """
     try:
         return _decode_record(family, row)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -166,22 +171,22 @@ def _list_in(row: sqlite3.Row, column: str) -> tuple[str, ...]:
 
 
 def safe(text: str) -> str:
-    """Return text that SQLite can store: bytes that were not UTF-8 become question marks."""
+    """Return text that SQLite can store. Bytes that were not UTF-8 become question marks."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def digest_of(record: Record) -> str:
-    """Return the digest of a record's content, by which vectors are cached."""
+    """Return the digest of a record's title and text, under which its vectors are cached."""
     content = safe(f"{record.title}\n{record.text}").encode("utf-8")
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 def row_values(record: Record, position: int, *, is_order: bool) -> Row:
-    """Return the columns of a record's row that follow key, id, source and line.
+    """Return the values of a record's row that follow key, id, source and line.
 
-    `position` is the place of an observation in its session.
+    `position` is the position of an observation in its session.
     """
     metadata = safe(_metadata(record, is_order=is_order))
     if record.family is Family.MEMORY:
@@ -247,7 +252,7 @@ def _journal_values(record: Record, metadata: str) -> Row:
 
 
 def _scope_value(record: Record) -> str:
-    """Return the scope column of an observation or journal entry; "" for the usual scope."""
+    """Return the scope to store for an observation or journal entry, "" if it is the usual one."""
     _, usual_scope, _ = USUAL[record.family]
     if record.scope is usual_scope:
         return ""
@@ -259,14 +264,14 @@ def _digest_value(record: Record) -> bytes:
 
 
 def list_text(items: Sequence[str]) -> str:
-    """Return a list as it is stored in a column: a JSON array, or "" if it is empty."""
+    """Return a list as stored in a column: a JSON array, or "" if it is empty."""
     if not items:
         return ""
     return _ENCODER.encode(items)
 
 
 def _metadata(record: Record, *, is_order: bool) -> str:
-    """Return the members of a record that have no column as JSON, or "" if there are none."""
+    """Return the members of a record without a column as JSON, or "" if there are none."""
     rest = _status_and_origin(record)
     for name in ("label", "updated_at", "valid_until"):
         value = getattr(record, name)
@@ -281,7 +286,7 @@ def _metadata(record: Record, *, is_order: bool) -> str:
     try:
         return _object_text(rest)
     except (ValueError, RecursionError):  # an infinite number, or nested too deeply
-        rest.pop("extra", None)  # the file still has it
+        rest.pop("extra", None)  # it is still in the file
         return _object_text(rest)
 
 
@@ -311,9 +316,9 @@ def _object_text(members: Mapping[str, object]) -> str:
 
 
 def column_value(value: object, allowed: Sequence[str] | None = None) -> str | int | float | None:
-    """Return a JSON value as a column can store it; None for a number that is too large.
+    """Return a JSON value in a form that a column can store.
 
-    With `allowed`, return None for any other value.
+    A number that is too large becomes None. With `allowed`, so does any other value.
     """
     if allowed is not None and value not in allowed:
         return None
@@ -327,9 +332,9 @@ def column_value(value: object, allowed: Sequence[str] | None = None) -> str | i
 
 
 def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
-    """Return title, tags, text and files of a record for the full-text index.
+    """Return the terms in a record's title, tags, text and files for the full-text index.
 
-    They depend on the record alone, so that they can be computed again to delete them.
+    They depend only on the record, so they can be computed again in order to delete them.
     """
     title = terms(record.title) if record.title else ""
     tags = terms(" ".join(record.tags)) if record.tags else ""
@@ -340,7 +345,7 @@ def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
 
 
 def _id_terms(record: Record) -> str:
-    """Return the terms by which a record's id is found, each followed by a space."""
+    """Return the terms under which a record's id can be found, each followed by a space."""
     if record.family is Family.OBSERVATION:
         return ""
     minted = ids.ID.fullmatch(record.id)
@@ -356,7 +361,7 @@ def _id_terms(record: Record) -> str:
 def select_records(
     connection: sqlite3.Connection, family: Family, where: str, values: tuple[object, ...]
 ) -> Iterator[tuple[int, Record]]:
-    """Yield the records of a family that meet a condition, each with its key before it."""
+    """Yield the key and record of each row in a family that meets a condition."""
     table, _ = TABLES[family]
     sql = f"SELECT {COLUMNS[family]} FROM {table} WHERE {where}"
     for row in connection.execute(sql, values).fetchall():
@@ -364,7 +369,7 @@ def select_records(
 
 
 def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
-    """Return the records with these keys, in the order of the keys."""
+    """Return the records with these keys, in the order given."""
     by_key: dict[int, Record] = {}
     for family in FAMILIES:
         for row in lookup.select_keys(connection, family, COLUMNS[family], keys):
@@ -375,7 +380,10 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
 def session_records(
     connection: sqlite3.Connection, session_id: str, *, most: int | None = None
 ) -> list[Record]:
-    """Return a session's records in their order; of more than `most`, the first and the last."""
+    """Return a session's records in order.
+
+    If there are more than `most`, only the first few and the last ones are returned.
+    """
     keys = observation_keys(connection, session_id)
     if most is not None and len(keys) > most:
         start = most // _START_FRACTION
@@ -391,9 +399,9 @@ def observations_of_task(
     *,
     only_sessions: bool,
 ) -> list[Record]:
-    """Return the last observations of a task's sessions.
+    """Return the last observations in a task's sessions.
 
-    Unless `only_sessions`, sessions with an observation that names the task count as well.
+    Unless `only_sessions` is set, sessions with an observation that names the task are included.
     Observations that name another task are left out.
     """
     names = [*sessions]
@@ -411,7 +419,10 @@ def observations_of_task(
 def rows_of(
     connection: sqlite3.Connection, source: int
 ) -> Iterator[tuple[int, str, tuple[object, ...]]]:
-    """Yield key, id and values of a source's rows, without the values that the index assigns."""
+    """Yield the key, id and values of each of a source's rows.
+
+    Values that the index assigns itself are left out.
+    """
     for family in FAMILIES:
         table, key = TABLES[family]
         sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {key}"
@@ -425,7 +436,10 @@ def rows_of(
 
 
 def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
-    """Return the keys of the newest records; of the same time, the last in its file first."""
+    """Return the keys of the newest records that pass a query's filters, newest first.
+
+    Among records with the same time in one file, the last one comes first.
+    """
     return page(connection, filter_of(query), limit)
 
 
@@ -437,9 +451,10 @@ def page(
     *,
     keys: Sequence[int] | None = None,
 ) -> list[int]:
-    """Return the keys of the newest records that pass a filter, or of those among `keys`.
+    """Return one page of the keys of records that pass a filter, newest first.
 
-    The cost depends on the size of the page, not on that of the index.
+    With `keys`, only records among them are considered. The cost depends on the size of the page,
+    not on the size of the index.
     """
     path = "(SELECT path FROM sources WHERE key = source)"
     parts: list[str] = []
@@ -461,7 +476,7 @@ def page(
 
 
 def limit_value(limit: int | None) -> int:
-    """Return the value of a LIMIT clause; None means no limit."""
+    """Return the value for a LIMIT clause. None means no limit."""
     return _NO_LIMIT if limit is None else limit
 
 
@@ -475,7 +490,7 @@ def observation_keys(
 
 
 def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
-    """Return the key of the first record with this id, or None."""
+    """Return the key of the first record with this id, or None if there is none."""
     keys = keys_of(connection, record_id)
     return keys[0] if keys else None
 
@@ -502,9 +517,10 @@ def keys_of(
 def adjacent_keys(
     connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = ""
 ) -> list[int]:
-    """Return the keys of records just before and after one, of its family and visible to a task.
+    """Return the keys of the records just before and after a record in time.
 
-    `number` is the key of the record, and `reach` the number of records on either side.
+    Only records of the same family that are visible to the task are considered. `number` is the
+    record's key, and `reach` is how many records to return on either side.
     """
     table, key = TABLES[record.family]
     _, test, values = _conditions(record.family, Query(task=task))
@@ -522,7 +538,7 @@ def adjacent_keys(
 
 
 def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
-    """Return the keys of memories by their ids."""
+    """Return the keys of the memories with these ids, by id."""
     sql = "SELECT id, key FROM records WHERE id IN (SELECT value FROM json_each(?))"
     return dict(connection.execute(sql, (json.dumps(list(names)),)).fetchall())
 
@@ -540,7 +556,7 @@ def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
 
 
 def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[str]:
-    """Return the ids that end with one of some tails, which have the same length."""
+    """Return the ids that end with one of these tails, which must all have the same length."""
     storable = [safe(tail) for tail in tails]
     length = max(map(len, storable), default=1)
     sql = """
@@ -556,7 +572,7 @@ def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[s
 
 
 def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Return the file and the line of records, by their keys."""
+    """Return the file and line of each record, by key."""
     columns = (
         "{key} AS key, (SELECT path FROM sources s WHERE s.key = {table}.source) AS path, line"
     )
@@ -565,7 +581,7 @@ def locations(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, 
 
 
 def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -> dict[int, str]:
-    """Return the content digests of some records, or of all, by their keys."""
+    """Return the content digests of the given records, or of all records, by key."""
     columns = "{key} AS key, lower(hex(digest)) AS hex_digest"
     if keys is None:
         parts = []
@@ -578,7 +594,10 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
 
 
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """Return the tasks of records by key, from their origins, sessions or folders."""
+    """Return the task of each record that has one, by key.
+
+    The task is taken from the record's origin, session or folder.
+    """
     tasks: dict[int, str] = {}
     for family, task_expression in _TASKS_OF_RECORDS.items():
         columns = f"{{key}} AS key, {task_expression} AS owning_task"
@@ -610,7 +629,7 @@ def count(connection: sqlite3.Connection, query: Query) -> int:
 
 
 def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """Count runs and their iterations by status, without runs that had nothing to do."""
+    """Count runs and their iterations by status, leaving out runs that had nothing to do."""
     sql = """
         SELECT status, count(*) AS runs, sum(iterations) AS total FROM loop_runs
         WHERE iterations > 0 OR status != 'success' GROUP BY status
@@ -649,12 +668,15 @@ def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
 
 
 def sees_session(connection: sqlite3.Connection, session_id: str, task: str) -> bool:
-    """Whether nothing in a session belongs to another unfinished task."""
+    """Return whether a task may see a session.
+
+    It may not if something in the session belongs to another unfinished task.
+    """
     return safe(session_id) not in hidden_sessions(connection, task)
 
 
 def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
-    """Return the ids of the sessions that a task may not see; none without a task."""
+    """Return the ids of the sessions that a task may not see. Without a task, there are none."""
     if not task:
         return set()
     sql = (
@@ -696,10 +718,10 @@ def iterations(
     since: str = "",
     noted: bool = False,
 ) -> tuple[str, list[object]]:
-    """Return a condition on journal rows, and its values.
+    """Return an SQL condition that selects iterations in the journal, and its values.
 
     `run` may be the beginning of a run's id, `not_of` is a run to leave out, and `noted` selects
-    iterations with notes.
+    only iterations with notes.
     """
     test, values = lookup.join_conditions(
         (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (not_of,)),
@@ -716,9 +738,9 @@ def iterations(
 def facet_filter(
     chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = ""
 ) -> lookup.Filter:
-    """Return the filter for chosen facets: `family`, `type`, `tag` and `status`.
+    """Return the filter for the chosen values of `family`, `type`, `tag` and `status`.
 
-    The values of `tag` are whole lists of tags as rows store them. Retired records pass only if
+    The values of `tag` are whole tag lists, as stored in the rows. Retired records pass only if
     their status is chosen.
     """
     families = _chosen_values(chosen, "family")
@@ -749,7 +771,7 @@ def _chosen_values(chosen: Mapping[str, Collection[str]], facet: str) -> list[st
 
 
 def status_column(family: Family) -> str:
-    """Return the expression for a record's status; it is "" if the status is the usual one."""
+    """Return the SQL expression for a record's status, which is "" for the usual status."""
     if family is Family.MEMORY:
         return "status"
     return _metadata_member("status")
@@ -762,12 +784,12 @@ def _not_retired(family: Family) -> str:
 
 
 def _metadata_member(name: str) -> str:
-    """Return the expression for a member of the metadata, as `lookup.ORIGIN_TASK` has it."""
+    """Return the SQL expression for a metadata member, modelled on `lookup.ORIGIN_TASK`."""
     return lookup.ORIGIN_TASK.replace("task", name)
 
 
 def filter_of(query: Query) -> list[tuple[Family, str, list[object]]]:
-    """Return the filter of a query, for the queries in `lookup`."""
+    """Turn a query into a filter for the functions in `lookup`."""
     return [_conditions(family, query) for family in query.families or FAMILIES]
 
 

@@ -1,9 +1,10 @@
-"""The queries of the ranking on a team's server: `lookup.RankingStore` for PostgreSQL.
+"""Run the ranking's queries on a team's server: `lookup.RankingStore` for PostgreSQL.
 
-The index of the server selects candidates by the levels of their terms. BM25 is computed here from
-the terms of at most 800 rows, with the same formula and weights as in SQLite. Keys
-are made as in the local index, from the number of a row on the server and its family. A filter is a
-function of records here, so the SQL conditions of a `Filter` are ignored.
+The server's index selects candidates by the *level* of their terms, which says how much a term
+counts in a row. BM25 is then computed here from the terms of at most 800 rows, with the same
+formula and weights as in SQLite. Keys are built as in the local index, from a row's number on the
+server and its family. Records are filtered by a Python function here, so the SQL conditions in a
+`Filter` are ignored.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ MAX_CANDIDATES = 800  # rows whose terms are read; the server returns at most 2,
 _BM25_K1 = 1.2
 _BM25_B = 0.75
 _MIN_IDF = 1e-6  # as in SQLite: a term in more than half of the records still counts a little
-_USUAL_ROW_LENGTH = 80  # terms of a row that is neither long nor short
+_USUAL_ROW_LENGTH = 80  # number of terms in a row of average length
 _LEVELS = "0123456789abcdef"
-"""How much a term counts in a row, rounded down to sixteenths; stored before the term."""
+"""The digit stored before a term: how much it counts in a row, rounded down to sixteenths."""
 _COLUMN_COUNT = 4  # text, title, tags, files
-_MAX_TERM_CHARACTERS = 200  # of a term in the index of the server
+_MAX_TERM_CHARACTERS = 200  # of a term in the server's index
 _QUOTED_PHRASE = re.compile(r'"([^"]*)"')
 
 
 class _ColumnWeights(NamedTuple):
-    """BM25 weights in the order of the columns on the server."""
+    """BM25 weights, ordered like the columns on the server."""
 
     text: float
     title: float
@@ -47,10 +48,10 @@ class _ColumnWeights(NamedTuple):
 
 
 class _IndexedRow(NamedTuple):
-    """The terms of a candidate: their number, and the terms of each column.
+    """The number of terms in a candidate, and the terms of each column.
 
-    A column has two spaces between terms and one more at either end, so every term has a space of
-    its own on both sides and can be found and counted as a substring.
+    Terms are separated by two spaces, with one more space at either end of a column. Every term
+    thus has its own space on both sides, and can be found and counted as a substring.
     """
 
     length: int
@@ -60,8 +61,8 @@ class _IndexedRow(NamedTuple):
 def indexed_terms(columns: Sequence[str], fields: Sequence[float]) -> tuple[str, str, int]:
     """Return what the server stores for the terms of text, title, tags and files.
 
-    The result is the terms by column, the terms with their levels, and the number of terms.
-    `fields` are the weights of title, tags, text and files.
+    The result consists of the terms by column, the terms with their levels, and the number of
+    terms. `fields` are the weights of title, tags, text and files.
     """
     frequencies: dict[str, float] = {}
     length = 0
@@ -81,21 +82,21 @@ def indexed_terms(columns: Sequence[str], fields: Sequence[float]) -> tuple[str,
 
 
 def _column_weights(fields: Sequence[float]) -> _ColumnWeights:
-    """Return the weights of title, tags, text and files in the order of the server's columns."""
+    """Reorder the weights of title, tags, text and files like the server's columns."""
     title, tags, text, files = fields
     return _ColumnWeights(text, title, tags, files)
 
 
 def _length_norm(length: int, usual_length: float) -> float:
-    """Return BM25's saturation constant for a row: larger for longer rows."""
+    """Return BM25's saturation constant for a row. It is larger for longer rows."""
     return _BM25_K1 * (1 - _BM25_B + _BM25_B * length / usual_length)
 
 
 class ServerLookup:
-    """The rows of one project for one query, as a `RankingStore`.
+    """The server's rows of one project, as a `RankingStore` for a single query.
 
     Candidates and records are cached, so create one for each query. The `connection` arguments are
-    ignored. `members` maps the keys of fetched records to who pushed them.
+    ignored. `members` maps the keys of fetched records to the members who pushed them.
     """
 
     def __init__(
@@ -110,14 +111,14 @@ class ServerLookup:
         self._record_counts: dict[str, int] = {}  # records with each term
 
     def _call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
-        """Call a function of the server for this project."""
+        """Call a function on the server for this project."""
         return self._server.call(name, self._project, *values)
 
     # --- the vocabulary ---
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
-        """The number of records and of terms in them."""
+        """The number of records, and the number of terms in them."""
         records, term_count = self._call("size_of")[0]
         return records, int(term_count)
 
@@ -131,7 +132,7 @@ class ServerLookup:
         return self._remember_counts(self._call("frequencies", list(terms)))
 
     def _remember_counts(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, int]:
-        """Cache and return the counts of terms that the server returned."""
+        """Cache and return the term counts that the server returned."""
         counts: dict[str, int] = dict(rows)
         self._record_counts |= counts
         return counts
@@ -172,7 +173,7 @@ class ServerLookup:
         return best[:limit]
 
     def _fetch_candidates(self, words: Sequence[str]) -> None:
-        """Add the rows that the server selects by these words to the candidates."""
+        """Add the rows that the server selects for these words to the candidates."""
         unknown = [word for word in words if word not in self._record_counts]
         if unknown:
             self._remember_counts(self._call("frequencies", unknown))
@@ -210,7 +211,10 @@ class ServerLookup:
     def _weighted_frequencies(
         self, phrases: Sequence[str], weights: _ColumnWeights
     ) -> dict[str, dict[int, float]]:
-        """Return how often candidates contain each phrase, weighted by column, by key."""
+        """Count how often each candidate contains each phrase, weighted by column.
+
+        Return the weighted counts by phrase and key.
+        """
         padded = [(phrase, f" {phrase.replace(' ', '  ')} ") for phrase in phrases]
         found: dict[str, dict[int, float]] = {phrase: {} for phrase in phrases}
         for key, row in self._candidates.items():
@@ -274,7 +278,7 @@ class ServerLookup:
         return pairs
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
-        """Return the records with these keys, in the order of the keys."""
+        """Return the records with these keys, in the order given."""
         missing = [number_of(key) for key in keys if key not in self._records]
         if missing:
             self._fetch_records(missing)
@@ -297,21 +301,21 @@ class ServerLookup:
 
 
 def _family(number: int) -> Family | None:
-    """Return the family that the server stores as a number; None if Ralph did not write it."""
+    """Return the family with this number on the server, or None if the number is not Ralph's."""
     if 0 <= number < len(FAMILIES):
         return FAMILIES[number]
     return None
 
 
 def _time_of(record: Record) -> str:
-    """Return when a record was added: a memory's `created_at` is only a date."""
+    """Return when a record was added. A memory's `created_at` is only a date."""
     if record.family is Family.MEMORY:
         return record.added_at
     return record.created_at
 
 
 def _record_row(key: int, record: Record) -> RecordRow:
-    """Return a record as `lookup` selects it from its table."""
+    """Turn a record into the row that `lookup` would select for it."""
     origin = record.origin
     files = list_text(origin.files)
     session = ""

@@ -1,4 +1,7 @@
-"""Queries over sessions, runs, tasks and the journal; those over records are in `queries.py`."""
+"""Query the sessions, runs, tasks and journal in the index.
+
+The queries for records are in `queries.py`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ SELECT id FROM sessions WHERE instr(lower(
 ), lower(?1))
 UNION SELECT session_id FROM observations WHERE instr(lower(title || ' ' || content), lower(?1))
 """
-"""`instr` instead of LIKE, because SQLite limits the length of a LIKE pattern."""
+"""Uses `instr` and not LIKE, because SQLite limits the length of a LIKE pattern."""
 _ENDED = """
 SELECT id FROM sessions
 WHERE id IN (SELECT value FROM json_each(?)) AND coalesce(ended_at, '') <> ''
@@ -68,7 +71,7 @@ SELECT session_id, title, files, created_at FROM observations WHERE source = ? A
 
 
 class RecentSession(NamedTuple):
-    """A recently active session, with its stored summary."""
+    """A recently active session, with its summary and the time of its last activity."""
 
     id: str
     summary: str
@@ -85,10 +88,10 @@ def list_sessions(
     limit: int | None = None,
     offset: int = 0,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return a page of sessions, the newest first, and the number of all that match.
+    """Return a page of sessions, newest first, and the total number that match.
 
-    `hidden` sessions are left out, `among` restricts the list to some ids, and `begin` is how an
-    id begins.
+    `hidden` lists sessions to leave out, `among` restricts the result to these ids, and `begin` is
+    a prefix that ids must have.
     """
     has_id_in = "IN (SELECT value FROM json_each(?))"
     test, values = lookup.join_conditions(
@@ -118,23 +121,23 @@ def _session(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
-    """Return the ids of the sessions that belong to a task or have an observation that names it."""
+    """Return the ids of the sessions that belong to a task or whose observations name it."""
     member = f'"task":{json.dumps(task, ensure_ascii=False)}'
     return set(_column(connection, _BY_TASK, task, member))
 
 
 def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
-    """Return the ids of the sessions with a text in their fields or observations."""
+    """Return the ids of the sessions that contain a string in a field or an observation."""
     return set(_column(connection, _BY_TEXT, text))
 
 
 def ended_sessions(connection: sqlite3.Connection, names: Collection[str]) -> set[str]:
-    """Return those of the given session ids whose session has ended."""
+    """Return which of the given sessions have ended, by id."""
     return set(_column(connection, _ENDED, json.dumps(list(names))))
 
 
 def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
-    """Return the most recently active sessions except `but`; a limit of -1 means no limit."""
+    """Return the most recently active sessions except `but`. A limit of -1 means no limit."""
     return [RecentSession(*row) for row in connection.execute(_RECENT, (but, limit))]
 
 
@@ -144,7 +147,7 @@ def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
 
 
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
-    """Return the time of a session's last observation up to a moment, or ""."""
+    """Return the time of a session's last observation up to `until`, or "" if it has none."""
     return _text(connection, _LAST_OBSERVATION, session_id, until)
 
 
@@ -152,7 +155,7 @@ def last_observation_at(connection: sqlite3.Connection, session_id: str, until: 
 
 
 def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[str, str, str]]:
-    """Describe one task, or every run and task in progress.
+    """Describe one task, or the runs and tasks in progress (at most five).
 
     Each description has three parts: what it is, its title or goal, and its progress.
     """
@@ -164,7 +167,10 @@ def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[st
 
 
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
-    """Return the ids of all runs, the newest first, or of the running ones, the oldest first."""
+    """Return the ids of all runs, newest first.
+
+    With `running`, return only those in progress, oldest first.
+    """
     if running:
         sql = "SELECT id FROM loop_runs WHERE status = 'running' ORDER BY started_at, id"
     else:
@@ -184,7 +190,7 @@ def newest_journal_day(connection: sqlite3.Connection) -> str:
 
 
 def task_of_entry(connection: sqlite3.Connection, key: int) -> str:
-    """Return the task of a journal entry, or ""."""
+    """Return the id of a journal entry's task, or "" if it has none."""
     return _text(connection, "SELECT task_id FROM journal WHERE id = ?", key)
 
 
@@ -207,7 +213,7 @@ class IndexedTask(NamedTuple):
 
 
 class SessionPrompt(NamedTuple):
-    """A session and the first prompt in it, "" if there is none."""
+    """A session and its first prompt, which is "" if it has none."""
 
     id: str
     task: str
@@ -225,7 +231,7 @@ class TouchedFiles(NamedTuple):
 
 
 def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[IndexedTask]:
-    """Yield the tasks of one source."""
+    """Yield the tasks in one source."""
     sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
     for task_id, title, blocked_by, parent, created_at in connection.execute(sql, (source,)):
         blockers = _parse_texts(blocked_by)
@@ -233,13 +239,13 @@ def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[IndexedTas
 
 
 def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[SessionPrompt]:
-    """Yield the sessions of one source, each with its first prompt."""
+    """Yield the sessions in one source, each with its first prompt."""
     for session_id, task, started_at, prompt in connection.execute(_FIRST_PROMPTS, (source,)):
         yield SessionPrompt(session_id, task or "", started_at, prompt or "")
 
 
 def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[TouchedFiles]:
-    """Yield the observations of one source that name files."""
+    """Yield the observations in one source that name files."""
     for session_id, title, files, created_at in connection.execute(_TOUCHED_FILES, (source,)):
         yield TouchedFiles(session_id, title, _parse_texts(files), created_at)
 
@@ -248,13 +254,13 @@ def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[Touch
 
 
 def _column(connection: sqlite3.Connection, sql: str, *values: str) -> list[str]:
-    """Return the first column of a query."""
+    """Return the first column of a query's result."""
     rows = connection.execute(sql, tuple(map(safe, values)))
     return [row[0] for row in rows]
 
 
 def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
-    """Return the single value of a query, or "" if it is missing."""
+    """Return the single value that a query selects, or "" if there is none."""
     storable = [safe(value) if isinstance(value, str) else value for value in values]
     row = connection.execute(sql, storable).fetchone()
     if row is None:
@@ -263,7 +269,7 @@ def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
 
 
 def _parse_texts(text: str | None) -> tuple[str, ...]:
-    """Return the non-empty strings in a JSON array; nothing for anything else."""
+    """Return the non-empty strings in a JSON array, or () if it is not an array."""
     try:
         values = json.loads(text or "[]")
     except ValueError:

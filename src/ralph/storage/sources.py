@@ -1,7 +1,8 @@
-"""Lists the files that contain records, and reads them.
+"""List the files that contain records, and read them.
 
-A layer above passes `interpret`, which turns one raw line of a log into records. Each line is
-interpreted alone, so a log reads the same whether it is read whole or in portions.
+A *source* is such a file: a memory file, a task's files or a log. A *raw line* of a log is an event
+as a hook received it. Callers pass `interpret`, which turns one raw line into records. Each line is
+interpreted by itself, so a log yields the same records whether it is read whole or in portions.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ if TYPE_CHECKING:
     from ralph.formats.log import LogDocument
 
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
-"""Returns the records of a raw line, and what the line says about its session.
+"""Returns the records in a raw line, and what the line says about its session.
 
-The latter has the members of a `session` line; it is None if the line says nothing.
+The latter has the members of a `session` line, or is None if the line says nothing.
 """
 
 IsOwn = Callable[[Record], bool]
-"""Whether an observation is a call of Ralph itself, which is not worth remembering."""
+"""Returns whether an observation is a call to Ralph itself, which is not worth remembering."""
 
 EVENT = "event"  # the type of a raw line
 
 SHARED = (f"{paths.LOG}/", ".ralph/tasks/")
-"""Prefixes of the sources that all worktrees share: logs, and tasks in the main checkout."""
+"""Name prefixes of the sources that all worktrees share: logs, and the main checkout's tasks."""
 
 
 class Format(StrEnum):
-    """The codec of a source."""
+    """The format of a source, which determines its codec."""
 
     MEMORIES = "memories"
     GUARDRAILS = "guardrails"
@@ -78,7 +79,7 @@ class Source(NamedTuple):
 
 
 class FileState(NamedTuple):
-    """What shows that a file has changed."""
+    """The properties of a file that reveal whether it has changed."""
 
     mtime_ns: int
     size: int
@@ -96,7 +97,7 @@ class FoundSource(NamedTuple):
 
 
 class FoundLog(NamedTuple):
-    """A log and the state of its file; there may be thousands, so the path is a string."""
+    """A log and the state of its file. There may be thousands, so the path is a plain string."""
 
     path: str
     name: str
@@ -104,7 +105,7 @@ class FoundLog(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record and its line."""
+    """A record and the number of its line."""
 
     record: Record
     line: int
@@ -112,12 +113,12 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one source contains: records, tasks, and the other lines of a log with their types."""
+    """The contents of one source: records, tasks, and a log's other lines with their types."""
 
     records: tuple[Placed, ...] = ()
     tasks: tuple[Task, ...] = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
-    in_own_turn: bool = False  # it ends in a turn in which the agent only called Ralph
+    in_own_turn: bool = False  # ends in a turn in which the agent only called Ralph
     problems: int = 0
     events: int = 0  # lines that hooks wrote
     hosts: frozenset[str] = frozenset()  # the agents whose hooks wrote them
@@ -127,13 +128,13 @@ class Contents:
 
 
 def sources(root: Path) -> Iterator[Source]:
-    """Yield every existing source in a fixed order; two names of one file count once."""
+    """Yield every existing source in a fixed order. A file with two names is yielded once."""
     for found in scan(root):
         yield found.source
 
 
 def scan(root: Path, *, logs: bool = True) -> Iterator[FoundSource]:
-    """Yield every source with the state of its file; without `logs`, all but the logs."""
+    """Yield every source with the state of its file. Logs are left out unless `logs` is set."""
     seen: set[str] = set()
     real_folders: dict[str, str] = {}
     name_of = source_names(root)
@@ -148,7 +149,7 @@ def scan(root: Path, *, logs: bool = True) -> Iterator[FoundSource]:
 
 
 def scan_logs(root: Path) -> Iterator[FoundLog]:
-    """Yield every log; two names of one file count once."""
+    """Yield every log. A file with two names is yielded once."""
     seen: set[str] = set()
     real_folders: dict[str, str] = {}
     name_of = source_names(root)
@@ -171,7 +172,7 @@ def _log_entries(folder: Path) -> list[str]:
     except OSError:
         return []
     logs = [entry for entry in entries if entry.endswith(paths.LOG_SUFFIXES)]
-    # Of two logs with one name, the packed one comes first: it was imported, so it is older.
+    # If two logs share a name, the packed one comes first: it was imported, so it is older.
     logs.sort(key=lambda entry: (entry.removesuffix(".gz"), not entry.endswith(".gz")))
     return logs
 
@@ -184,7 +185,7 @@ class _RegularFile(NamedTuple):
 def _regular_file(path: str, real_folders: dict[str, str]) -> _RegularFile | None:
     """Return the regular file that a path leads to, or None.
 
-    `real_folders` remembers the real paths of folders, so that each is resolved once.
+    `real_folders` caches the real paths of folders, so that each is resolved only once.
     """
     try:
         status = os.lstat(path)
@@ -203,12 +204,12 @@ def _regular_file(path: str, real_folders: dict[str, str]) -> _RegularFile | Non
 
 
 def file_state(status: os.stat_result) -> FileState:
-    """Return the state of a file from its status."""
+    """Extract a file's state from its status."""
     return FileState(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def source_names(root: Path) -> Callable[[Path], str]:
-    """Return the function that names sources, with the same names in all checkouts."""
+    """Return a function that names sources. The names are the same in all checkouts."""
     location = paths.location(root)
     state = f"{location.state}/"
     here = f"{location.root}/"
@@ -231,7 +232,7 @@ def source_names(root: Path) -> Callable[[Path], str]:
 
 
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield the files that may contain memories; a worktree may use the main checkout's."""
+    """Yield the files that may contain memories. A worktree may use the main checkout's."""
     yield from _entry_files(root, Format.MEMORIES, Format.GUARDRAILS)
     for path in sorted(paths.knowledge_folder(paths.knowledge_root(root)).glob("*.md")):
         yield path, Format.KNOWLEDGE
@@ -245,17 +246,17 @@ def _entry_files(root: Path, memories: Format, guardrails: Format) -> Iterator[t
 
 
 def has_own(root: Path) -> bool:
-    """Whether a project has a source of its own."""
+    """Return whether a project has a source of its own."""
     return any(source.format not in OUTSIDE for source in sources(root))
 
 
 def log_folders(root: Path) -> tuple[Path, Path]:
-    """Return the folders with the logs of sessions and of runs."""
+    """Return the folders that hold session logs and run logs."""
     return paths.sessions_folder(root), paths.runs_folder(root)
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield every path at which a source may be, except the logs of sessions and runs."""
+    """Yield every path where a source may be, except session logs and run logs."""
     yield from memory_files(root)
     for outer in paths.enclosing_projects(root):
         yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)
@@ -268,14 +269,14 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     for name, form in _TASK_FILES.items():
         for path in sorted(tasks.glob(f"*/{name}")):
             yield path, form
-    # Replaced bodies of knowledge entries. They are retired, so that search does not offer them.
+    # The earlier versions of knowledge entries. They are retired, so search does not offer them.
     yield paths.log_folder(root) / "knowledge.jsonl", Format.LOG
 
 
 def format_of(root: Path, path: Path) -> Format | None:
-    """Return the format of the source at a path, even if there is no file yet.
+    """Return the format of the source at a path, or None if it is not a source.
 
-    Return None for a file that is not a source.
+    The file does not have to exist.
     """
     if path.name.endswith(paths.LOG_SUFFIXES):
         return Format.LOG
@@ -294,7 +295,7 @@ def format_of(root: Path, path: Path) -> Format | None:
 def read_source(
     source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None
 ) -> Contents:
-    """Read a source; the unfinished last line of a log is left out."""
+    """Read a source. An unfinished last line of a log is left out."""
     text = files.read(source.path) or ""
     if source.format is Format.LOG:
         text = text[: text.rfind("\n") + 1]
@@ -311,7 +312,7 @@ def contents(
 ) -> Contents:
     """Parse a source's text, or a portion of a log.
 
-    `in_own_turn` is that member of the contents of the log's previous portion.
+    `in_own_turn` is the value that the contents of the log's previous portion had.
     """
     if source.format is Format.LOG:
         log = _log_contents(text, interpret)
@@ -334,7 +335,7 @@ def contents(
 
 
 def scoped(record: Record, form: Format) -> Record:
-    """Return a record with the scope that its file implies."""
+    """Return a record with the scope implied by its file."""
     if form not in OUTSIDE:
         return record
     return replace(record, scope=OUTSIDE[form])
@@ -350,7 +351,7 @@ def parse_source(source: Source, text: str) -> Document:
 
 
 def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
-    """Parse a file of memories; `slug` is the name of a knowledge file without its suffix."""
+    """Parse a memory file. `slug` is the name of a knowledge file without its suffix."""
     # Codecs are imported when needed, because hooks only read logs.
     if form is Format.KNOWLEDGE:
         from ralph.formats.knowledge import parse_knowledge
@@ -386,7 +387,7 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
             placed.append((line.start, Placed(record, line.line)))
         if session is not None:
             lines.append(("session", session))
-    placed.sort(key=itemgetter(0))  # in the order in which they happened, whoever wrote them
+    placed.sort(key=itemgetter(0))  # in the order in which things happened, whoever wrote the lines
     return Contents(
         records=tuple(record for _, record in placed),
         lines=tuple(lines),
@@ -397,7 +398,7 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
 
 
 def _count_events(document: LogDocument) -> int:
-    """Count the lines that hooks wrote: raw lines, and observations."""
+    """Count the lines that hooks wrote: raw lines and observations."""
     events = 0
     for line in document.lines:
         if line.type == EVENT:
@@ -420,7 +421,7 @@ def _event_hosts(document: LogDocument) -> frozenset[str]:
 
 
 def _without_own(log: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:
-    """Leave out calls of Ralph itself, and the agent's answer to a command that only called it."""
+    """Leave out calls to Ralph itself, and the agent's answers in turns that only called Ralph."""
     kept: list[Placed] = []
     for placed in log.records:
         record = placed.record

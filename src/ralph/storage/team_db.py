@@ -1,8 +1,9 @@
-"""`team.db`, which has the rows of other machines, and the rows of the index that can be shared.
+"""Store rows pulled from other machines in `team.db`, and select rows of the index to share.
 
-`team.db` has the schema of the index and is written with the index's own writer, so pulled rows are
-searched like local ones. A source in it is a source of the server: `digest` is its generation and
-`offset` the last key that was pulled.
+`team.db` has the same schema as the index and is written by the index's own writer, so pulled rows
+are searched like local ones. A source in it corresponds to a source on the server. Its `digest` is
+the source's generation, which changes whenever a row is removed there, and its `offset` is the last
+key that was pulled.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ralph.storage.queries import Terms
 from ralph.storage.sources import Format, Source, contents
 
 PREFIX = "team/"
-"""How the names of pulled sources begin."""
+"""The prefix of the names of pulled sources."""
 
 _INDEXED_SOURCES = """
 SELECT key, path, format, digest, offset, lines,
@@ -42,7 +43,7 @@ FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''
 
 
 class PulledState(NamedTuple):
-    """How much of a source was pulled; `key` is 0 if nothing was."""
+    """How much of a source has been pulled. `key` is 0 if nothing has."""
 
     key: int
     generation: str
@@ -50,14 +51,14 @@ class PulledState(NamedTuple):
 
 
 class TeamDatabase:
-    """The rows of other machines, opened by their only writer."""
+    """The rows from other machines, opened for writing by a single process."""
 
     def __init__(self, connection: sqlite3.Connection, writer: IndexWriter) -> None:
         self.connection = connection
         self.writer = writer
 
     def states(self) -> dict[str, PulledState]:
-        """Return what was pulled of each source, by the source's name."""
+        """Return how much of each source has been pulled, by the source's name."""
         states: dict[str, PulledState] = {}
         for row in self.connection.execute("SELECT path, key, digest, offset FROM sources"):
             states[row["path"]] = PulledState(row["key"], row["digest"], row["offset"])
@@ -66,10 +67,10 @@ class TeamDatabase:
     def put(
         self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]
     ) -> None:
-        """Add lines, each with its id, to a source; if `state` has no key, replace the source.
+        """Add lines, each paired with its id, to a source.
 
-        A line whose id is not the one that the server names is dropped, because nobody could
-        forget it.
+        If `state` has no key, the source is replaced. A line whose id differs from the one given by
+        the server is dropped, because nobody could forget it later.
         """
         key = state.key
         if key:
@@ -87,7 +88,7 @@ class TeamDatabase:
         self.writer.put(key, replace(read, records=tuple(records), lines=tuple(others)))
 
     def _replace_source(self, name: str, form: str, state: PulledState, lines: int) -> int:
-        """Add a source without rows in place of the one with its name; return its key."""
+        """Replace the source with this name by one without rows, and return the new key."""
         rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
         for row in rows:
             self.writer.clear(row["key"])
@@ -99,9 +100,10 @@ class TeamDatabase:
 def open_team(
     path: Path, terms: Terms, is_order: Callable[[Record], bool]
 ) -> Iterator[TeamDatabase]:
-    """Open `team.db` for writing; create it if it is missing, damaged or of another version.
+    """Open `team.db` for writing.
 
-    Raise Busy if another process keeps writing it.
+    It is created if it is missing, and created again if it is damaged or has another version.
+    Raises Busy if another process keeps writing to it.
     """
     with (
         sole_writer(path, patience=PATIENCE),
@@ -113,7 +115,7 @@ def open_team(
 
 @contextmanager
 def read_team(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open `team.db` for reading; raise NotFound if it is missing or of another version."""
+    """Open `team.db` for reading. Raises NotFound if it is missing or has another version."""
     with (
         suppress(sqlite3.OperationalError),
         closing(db.connect(path, read_only=True)) as connection,
@@ -127,13 +129,13 @@ def read_team(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the number of rows of every pulled source, by the source's name."""
+    """Return the number of rows in each pulled source, by the source's name."""
     rows = connection.execute("SELECT path, lines FROM sources")
     return {row["path"]: int(row["lines"]) for row in rows}
 
 
 def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
-    """Yield id, title with tags, and text of every record and of every session's summary."""
+    """Yield the id, title with tags, and text of every record and session summary."""
     for family in Family:
         for _, record in queries.select_records(connection, family, "1", ()):
             yield record.id, " ".join((record.title, *record.tags)), record.text
@@ -145,7 +147,7 @@ def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
 
 
 class IndexedSource(NamedTuple):
-    """A source of the index: how far it was read, and which of its rows can be shared."""
+    """An indexed source: how far it was read, and which kinds of rows it could share."""
 
     key: int
     path: str
@@ -159,14 +161,17 @@ class IndexedSource(NamedTuple):
 
 
 def indexed_sources(connection: sqlite3.Connection) -> Iterator[IndexedSource]:
-    """Yield every source of the index."""
+    """Yield every source in the index."""
     return map(IndexedSource._make, connection.execute(_INDEXED_SOURCES))
 
 
 def records_behind(
     connection: sqlite3.Connection, source: int, family: Family, line: int
 ) -> Iterator[tuple[Record, int]]:
-    """Yield a source's records after a given line, with their positions in the session."""
+    """Yield a source's records after a given line, with their positions in the session.
+
+    The position is 0 for a record that is not an observation.
+    """
     positions: dict[int, int] = {}
     if family is Family.OBSERVATION:
         sql = "SELECT key, seq FROM observations WHERE source = ? AND line > ?"
@@ -178,19 +183,19 @@ def records_behind(
 
 
 def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator[dict[str, str]]:
-    """Yield the sessions of a source that have a summary, without empty columns."""
+    """Yield the sessions in a source that have a summary, without their empty columns."""
     for row in connection.execute(_SUMMARIZED_SESSIONS, (source,)):
         yield {name: str(value) for name, value in dict(row).items() if value}
 
 
 def _forgotten_ids(root: Path) -> set[str]:
-    """Return the ids in the state folder that were forgotten, here or elsewhere."""
+    """Return the forgotten ids listed in the state folder, forgotten here or elsewhere."""
     text = files.read(paths.team_tombstones(root)) or ""
     return set(text.split("\n")) - {""}
 
 
 def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
-    """Add ids to those in the state folder; create the file even if there are none."""
+    """Add ids to the list in the state folder. The file is created even if there are none."""
     path = paths.team_tombstones(root)
     new = set(names)
     if not path.exists() or new - _forgotten_ids(root):
@@ -203,7 +208,10 @@ def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
 
 
 def note_forgotten(root: Path, names: Iterable[str]) -> None:
-    """Keep the ids that `ralph forget` removed for the next push, if the project joined a team."""
+    """Keep the ids that `ralph forget` removed for the next push.
+
+    This does nothing unless the project has joined a team.
+    """
     root = paths.main_checkout(root)
     if paths.team_tombstones(root).exists():
         _remember_forgotten(root, [name for name in names if name and "\n" not in name])

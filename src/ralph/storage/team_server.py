@@ -1,8 +1,9 @@
-"""The PostgreSQL server of a team: connections, its versioned schema, and calls of its functions.
+"""A team's PostgreSQL server: connections, its versioned schema, and calls to its functions.
 
-Authentication is left to libpq: service files, .pgpass and certificates. The TLS certificate of a
-remote server is verified. Every error of psycopg becomes one line with advice: the server does not
-answer, is slow or full, was restarted, has another version, or the user is not a member.
+Authentication is left to libpq, with its service files, .pgpass and certificates. The TLS
+certificate of a remote server is verified. Every psycopg error is reported as one line with advice,
+for example if the server does not answer, is slow or full, was restarted or has another version, or
+if the user is not a member.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     import psycopg
 
 VERSION = 1
-"""The version of the schema: the number of the last file in `store/team/`."""
+"""The version of the schema: the number of the last file in `storage/team/`."""
 LARGEST = 1 << 20
-"""Maximum size in bytes of a shared row; its terms may have twice that."""
+"""Maximum size of a shared row in bytes. Its terms may take up twice as much."""
 _STATEMENT_SECONDS = 120
 PATIENCE = _STATEMENT_SECONDS + 10.0
-"""Seconds after which Ralph gives up on a statement that the server has not cancelled itself."""
+"""Seconds after which Ralph gives up on a statement that the server has not cancelled."""
 _CONNECT_SECONDS = 10
 _MAX_CONNECT_SECONDS = 60  # for a `connect_timeout` in the URL
 _KEEPALIVE = {
@@ -59,11 +60,11 @@ class ServerError(RalphError):
 
 
 class SourceRefused(ServerError):
-    """The server refused one source; it may accept others."""
+    """The server refused one source. It may still accept others."""
 
 
 class ServerSource(NamedTuple):
-    """A source as the server has it: one file of one machine."""
+    """A source as stored on the server: one file from one machine."""
 
     key: int
     member: str
@@ -85,8 +86,8 @@ class PushedRow(NamedTuple):
     """A row to push.
 
     `family` is the position of a record's family in `lookup.FAMILIES`, or 3 for a session. `seq` is
-    the position in the session. `body` is a line in the format of logs, and the rest are its search
-    terms.
+    the position in the session. `body` is a line in the log format. The remaining fields hold its
+    search terms.
     """
 
     family: int
@@ -100,17 +101,17 @@ class PushedRow(NamedTuple):
 
 
 _PUSHED_TYPES = ("smallint", "text", "text", "int", "text", "text", "text", "int")
-"""The PostgreSQL types of the fields of `PushedRow`."""
+"""The PostgreSQL types of the fields in `PushedRow`."""
 
 
 # --- connecting ---------------------------------------------------------------------------------
 
 
 def check_url(url: str) -> dict[str, Any]:
-    """Return the connection parameters of a URL; for a remote server they demand verified TLS.
+    """Return the connection parameters for a URL.
 
-    Raise UsageError for a URL that is malformed or contains a password, and Refused for one that
-    turns the verification off for a remote server.
+    For a remote server, they require verified TLS. Raises UsageError if the URL is malformed or
+    contains a password, and Refused if it turns verification off for a remote server.
     """
     given = _parse_url(url)
     for name in _SECRET_PARAMETERS:
@@ -150,7 +151,10 @@ def _parse_url(url: str) -> dict[str, Any]:
 
 
 def _is_local(used: Mapping[str, str]) -> bool:
-    """Whether every address is on this machine; a service without an address may be anywhere."""
+    """Return whether every address is on this machine.
+
+    A service without an address may be anywhere, so it does not count as local.
+    """
     hosts = [*used.get("host", "").split(","), *used.get("hostaddr", "").split(",")]
     if used.get("service") and not any(hosts):
         return False
@@ -158,12 +162,15 @@ def _is_local(used: Mapping[str, str]) -> bool:
 
 
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that libpq will use, with those of a service and the environment."""
+    """Return the parameters that libpq will use.
+
+    They include those from a service file and from the environment.
+    """
     from psycopg import pq
 
     before = os.environ.get("PGSERVICE")
     try:
-        # libpq reads a service for its defaults only if the environment names it.
+        # For its defaults, libpq reads a service only if the environment names it.
         if given.get("service"):
             os.environ["PGSERVICE"] = str(given["service"])
         defaults = pq.Conninfo.get_defaults()
@@ -181,9 +188,9 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL for messages, with any password hidden.
+    """Return a URL for use in messages, with any password hidden.
 
-    Ralph accepts no password, but a file that an earlier version wrote may contain one.
+    Ralph accepts no password, but a file written by an earlier version may contain one.
     """
     hidden = re.sub(rf"({'|'.join(_SECRET_PARAMETERS)})=\S+", r"\1=***", url)
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", hidden)
@@ -193,7 +200,8 @@ def shown_url(url: str) -> str:
 def connect(url: str, *, any_version: bool = False) -> Iterator[TeamServer]:
     """Connect to a server.
 
-    Raise ServerError if that fails or, unless `any_version`, if its schema has another version.
+    Raises ServerError if that fails, or if the schema has another version and `any_version` is not
+    set.
     """
     import psycopg
 
@@ -220,7 +228,7 @@ def _connection_parameters(url: str) -> dict[str, Any]:
 
 
 def _connect_seconds(parameters: Mapping[str, Any]) -> int:
-    """Return the time limit for connecting: the URL's, within limits, or the default."""
+    """Return the time limit for connecting: the URL's, up to a maximum, or the default."""
     text = str(parameters.get("connect_timeout", ""))
     seconds = int(text) if text.isdecimal() else 0
     if seconds == 0:
@@ -229,7 +237,7 @@ def _connect_seconds(parameters: Mapping[str, Any]) -> int:
 
 
 def _require_version(version: int) -> None:
-    """Raise ServerError unless this is the version of the schema that Ralph uses."""
+    """Raise ServerError unless this is the schema version that Ralph uses."""
     if version == VERSION:
         return
     if version == 0:
@@ -249,7 +257,7 @@ def _require_version(version: int) -> None:
 
 
 class TeamServer:
-    """A connection to the team's server; its methods raise ServerError."""
+    """A connection to the team's server. Its methods raise ServerError."""
 
     def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
         self.connection = connection
@@ -257,7 +265,7 @@ class TeamServer:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Explain errors, and hang up on a server that stays silent on an open connection."""
+        """Explain errors, and hang up if the server stays silent on an open connection."""
         from psycopg import OperationalError, errors
 
         given_up = Event()
@@ -275,7 +283,7 @@ class TeamServer:
                 timer.cancel()
 
     def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
-        """Call a function of the schema and return its rows."""
+        """Call a function in the schema and return its rows."""
         marks = ", ".join(["%s"] * len(values))
         sql = f"SELECT * FROM ralph_team.{name}({marks})"
         with self._asking():
@@ -307,9 +315,10 @@ class TeamServer:
         before: str | None,
         rows: Sequence[PushedRow],
     ) -> int:
-        """Store rows of a source, which `SharedRows.describe` describes; return how many.
+        """Store rows of a source on the server, and return how many were stored.
 
-        They are added to the rows with the digest `before`, or replace all rows if it is None.
+        `source` is the result of `SharedRows.describe`. The rows are added if the stored source has
+        the digest `before`. If `before` is None, they replace all of its rows.
         """
         columns: list[list[object]] = [[] for _ in PushedRow._fields]
         for row in rows:
@@ -326,9 +335,9 @@ class TeamServer:
     def rows(
         self, project: str, wanted: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, int, str, str]]:
-        """Yield source, key, id and line of rows, ordered by source and key.
+        """Yield the source, key, id and line of each row, ordered by source and key.
 
-        `wanted` has pairs of a source and a key, after which the source's rows are wanted.
+        `wanted` contains pairs of a source and a key. Only rows after that key are returned.
         """
         sources = []
         last_keys = []
@@ -347,7 +356,7 @@ class TeamServer:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read everything within the block as of one moment."""
+        """Read everything within the block from one consistent snapshot."""
         with _explained(self.url), self.connection.transaction():
             self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
@@ -355,7 +364,10 @@ class TeamServer:
     # --- for the administrator ------------------------------------------------------------------
 
     def migrate(self) -> list[int]:
-        """Run the schema files that the server lacks, all or none; return their numbers."""
+        """Run the schema files that the server lacks, and return their numbers.
+
+        Either all of them take effect or none.
+        """
         migrated = []
         with _explained(self.url), self.connection.transaction():
             self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
@@ -365,7 +377,10 @@ class TeamServer:
         return migrated
 
     def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
-        """Add a role to a project, which is created if it does not exist."""
+        """Add a role to a project, creating the project if it does not exist.
+
+        Raises ServerError if the server has no such role.
+        """
         with _explained(self.url):
             sql = "SELECT 1 FROM pg_roles WHERE rolname = %s"
             if self.connection.execute(sql, (role,)).fetchone() is None:
@@ -377,7 +392,7 @@ class TeamServer:
             self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the schema: permissions, changed functions and counts."""
+        """Return what is wrong with the schema: permissions, counts, and changed functions."""
         with _explained(self.url):
             problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
             found = self._functions()
@@ -393,7 +408,7 @@ class TeamServer:
         return problems
 
     def _functions(self) -> list[tuple[str, _Function]]:
-        """Return the functions of the schema as the server has them, by name."""
+        """Return the name and definition of every function in the server's schema."""
         sql = (
             "SELECT proname, prosecdef, prosrc FROM pg_proc "
             "WHERE pronamespace = 'ralph_team'::regnamespace"
@@ -408,7 +423,7 @@ class _Function(NamedTuple):
 
 
 def _schema_functions() -> dict[str, _Function]:
-    """Return the functions in the last schema file by name."""
+    """Return the functions defined in the last schema file, by name."""
     functions: dict[str, _Function] = {}
     for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode()):
         functions[match["name"]] = _Function(bool(match["definer"]), match["body"])
@@ -429,7 +444,10 @@ def _hang_up(number: int, given_up: Event) -> None:
 
 
 class _Explanation(NamedTuple):
-    """An error in the user's terms; `{}` is psycopg's message and `{url}` the server's address."""
+    """An error in the user's terms.
+
+    In the message, `{}` stands for psycopg's message and `{url}` for the server's address.
+    """
 
     message: str
     hint: str
@@ -477,12 +495,12 @@ _EXPLANATIONS = {
     ),
     "Error": _Explanation("the server answered: {}", _NOTHING_LOST),
 }
-"""Explanations of psycopg's errors by class name; `Refusal` is a name of our own."""
+"""Explanations of psycopg's errors by class name. `Refusal` is not a psycopg class."""
 
 
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
-    """Turn psycopg's errors into ServerError or SourceRefused, with one line and advice."""
+    """Turn psycopg's errors into ServerError or SourceRefused, with one line and a hint."""
     from psycopg import DataError, Error, IntegrityError
 
     try:
@@ -496,7 +514,7 @@ def _explained(url: str) -> Iterator[None]:
 
 
 def _explanation_of(error: Exception) -> _Explanation:
-    """Return the explanation of an error's class, or of the nearest class it inherits from."""
+    """Return the explanation for an error's class, or for the nearest class it inherits from."""
     names = [base.__name__ for base in type(error).__mro__]
     if names[0] == "OperationalError" and _is_refusal(str(error)):
         return _EXPLANATIONS["Refusal"]
@@ -507,7 +525,7 @@ def _explanation_of(error: Exception) -> _Explanation:
 
 
 def _is_refusal(message: str) -> bool:
-    """Whether a server did answer, but refused the connection."""
+    """Return whether a server answered but refused the connection."""
     return "FATAL:" in message or "no password" in message
 
 

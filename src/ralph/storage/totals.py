@@ -1,7 +1,8 @@
-"""Totals that the index keeps next to its rows.
+"""Maintain the totals that the index keeps next to its rows.
 
-They count records by facet, list sessions by time, and say how much of each log was read. With
-them, a page of a project with a million records neither counts nor sorts the records.
+They count records by facet, list sessions by time, and tell how much of each log was read. Thanks
+to them, showing a page of a project with a million records requires neither counting nor sorting. A
+*facet* is a property that records are counted by: family, type, tags, status or day.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ UNION SELECT id FROM sessions WHERE source = ?1
 
 
 class FacetValues(NamedTuple):
-    """The values by which a record is counted, except its day."""
+    """The facets of a record except its day."""
 
     family: str
     type: str
@@ -52,11 +53,11 @@ class FacetValues(NamedTuple):
 
 
 FacetRow = tuple[FacetValues, str, int]
-"""The values, the day, and the number of records that have both."""
+"""The facet values, the day, and the number of records with both."""
 
 
 class FacetColumns(NamedTuple):
-    """The SQL expressions by which the records of one family are counted."""
+    """The SQL expressions for the facets of one family's records."""
 
     family: str
     kind: str
@@ -66,7 +67,7 @@ class FacetColumns(NamedTuple):
 
 
 def facet_columns(family: Family) -> FacetColumns:
-    """Return the SQL expressions by which the records of a family are counted."""
+    """Return the SQL expressions for the facets of a family's records."""
     usual_status, _, _ = USUAL[family]
     return FacetColumns(
         family=f"'{family.value}'",
@@ -81,7 +82,7 @@ def facet_columns(family: Family) -> FacetColumns:
 
 
 def add_records(connection: sqlite3.Connection, family: Family, first: int) -> None:
-    """Count the new records of a family: those whose key is at least `first`."""
+    """Add a family's new records, those whose key is at least `first`, to the totals."""
     _, key = TABLES[family]
     _count(connection, family, f"{key} >= ?", first, sign=1)
     if family is Family.OBSERVATION:
@@ -91,7 +92,7 @@ def add_records(connection: sqlite3.Connection, family: Family, first: int) -> N
 def _count(
     connection: sqlite3.Connection, family: Family, test: str, value: int, *, sign: int
 ) -> None:
-    """Add the records that meet a condition to the totals, or subtract them."""
+    """Add the records that meet a condition to the totals, or subtract them if `sign` is -1."""
     table, _ = TABLES[family]
     sql = f"""
         INSERT INTO facets SELECT {", ".join(facet_columns(family))}, ? * count(*)
@@ -102,7 +103,7 @@ def _count(
 
 
 def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
-    """Add the events, problems and hosts of a log's new lines to the log's row."""
+    """Add the events, problems and hosts in a log's new lines to the log's row."""
     if not new.events and not new.problems:
         return
     row = connection.execute("SELECT hosts FROM sources WHERE key = ?", (source,)).fetchone()
@@ -114,16 +115,16 @@ def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
 
 
 def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """List the sessions that have a row now, and set when they started."""
+    """List the named sessions that have a row now, and set their start times."""
     listed = json.dumps(sorted(names))
     connection.execute(_LIST_STORED_SESSIONS, (listed,))
     connection.execute(_SET_SESSION_START, (listed,))
 
 
 def take_source(connection: sqlite3.Connection, source: int) -> list[str]:
-    """Subtract a source's records before its rows are deleted.
+    """Subtract a source's records from the totals, before its rows are deleted.
 
-    Return the source's sessions, for `list_sessions_again`.
+    Return the ids of the source's sessions, to be passed to `list_sessions_again`.
     """
     for family in FAMILIES:
         _count(connection, family, "source = ?", source, sign=-1)
@@ -133,7 +134,7 @@ def take_source(connection: sqlite3.Connection, source: int) -> list[str]:
 
 
 def list_sessions_again(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
-    """List sessions by their remaining rows."""
+    """List sessions again, based on the rows that remain."""
     listed = json.dumps(sessions)
     connection.execute(f"DELETE FROM session_list WHERE id {_IN_JSON}", (listed,))
     condition = f"session_id {_IN_JSON}"
@@ -145,14 +146,14 @@ def list_sessions_again(connection: sqlite3.Connection, sessions: Sequence[str])
 
 
 def count_records(connection: sqlite3.Connection) -> dict[str, int]:
-    """Count the records of each family that are not retired."""
+    """Count the records that are not retired, by family."""
     sql = "SELECT family, sum(number) AS total FROM facets WHERE status <> ? GROUP BY family"
     rows = connection.execute(sql, (Status.RETIRED.value,))
     return {str(row["family"]): int(row["total"]) for row in rows}
 
 
 def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
-    """Yield the totals of all records."""
+    """Yield the totals over all records."""
     sql = "SELECT family, kind, tags, status, day, number FROM facets"
     for family, kind, tags, status, day, number in connection.execute(sql):
         yield FacetValues(family, kind, tag_names(tags), status), day, number
@@ -164,10 +165,10 @@ def facet_rows_of(
     keys: Sequence[int] | None,
     days: Sequence[str] = (),
 ) -> list[FacetRow]:
-    """Return the totals of the records that pass a filter, or of those among `keys`.
+    """Return the totals over the records that pass a filter, or over those among `keys`.
 
-    With `days`, the newest first, a record counts for the first of them that is not after it;
-    without, for its own day.
+    Each record is counted under its own day. If `days` are given, newest first, it is counted under
+    the first of them that is not later than the record.
     """
     result: list[FacetRow] = []
     for family, test, values in keep:
@@ -187,20 +188,20 @@ def facet_rows_of(
 
 
 def _since_which(days: Sequence[str]) -> str:
-    """Return the expression for the first of some days that is not after a record, or ''."""
+    """Return the SQL expression for the first of `days` not later than a record, or ''."""
     cases = [f"WHEN created_at >= '{day}' THEN '{day}'" for day in days]
     return f"CASE {' '.join(cases)} ELSE '' END"
 
 
 def tag_texts(connection: sqlite3.Connection, tags: Collection[str]) -> list[str]:
-    """Return the stored lists of tags that contain one of some tags."""
+    """Return the stored tag lists that contain at least one of these tags."""
     rows = connection.execute("SELECT DISTINCT tags FROM facets")
     return [row["tags"] for row in rows if not set(tags).isdisjoint(tag_names(row["tags"]))]
 
 
 @lru_cache(maxsize=4096)
 def tag_names(text: str) -> tuple[str, ...]:
-    """Return the tags in a stored list as they are counted: lowercase, each once."""
+    """Return the tags in a stored list as they are counted: in lowercase, without duplicates."""
     if not text:
         return ()
     try:

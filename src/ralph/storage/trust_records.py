@@ -1,4 +1,4 @@
-"""The values of a project that its user trusts, and the logs of other machines."""
+"""Record which of a project's values the user trusts, and accept logs from other machines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _TRUST_VERSION = 1
 def record_trust(
     root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]
 ) -> tuple[TrustedValue, ...]:
-    """Trust these values in this project, and nothing else in it; return those that are new.
+    """Trust these values in this project and nothing else in it.
 
-    Raises UsageError without a folder for the trust file, and Unreadable if the file is damaged.
+    Return the values that were not trusted before. Raises UsageError if there is no folder for the
+    trust file, and Unreadable if the file is damaged.
     """
     project = os.path.realpath(root)
     now = ids.timestamp()
@@ -51,7 +52,7 @@ def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
 
 
 def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
-    """Revoke all trust in this project; return how many values were trusted."""
+    """Revoke all trust in this project, and return how many values were trusted."""
     project = os.path.realpath(root)
     count = sum(1 for entry in trusted_values(env) if entry.root == project)
     if count:
@@ -88,9 +89,9 @@ def _trust_text(entries: Sequence[Trusted]) -> str:
 
 
 def foreign_logs(root: Path) -> dict[str, int]:
-    """Count the logs of other machines, by machine id.
+    """Count the logs from other machines, by machine id.
 
-    They came with a copy of the project, and none of them is read.
+    They arrived with a copy of the project. None of them is read until `accept_logs` is called.
     """
     counts = {}
     for folder in paths.other_state_folders(root):
@@ -101,9 +102,9 @@ def foreign_logs(root: Path) -> dict[str, int]:
 
 
 def accept_logs(root: Path) -> int:
-    """Move the logs of other machines to our own, so that they are read; return how many.
+    """Move logs from other machines into this machine's log folder, so that they are read.
 
-    A log that exists in both places stays where it is.
+    Return how many were moved. A log that exists in both places stays where it is.
     """
     moved = 0
     for folder in paths.other_state_folders(root):

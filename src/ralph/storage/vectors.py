@@ -1,7 +1,7 @@
-"""A cache of the vectors of embedded texts.
+"""A cache of embedding vectors.
 
-A vector is expensive and depends only on the model and the text, so it outlives rebuilds of the
-index.
+A vector is expensive to compute and depends only on the model and the text, so the cache survives
+rebuilds of the index. Vectors are looked up by the digest of the embedded text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 
 class VectorCache(AbstractContextManager["VectorCache"]):
-    """Vectors by model and digest of the text, in a file that only its owner may read."""
+    """Vectors by model and text digest, in a file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,7 +31,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
             self._connection = db.connect_cache(path, "vectors.sql", VERSION)
 
     def get(self, model: str, digests: Iterable[str]) -> dict[str, bytes]:
-        """Return the cached vectors of some digests; the others are left out."""
+        """Return the cached vectors for these digests. Digests without a vector are left out."""
         sql = (
             "SELECT digest, vector FROM vectors "
             "WHERE model = ? AND digest IN (SELECT value FROM json_each(?))"
@@ -39,20 +39,23 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         return self._select(sql, model, json.dumps(list(digests)))
 
     def all(self, model: str) -> dict[str, bytes]:
-        """Return every vector of a model."""
+        """Return all vectors of a model, by digest."""
         return self._select("SELECT digest, vector FROM vectors WHERE model = ?", model)
 
     def put(self, model: str, vectors: Mapping[str, bytes]) -> None:
-        """Store all of these vectors or none; they replace older ones."""
+        """Store these vectors, replacing older ones. Either all are stored or none."""
         rows = [(model, digest, vector) for digest, vector in vectors.items()]
         self._write("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
     def forget(self, digests: Iterable[str]) -> None:
-        """Delete the vectors of these digests, of any model."""
+        """Delete the vectors for these digests, for every model."""
         self._write("DELETE FROM vectors WHERE digest = ?", [(digest,) for digest in digests])
 
     def prune(self, keep: Collection[str]) -> int:
-        """Delete the vectors of all digests except those to keep; return how many digests."""
+        """Delete all vectors except those for the digests in `keep`.
+
+        Return how many digests were deleted.
+        """
         cached = self._select("SELECT DISTINCT digest, 0 FROM vectors").keys()
         unused = cached - set(keep)
         self.forget(unused)
@@ -72,7 +75,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         self._retry(write)
 
     def _retry(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Do some work with the database; if it is damaged, recreate it and do the work again."""
+        """Run `work` on the database. If the database is damaged, recreate it and try again."""
         try:
             with db.explained(self._path):
                 return work(self._connection)
