@@ -100,7 +100,9 @@ def test_a_session_goes_on_without_the_ralph_that_was_installed(
     assert [request.text.count("one") > 0 for request in run.requests][-1]
     assert not ralph.log(run.session).exists()
     for command in ("doctor", "status"):
-        assert "which no longer exists; `ralph doctor --fix` repairs it" in ralph.call(command).stdout
+        assert (
+            "which no longer exists; `ralph doctor --fix` repairs it" in ralph.call(command).stdout
+        )
     ralph("doctor", "--fix")
     messages.script(say("AGAIN"))
     assert ralph.log(claude.run("do it again").session).exists()
