@@ -60,7 +60,7 @@ def any_word(records: Sequence[Record]) -> Iterator[Ask]:
 
 @contextmanager
 def plain_fts5(records: Sequence[Record], *, quoted: bool = False) -> Iterator[Ask]:
-    """Search with the default tokeniser, the naive builder and `ORDER BY rank`; a syntax error is no answer."""
+    """Search with the default tokeniser, the naive builder and `ORDER BY rank`; a syntax error returns nothing."""
     with _fts5(records, "unicode61", lambda text: naive_match(text, quoted=quoted)) as ask:
         yield ask
 

@@ -108,7 +108,7 @@ _TEXT_KEYS = ("content", "llmContent", "text", "result", "output", "message")
 _MEDIA = ("image", "audio", "resource", "document", "video")
 
 
-def _text(payload: Json, *keys: str) -> str:
+def text_member(payload: Json, *keys: str) -> str:
     """Return the first of these members that is a non-empty string, or ""."""
     for key in keys:
         value = payload.get(key)
@@ -117,7 +117,8 @@ def _text(payload: Json, *keys: str) -> str:
     return ""
 
 
-def _object(value: object) -> Json:
+def as_object(value: object) -> Json:
+    """Return an object, or an empty one if the value is something else."""
     if isinstance(value, Mapping):
         return value
     return NO_EXTRA
@@ -265,9 +266,9 @@ _CLAUDE_EXIT = re.compile(r"\s*Exit code (\d{1,9})\b[^\n]*\n?")
 
 
 def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
-    parameters = _object(payload.get("tool_input"))
+    parameters = as_object(payload.get("tool_input"))
     answer = payload.get("tool_response")
-    flags = _object(answer)
+    flags = as_object(answer)
     changes: tuple[FileEdit, ...] = ()
     response = ""
     if action is Action.CHANGE:
@@ -294,8 +295,8 @@ def _claude_error(payload: Json) -> tuple[str, int | None]:
 
 
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
-    path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
-    whole = _text(answer, "originalFile")
+    path = text_member(parameters, "file_path", "notebook_path") or text_member(answer, "filePath")
+    whole = text_member(answer, "originalFile")
     patched = patch_edits(answer, path)
     if patched:
         for hunk in patched:
@@ -306,8 +307,8 @@ def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
         edits = [parameters]
     for edit in edits:
         if isinstance(edit, Mapping):
-            before = _text(edit, "old_string")
-            after = _text(edit, "new_string", "content", "new_source")
+            before = text_member(edit, "old_string")
+            after = text_member(edit, "new_string", "content", "new_source")
             yield FileEdit(path, before, after, whole)
 
 
@@ -318,7 +319,7 @@ def patch_edits(answer: Json, path: str = "") -> list[FileEdit]:
         return []
     edits = []
     for hunk in hunks:
-        lines = _object(hunk).get("lines")
+        lines = as_object(hunk).get("lines")
         if not isinstance(lines, list):
             lines = []
         texts = [line for line in lines if isinstance(line, str) and not line.startswith("\\")]
@@ -351,7 +352,7 @@ def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
         changes = tuple(_codex_changes(parameters))
     answer = payload.get("tool_response")
     response, exit_code = _codex_answer(answer)
-    failed = bool(exit_code) or _object(answer).get("isError") is True
+    failed = bool(exit_code) or as_object(answer).get("isError") is True
     error = response if failed else response_text(payload.get("error"))
     return ToolUse(parameters, changes, response, error, failed=failed, exit_code=exit_code)
 
@@ -361,7 +362,7 @@ def _codex_parameters(value: object, action: Action) -> Json:
     if isinstance(value, str):
         parameters["input"] = value
     else:
-        parameters.update(_object(value))
+        parameters.update(as_object(value))
     if action is not Action.SHELL:
         return parameters
     command: object = None
@@ -391,7 +392,7 @@ def _codex_answer(answer: object) -> tuple[str, int | None]:
             return str(answer), None
     output = response_text(answer)
     if isinstance(answer, Mapping):
-        code = whole_number(_object(answer.get("metadata")).get("exit_code"))
+        code = whole_number(as_object(answer.get("metadata")).get("exit_code"))
         if code is None:
             code = whole_number(answer.get("exit_code"))
         return output, code
@@ -405,11 +406,11 @@ def _codex_answer(answer: object) -> tuple[str, int | None]:
 
 
 def _codex_changes(parameters: Json) -> Iterator[FileEdit]:
-    patch = _text(parameters, "command", "input", "patch")
+    patch = text_member(parameters, "command", "input", "patch")
     if not patch:
-        before = _text(parameters, "old_string")
-        after = _text(parameters, "new_string", "content")
-        yield FileEdit(_text(parameters, "file_path", "path"), before, after)
+        before = text_member(parameters, "old_string")
+        after = text_member(parameters, "new_string", "content")
+        yield FileEdit(text_member(parameters, "file_path", "path"), before, after)
     _, *pieces = _PATCHED_FILE.split(patch)
     for path, body in zip(pieces[::2], pieces[1::2], strict=True):
         lines = body.removesuffix("\n").split("\n")
@@ -430,18 +431,18 @@ _DIGITS = re.compile(r"-?\d{1,9}")
 
 
 def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
-    parameters = _object(payload.get("tool_input"))
+    parameters = as_object(payload.get("tool_input"))
     answer = payload.get("tool_response")
     changes: tuple[FileEdit, ...] = ()
     if action is Action.CHANGE:
-        path = _text(parameters, "file_path", "absolute_path")
-        before = _text(parameters, "old_string")
-        changes = (FileEdit(path, before, _text(parameters, "new_string", "content")),)
-    output = response_text(_object(answer).get("llmContent")) or response_text(answer)
+        path = text_member(parameters, "file_path", "absolute_path")
+        before = text_member(parameters, "old_string")
+        changes = (FileEdit(path, before, text_member(parameters, "new_string", "content")),)
+    output = response_text(as_object(answer).get("llmContent")) or response_text(answer)
     fenced = _GEMINI_FENCE.fullmatch(output)
     if fenced:
         output = fenced[1]
-    error = response_text(_object(answer).get("error"))
+    error = response_text(as_object(answer).get("error"))
     if action is Action.SHELL and output.startswith("Output:"):
         return _gemini_shell(parameters, output, error)
     return ToolUse(parameters, changes, output, error, failed=bool(error))
@@ -515,23 +516,23 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     happening = _HAPPENINGS.get(name)
     if happening is None or _is_compaction(host, happening, payload):
         return None
-    tool = _text(payload, "tool_name")
-    cwd = _text(payload, "cwd")
+    tool = text_member(payload, "tool_name")
+    cwd = text_member(payload, "cwd")
     action = _ACTIONS.get(tool, Action.OTHER)
     read_tool = _READERS.get(host, _claude_tool)
     use = read_tool(name, payload, action)
     event = Event(
         happening=happening,
         host=host,
-        session=_text(payload, "session_id"),
+        session=text_member(payload, "session_id"),
         at=at,
         cwd=cwd,
-        agent=_text(payload, "agent_id"),
+        agent=text_member(payload, "agent_id"),
         mode=_mode(payload),
-        source=_text(payload, "source", "trigger"),
-        reason=_text(payload, "reason"),
-        prompt=_text(payload, "prompt"),
-        message=_text(payload, "last_assistant_message"),
+        source=text_member(payload, "source", "trigger"),
+        reason=text_member(payload, "reason"),
+        prompt=text_member(payload, "prompt"),
+        message=text_member(payload, "last_assistant_message"),
         tool=tool,
         action=action,
         parameters=use.parameters,
@@ -541,15 +542,15 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
         exit_code=use.exit_code,
         files=files_of(use.parameters, cwd, (change.path for change in use.changes)),
         changes=use.changes,
-        call=_text(payload, "tool_use_id"),
+        call=text_member(payload, "tool_use_id"),
     )
     if host == "gemini":
         return replace(
             event,
             agent="",
             prompt=without_context(event.prompt),
-            message=_text(payload, "prompt_response"),
-            call=_text(payload, "tool_use_id", "call_id"),
+            message=text_member(payload, "prompt_response"),
+            call=text_member(payload, "tool_use_id", "call_id"),
         )
     return event
 
@@ -561,11 +562,11 @@ def _is_compaction(host: str, happening: Happening, payload: Json) -> bool:
     """
     if host != "claude" or happening is not Happening.SUBAGENT_STOP:
         return False
-    return not _text(payload, "agent_type")
+    return not text_member(payload, "agent_type")
 
 
 def _mode(payload: Json) -> str:
-    mode = _text(payload, "permission_mode", "approval_mode")
+    mode = text_member(payload, "permission_mode", "approval_mode")
     if mode and mode != "plan":
         return "agent"
     return mode

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ralph.capture.events import Json, response_text
+from ralph.capture.events import Json, as_object, response_text, text_member
 from ralph.core.record import NO_EXTRA
 
 PROMPT = "UserPromptSubmit"
@@ -40,21 +40,6 @@ class TranscriptEvent(NamedTuple):
     reader: str = "claude"
 
 
-def _text(value: Json, *keys: str) -> str:
-    """Return the first of these members that is a non-empty string, or ""."""
-    for key in keys:
-        text = value.get(key)
-        if isinstance(text, str) and text:
-            return text
-    return ""
-
-
-def _object(value: object) -> Json:
-    if isinstance(value, Mapping):
-        return value
-    return NO_EXTRA
-
-
 def _objects(value: object) -> list[Json]:
     if not isinstance(value, list):
         return []
@@ -75,7 +60,7 @@ def parsed(value: object) -> Json:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return NO_EXTRA
-    return _object(value)
+    return as_object(value)
 
 
 def instant(value: object) -> str:
@@ -101,14 +86,14 @@ def instant(value: object) -> str:
 def member(value: Json, *names: str) -> str:
     """Return the string at a path of member names in nested objects, or ""."""
     for name in names[:-1]:
-        value = _object(value.get(name))
-    return _text(value, names[-1])
+        value = as_object(value.get(name))
+    return text_member(value, names[-1])
 
 
 def cursor_headers(composer: Json) -> list[str]:
     """Return the message ids of a Cursor conversation, in order."""
     headers = _objects(composer.get("fullConversationHeadersOnly"))
-    return [_text(header, "bubbleId") for header in headers]
+    return [text_member(header, "bubbleId") for header in headers]
 
 
 class _Answer(NamedTuple):
@@ -220,12 +205,12 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
             continue
         if value.get("type") not in ("user", "assistant"):
             continue
-        agent = _text(value, "agentId")
+        agent = text_member(value, "agentId")
         if not agent and value.get("isSidechain") is True:
             agent = "sidechain"
         thread = threads.setdefault(agent, Conversation(agent=agent))
-        thread.session = _text(value, "sessionId") or thread.session
-        thread.cwd = _text(value, "cwd") or thread.cwd
+        thread.session = text_member(value, "sessionId") or thread.session
+        thread.cwd = text_member(value, "cwd") or thread.cwd
         if value.get("type") == "assistant":
             _read_claude_answer(thread, value)
         else:
@@ -236,18 +221,18 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
 
 def _read_claude_answer(thread: Conversation, value: Json) -> None:
     at = instant(value.get("timestamp"))
-    message = _object(value.get("message"))
+    message = as_object(value.get("message"))
     for block in _content_blocks(message.get("content")):
         if block.get("type") == "tool_use":
-            thread.call(_text(block, "name"), block.get("input"), _text(block, "id"))
+            thread.call(text_member(block, "name"), block.get("input"), text_member(block, "id"))
         elif block.get("type") == "text":
-            thread.answer(at, _text(block, "text"), _text(message, "id"))
+            thread.answer(at, text_member(block, "text"), text_member(message, "id"))
 
 
 def _read_claude_user(thread: Conversation, value: Json) -> Iterator[TranscriptEvent]:
     """Read a `user` line, which holds either tool results or a prompt."""
     at = instant(value.get("timestamp"))
-    blocks = _content_blocks(_object(value.get("message")).get("content"))
+    blocks = _content_blocks(as_object(value.get("message")).get("content"))
     results = [block for block in blocks if block.get("type") == "tool_result"]
     for block in results:
         response: object = response_text(block.get("content"))
@@ -257,8 +242,8 @@ def _read_claude_user(thread: Conversation, value: Json) -> Iterator[TranscriptE
         details = value.get("toolUseResult")
         if isinstance(details, Mapping) and len(results) == 1 and not failed:
             response = details
-        yield from thread.result(at, _text(block, "tool_use_id"), response, failed=failed)
-    texts = [_text(block, "text") for block in blocks if block.get("type") == "text"]
+        yield from thread.result(at, text_member(block, "tool_use_id"), response, failed=failed)
+    texts = [text_member(block, "text") for block in blocks if block.get("type") == "text"]
     prompt = "\n".join(texts)
     if prompt and not results and not thread.agent:
         yield from thread.prompt(at, _as_typed(prompt))
@@ -286,11 +271,11 @@ def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     """Read a Codex rollout, which has a `session_meta` line and then `response_item` lines."""
     thread = Conversation(reader="codex")
     for value in values:
-        payload = _object(value.get("payload"))
+        payload = as_object(value.get("payload"))
         kind = value.get("type")
         if kind in ("session_meta", "turn_context"):
-            thread.session = thread.session or _text(payload, "session_id", "id")
-            thread.cwd = _text(payload, "cwd") or thread.cwd
+            thread.session = thread.session or text_member(payload, "session_id", "id")
+            thread.cwd = text_member(payload, "cwd") or thread.cwd
         elif kind == "response_item":
             yield from _read_codex_item(thread, payload, instant(value.get("timestamp")))
     yield from thread.end()
@@ -298,9 +283,9 @@ def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
 
 def _read_codex_item(thread: Conversation, item: Json, at: str) -> Iterator[TranscriptEvent]:
     kind = item.get("type")
-    call = _text(item, "call_id", "id")
+    call = text_member(item, "call_id", "id")
     if kind == "message":
-        texts = [_text(block, "text") for block in _objects(item.get("content"))]
+        texts = [text_member(block, "text") for block in _objects(item.get("content"))]
         if item.get("role") == "assistant":
             thread.answer(at, "\n".join(texts))
         elif item.get("role") == "user":
@@ -308,7 +293,7 @@ def _read_codex_item(thread: Conversation, item: Json, at: str) -> Iterator[Tran
             yield from thread.prompt(at, "\n".join(prompts))
     elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
         arguments = item.get("arguments", item.get("input", item.get("action")))
-        name = _text(item, "name") or "local_shell"
+        name = text_member(item, "name") or "local_shell"
         if name in _CODEX_SHELLS:
             name = "Bash"
         thread.call(name, parsed(arguments) or arguments, call)
@@ -429,7 +414,7 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
     """Read a Gemini CLI chat, which is one object with `messages`, or one message per line."""
     thread = Conversation(cwd=cwd, reader="gemini")
     for value in values:
-        thread.session = thread.session or _text(value, "sessionId")
+        thread.session = thread.session or text_member(value, "sessionId")
         for message in _objects(value.get("messages")) or [value]:
             yield from _read_gemini_message(thread, message)
     yield from thread.end()
@@ -437,7 +422,7 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
 
 def _read_gemini_message(thread: Conversation, message: Json) -> Iterator[TranscriptEvent]:
     at = instant(message.get("timestamp"))
-    texts = [_text(block, "text") for block in _content_blocks(message.get("content"))]
+    texts = [text_member(block, "text") for block in _content_blocks(message.get("content"))]
     text = "\n".join(texts)
     kind = message.get("type")
     if kind == "user":  # tool results are user messages too, but have no text
@@ -450,15 +435,15 @@ def _read_gemini_message(thread: Conversation, message: Json) -> Iterator[Transc
         if call.get("status") in ("error", "cancelled"):
             response["error"] = output
         moment = instant(call.get("timestamp")) or at
-        parameters = _object(call.get("args"))
-        name = _text(call, "name")
-        yield thread.tool(moment, name, parameters, response, call=_text(call, "id"))
+        parameters = as_object(call.get("args"))
+        name = text_member(call, "name")
+        yield thread.tool(moment, name, parameters, response, call=text_member(call, "id"))
 
 
 def _gemini_output(call: Json) -> str:
     outputs = []
     for part in _objects(call.get("result")):
-        response = _object(_object(part.get("functionResponse")).get("response"))
+        response = as_object(as_object(part.get("functionResponse")).get("response"))
         outputs.append(response_text(response.get("output") or response.get("error")))
     return "\n".join(outputs)
 
@@ -481,32 +466,32 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     thread = Conversation()
     for value in values:
         kind = value.get("type")
-        data = _object(value.get("data"))
+        data = as_object(value.get("data"))
         at = instant(value.get("timestamp"))
         if kind == "session.start":
-            thread.session = _text(data, "sessionId")
+            thread.session = text_member(data, "sessionId")
             thread.cwd = member(data, "context", "cwd") or thread.cwd
         elif kind == "user.message":
-            yield from thread.prompt(at, _text(data, "content"))
+            yield from thread.prompt(at, text_member(data, "content"))
         elif kind == "assistant.message":
-            thread.answer(at, _text(data, "content"))
+            thread.answer(at, text_member(data, "content"))
         elif kind == "tool.execution_start":
-            name, parameters = claude_call(_text(data, "toolName"), data.get("arguments"))
-            thread.call(name, parameters, _text(data, "toolCallId"))
+            name, parameters = claude_call(text_member(data, "toolName"), data.get("arguments"))
+            thread.call(name, parameters, text_member(data, "toolCallId"))
         elif kind == "tool.execution_complete":
             output, failed = _copilot_result(data)
-            yield from thread.result(at, _text(data, "toolCallId"), output, failed=failed)
+            yield from thread.result(at, text_member(data, "toolCallId"), output, failed=failed)
     yield from thread.end()
 
 
 def _copilot_result(data: Json) -> tuple[str, bool]:
-    output = response_text(_object(data.get("result")).get("content"))
+    output = response_text(as_object(data.get("result")).get("content"))
     failed = False
     ended = _COPILOT_END.search(output)
     if ended:
         output, failed = _with_exit(output[: ended.start()], int(ended[1]))
     if not output:
-        output = response_text(_object(data.get("error")))
+        output = response_text(as_object(data.get("error")))
     return output, failed or data.get("success") is False
 
 
@@ -530,49 +515,51 @@ def read_opencode(
 def _read_opencode_part(
     thread: Conversation, message: Json, part: Json
 ) -> Iterator[TranscriptEvent]:
-    started = _object(part.get("time")).get("start")
-    at = instant(started or _object(message.get("time")).get("created"))
-    state = _object(part.get("state"))
+    started = as_object(part.get("time")).get("start")
+    at = instant(started or as_object(message.get("time")).get("created"))
+    state = as_object(part.get("state"))
     if part.get("type") == "text" and part.get("synthetic") is not True:
-        if _text(message, "role") != "user":
-            thread.answer(at, _text(part, "text"), _text(part, "messageID"))
+        if text_member(message, "role") != "user":
+            thread.answer(at, text_member(part, "text"), text_member(part, "messageID"))
         elif not thread.agent:
-            yield from thread.prompt(at, _text(part, "text"))
+            yield from thread.prompt(at, text_member(part, "text"))
     elif part.get("type") == "tool" and state.get("status") in ("completed", "error"):
-        name, parameters = claude_call(_text(part, "tool"), state.get("input"))
+        name, parameters = claude_call(text_member(part, "tool"), state.get("input"))
         output = response_text(state.get("output") or state.get("error"))
-        output, failed = _with_exit(output, _object(state.get("metadata")).get("exit"))
+        output, failed = _with_exit(output, as_object(state.get("metadata")).get("exit"))
         failed = failed or state.get("status") == "error"
-        moment = instant(_object(state.get("time")).get("end")) or at
-        call = _text(part, "callID")
+        moment = instant(as_object(state.get("time")).get("end")) or at
+        call = text_member(part, "callID")
         yield thread.tool(moment, name, parameters, output, call=call, failed=failed)
 
 
 def read_cursor(composer: Json, bubbles: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
     """Read a Cursor conversation from its `composerData` and its bubbles, given in order."""
-    thread = Conversation(_text(composer, "composerId"), cwd)
+    thread = Conversation(text_member(composer, "composerId"), cwd)
     start = instant(composer.get("createdAt"))
     for bubble in bubbles:
         created = instant(bubble.get("createdAt")) or instant(bubble.get("timestamp"))
         at = created or thread.at or start
-        tool = _object(bubble.get("toolFormerData"))
+        tool = as_object(bubble.get("toolFormerData"))
         if bubble.get("type") == 1:
-            yield from thread.prompt(at, _text(bubble, "text", "rawText"))
-        elif _text(tool, "name"):
+            yield from thread.prompt(at, text_member(bubble, "text", "rawText"))
+        elif text_member(tool, "name"):
             yield _read_cursor_tool(thread, tool, at)
         else:
-            thread.answer(at, _text(bubble, "text", "rawText"))
+            thread.answer(at, text_member(bubble, "text", "rawText"))
     yield from thread.end()
 
 
 def _read_cursor_tool(thread: Conversation, tool: Json, at: str) -> TranscriptEvent:
     arguments = tool.get("rawArgs") or tool.get("params")
-    name, parameters = claude_call(_text(tool, "name"), arguments)
+    name, parameters = claude_call(text_member(tool, "name"), arguments)
     result = parsed(tool.get("result"))
     output = response_text(result.get("output") or result or tool.get("result"))
     output, failed = _with_exit(output, result.get("exitCode", result.get("exitCodeV2")))
-    failed = failed or _text(tool, "status") in ("error", "failed")
-    return thread.tool(at, name, parameters, output, call=_text(tool, "toolCallId"), failed=failed)
+    failed = failed or text_member(tool, "status") in ("error", "failed")
+    return thread.tool(
+        at, name, parameters, output, call=text_member(tool, "toolCallId"), failed=failed
+    )
 
 
 _CLINE_TASK = re.compile(r"<(task|feedback|user_message|answer)>\s*(.*?)\s*</\1>", re.DOTALL)
@@ -605,13 +592,13 @@ def read_cline(
         is_agent = message.get("role") == "assistant"
         blocks = _content_blocks(message.get("content"))
         for block in blocks:
-            text = _text(block, "text")
+            text = text_member(block, "text")
             if block.get("type") == "tool_use":
-                name, parameters = claude_call(_text(block, "name"), block.get("input"))
-                thread.call(name, parameters, _text(block, "id"))
+                name, parameters = claude_call(text_member(block, "name"), block.get("input"))
+                thread.call(name, parameters, text_member(block, "id"))
             elif block.get("type") == "tool_result":
                 output = response_text(block.get("content"))
-                yield from _cline_result(thread, at, _text(block, "tool_use_id"), output)
+                yield from _cline_result(thread, at, text_member(block, "tool_use_id"), output)
             elif is_agent:
                 if _read_cline_tags(thread, text, f"text-{number}"):
                     tag_call = f"text-{number}"
@@ -638,7 +625,7 @@ def _read_cline_user(
     if title:
         output = text[title.end() :]
         if not output and len(blocks) > 1:
-            output = _text(blocks[1], "text")
+            output = text_member(blocks[1], "text")
         yield from _cline_result(thread, at, tag_call, output)
         return
     task = _CLINE_TASK.search(text)
