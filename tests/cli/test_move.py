@@ -108,6 +108,14 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(
     assert len(proposed(ralph)) == 12
 
 
+def test_an_engram_chunk_without_observations_is_skipped(ralph: Project, home: Path) -> None:
+    ralph.put(
+        ".engram/chunks/ab.jsonl", '{"observations": null}\n{"content": "Load users eagerly"}\n'
+    )
+    bring(ralph)
+    assert proposed(ralph) == {"Load users eagerly": "engram ab"}
+
+
 def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(
     ralph: Project, home: Path
 ) -> None:

@@ -581,7 +581,10 @@ def _engram_observations(values: Iterable[object]) -> Iterator[dict[str, object]
     for value in values:
         if not isinstance(value, dict):
             continue
-        for observation in value.get("observations", [value]):
+        observations = value.get("observations", [value])
+        if not isinstance(observations, list):
+            continue
+        for observation in observations:
             if isinstance(observation, dict):
                 yield observation
 
