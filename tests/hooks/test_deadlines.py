@@ -37,6 +37,15 @@ def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Pat
     assert here.failures() == 0
 
 
+def test_a_file_that_no_hook_has_spilled_is_left_alone(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    stray = paths.log_folder(here.root) / hook_files.SPILL / "notes-1.jsonl"
+    stray.parent.mkdir(parents=True)
+    stray.write_text("{}\n", encoding="utf-8")
+    index.sync(here.root)
+    assert stray.exists()
+
+
 @pytest.mark.parametrize("way", ["folder", "fifo"])
 def test_events_are_spilled_while_something_else_has_the_name_of_the_log(
     tmp_path: Path, way: str

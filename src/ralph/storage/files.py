@@ -359,8 +359,10 @@ def collect_spilled(root: Path) -> None:
     log = paths.log_folder(root)
     boundary = paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
-        log_name = path.name.split("-", 2)[2]  # after the time and the process id
-        session = paths.sessions_folder(root) / log_name
+        name_parts = path.name.split("-", 2)  # the time, the process id and the log's name
+        if len(name_parts) < 3:
+            continue  # a hook did not write this file
+        session = paths.sessions_folder(root) / name_parts[2]
         # If something that is not a log has the log's name, the line stays where it is.
         with contextlib.suppress(Unreadable):
             line = read(path) or ""
