@@ -6,7 +6,7 @@ import pytest
 from tests.support.runner import Block, Project, page
 
 from ralph.core.tokens import estimate
-from ralph.install import project
+from ralph.install import signs
 
 EMPTY = "# Guardrails\n\n## Fixes\n\n## Decisions\n\n## Patterns\n"
 FILE = ".ralph/guardrails.md"
@@ -166,7 +166,7 @@ def test_adding_leaves_signs_as_they_are(ralph: Project) -> None:
     put(ralph, LEGACY)
     ralph("memory", "add", *IN, "A structured one")
     assert ralph.read(FILE).startswith(LEGACY.rstrip("\n"))
-    assert project.guardrail_formats(ralph.root)[0][1] == "mixed"
+    assert signs.guardrail_formats(ralph.root)[0][1] == "mixed"
 
 
 def test_an_example_inside_a_comment_is_no_sign(ralph: Project) -> None:
@@ -207,7 +207,7 @@ def test_signs_count_within_a_budget(ralph: Project) -> None:
 def test_the_format_is_recognised(ralph: Project, text: str | None, expected: str) -> None:
     if text is not None:
         put(ralph, text)
-    assert project.guardrail_formats(ralph.root) == [
+    assert signs.guardrail_formats(ralph.root) == [
         (ralph.file(FILE), expected),
         (ralph.file("guardrails.md"), "none"),
     ]

@@ -25,7 +25,7 @@ from ralph.memory.record_shapes import describe_author, mark_weak, memory_json, 
 from ralph.storage.library import NAMES, Library, Stored
 
 if TYPE_CHECKING:
-    from ralph.install.project import SignMigration
+    from ralph.install.signs import SignMigration
 
 LIMIT = 5  # results in a search, unless the caller asks for all
 _TAGS_WIDTH = 24  # terminal columns for the tags in a table
@@ -631,14 +631,14 @@ def migrate(call: Invocation, allow_secret: bool) -> int:
 
     A backup of the file is kept. The exit code is 1 if some Signs cannot be converted.
     """
-    from ralph.install import project
+    from ralph.install import signs
 
-    migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
+    migrations = signs.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
     for migration in migrations:
         _print_migration(migration, call)
     if not migrations:
         formats = []
-        for path, name in project.guardrail_formats(call.root):
+        for path, name in signs.guardrail_formats(call.root):
             formats.append(f"{call.show_path(path)}: {name}")
         click.echo(f"There are no Signs to migrate ({', '.join(formats)})")
     has_leftovers = any(migration.kept for migration in migrations)

@@ -86,7 +86,7 @@ class Invocation:
                 hint="change to a project's folder, or name one with --root",
             )
         if paths.has_old_state(root):
-            from ralph.install.project import move_old_state
+            from ralph.install.old_state import move_old_state
 
             with contextlib.suppress(OSError):
                 say(*move_old_state(root))

@@ -10,5 +10,7 @@ __all__ = [
     "hook_state",
     "hosts",
     "merge_registration",
+    "old_state",
     "project",
+    "signs",
 ]
