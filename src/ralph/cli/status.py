@@ -17,7 +17,8 @@ from ralph.cli.output import one_line, print_json, visible
 from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import UsageError
 from ralph.install import doctor as verbs
-from ralph.install.doctor import Finding, Repair
+from ralph.install.findings import Finding, Repair
+from ralph.install.status import project_status
 from ralph.learning import inbox
 from ralph.loop import runs
 from ralph.recall import outdated
@@ -83,7 +84,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
 
 
 def _print_status(call: Invocation, form: str) -> None:
-    state = verbs.project_status(call.root, os.environ)
+    state = project_status(call.root, os.environ)
     running = runs.living(call.root)
     if form == "json":
         print_json({**state, "running": [run.id for run in running]})

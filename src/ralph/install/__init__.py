@@ -7,10 +7,13 @@ __all__ = [
     "clients",
     "deinit",
     "doctor",
+    "file_checks",
+    "findings",
     "hook_state",
     "hosts",
     "merge_registration",
     "old_state",
     "project",
     "signs",
+    "status",
 ]

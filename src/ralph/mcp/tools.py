@@ -713,8 +713,8 @@ def _describe_edge(edge: Edge | None, node_id: str) -> str:
 @tool()
 def status(call: ToolCall) -> ToolAnswer:
     """Show how much is remembered here, in numbers."""
-    from ralph.install import doctor  # it is slow to import, and rarely needed
+    from ralph.install.status import project_status  # it is slow to import, and rarely needed
 
-    state = doctor.project_status(call.root, call.env)
+    state = project_status(call.root, call.env)
     lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in state.items()]
     return report("\n".join(lines), state)

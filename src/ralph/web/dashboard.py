@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
-from ralph.install import doctor, hook_state
+from ralph.install import file_checks, hook_state
 from ralph.learning import inbox
 from ralph.privacy import privacy
 from ralph.recall import usage
@@ -86,7 +86,7 @@ def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
     """
     logs = paths.log_folder(root)
     count = 0
-    for path in doctor.files_to_scan(root):
+    for path in file_checks.files_to_scan(root):
         if path.is_relative_to(logs):
             continue
         with suppress(OSError, RalphError):  # the file is gone, or `ralph doctor` reports it
