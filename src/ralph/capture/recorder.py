@@ -17,7 +17,7 @@ from ralph.core.errors import Conflict, RalphError, Refused
 from ralph.core.settings import Config
 from ralph.privacy.secret_rules import rules_mark
 from ralph.storage import files, hook_files
-from ralph.storage.files import hide_state
+from ralph.storage.gitignore import ensure_gitignore
 
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
 failures_file = paths.hook_failures
@@ -185,7 +185,7 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
             f"{root}: nothing is captured here, so there is nothing to pause",
             hint="hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is",
         )
-    hide_state(root)
+    ensure_gitignore(root)
     file = pause_file(root)
     text = ids.timestamp() + "\n"
     top = paths.state_boundary(root)

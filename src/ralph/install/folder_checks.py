@@ -19,7 +19,7 @@ from ralph.install.file_checks import (
 from ralph.install.findings import Finding, new_finding
 from ralph.search import index
 from ralph.storage import files
-from ralph.storage.files import missing_lines
+from ralph.storage.gitignore import missing_lines
 from ralph.tasks import worktree
 
 _SKIPPED_FOLDERS = frozenset(

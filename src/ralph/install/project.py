@@ -14,7 +14,7 @@ from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.pages import patterns_template
 from ralph.storage import files
 from ralph.storage.config import hide_from_git, template
-from ralph.storage.files import GITIGNORE, UNTIL_INIT, missing_lines
+from ralph.storage.gitignore import GITIGNORE, SELF_IGNORING_GITIGNORE, missing_lines
 from ralph.storage.library import Collection, check_folders
 
 
@@ -51,12 +51,12 @@ def init(root: Path) -> list[str]:
 def _create_gitignore(root: Path, main: Path) -> list[str]:
     changes = []
     ignore = paths.gitignore(root)
-    if main == root and files.read(ignore) == UNTIL_INIT:
-        files.write(ignore, GITIGNORE, root=root, expect=UNTIL_INIT)
+    if main == root and files.read(ignore) == SELF_IGNORING_GITIGNORE:
+        files.write(ignore, GITIGNORE, root=root, expect=SELF_IGNORING_GITIGNORE)
         changes.append(f"made {paths.shown(ignore, root)} visible to git")
     changes += _create_file(root, ignore, GITIGNORE)
     if main != root:
-        changes += _create_file(root, paths.gitignore(main), UNTIL_INIT, within=main)
+        changes += _create_file(root, paths.gitignore(main), SELF_IGNORING_GITIGNORE, within=main)
     return changes
 
 

@@ -29,8 +29,8 @@ from ralph.privacy.privacy import redact
 from ralph.recall import journal
 from ralph.search import filters, index
 from ralph.storage import board, files, forgotten, queries
-from ralph.storage.files import WriteObserver
 from ralph.storage.library import Stored
+from ralph.storage.write_observers import WriteObserver
 
 KNOWLEDGE_MEMBER = "knowledge"
 """The journal entry member that lists the knowledge from its iteration: names and changes."""

@@ -51,8 +51,8 @@ from ralph.recall import search as searching
 from ralph.recall.sessions import COMMAND_SECONDS, ask_command
 from ralph.search import index
 from ralph.storage import board, files, queries
-from ralph.storage.files import WriteObserver
 from ralph.storage.library import Library, Stored, check_folders
+from ralph.storage.write_observers import WriteObserver
 
 _REFINE_PROMPT = """\
 Below is one thing that a coding agent seems to have learned in a project, and the records that it

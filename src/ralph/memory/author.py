@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ralph.storage.files import WriteObserver
+    from ralph.storage.write_observers import WriteObserver
 
 _PERSON = "human"
 _AGENT = "agent"
@@ -80,7 +80,7 @@ class WriteContext:
     @property
     def is_real(self) -> bool:
         """Whether changes are written to disk."""
-        return self.observer is None or self.observer.real
+        return self.observer is None or self.observer.writes_to_disk
 
 
 BY_RALPH = WriteContext()

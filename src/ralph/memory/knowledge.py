@@ -37,8 +37,9 @@ from ralph.memory.memory import (
 from ralph.privacy import invisible_characters, privacy
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.storage import features, files
-from ralph.storage.files import WriteObserver, hide_state
+from ralph.storage.gitignore import ensure_gitignore
 from ralph.storage.library import Library, Stored, check_folders
+from ralph.storage.write_observers import WriteObserver
 
 _MAX_WRITE_ATTEMPTS = 20  # an attempt fails only if another process wrote in between
 _SIGNATURE_MEMBERS = ("run", "by", VIA, WHO, SESSION)
@@ -369,7 +370,7 @@ def keep_body(
         origin=Origin(run=run),
     )
     files.target(log, paths.state_boundary(root))  # raises before anything is created there
-    hide_state(root)
+    ensure_gitignore(root)
     files.append(
         log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer
     )

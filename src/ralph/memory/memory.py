@@ -36,8 +36,8 @@ from ralph.formats.memories import WHY, render_memories, sort_by_section
 from ralph.memory.author import BY_RALPH, Author, WriteContext
 from ralph.memory.record_shapes import memory_json
 from ralph.storage import files, forgotten, lookup
-from ralph.storage.files import WriteObserver
 from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
+from ralph.storage.write_observers import WriteObserver
 
 if TYPE_CHECKING:
     pass

@@ -21,9 +21,9 @@ from ralph.core import ids, paths
 from ralph.core.errors import NotFound, Refused
 from ralph.core.record import SESSION, WHO, MemoryKind, Record, Scope
 from ralph.privacy import injection
-from ralph.storage import files
-from ralph.storage.files import WriteObserver
+from ralph.storage import files, gitignore
 from ralph.storage.library import NAMES, Library, Stored
+from ralph.storage.write_observers import WriteObserver
 
 _AGENT_VARIABLES = {
     "CLAUDECODE": "claude",
@@ -196,8 +196,8 @@ def accept_titles(root: Path, by: str, *titles: str) -> None:
 
 def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:
     """Remember the hashes of what a person has accepted in this project."""
-    if keys and (observer is None or observer.real):
-        files.hide_state(root)
+    if keys and (observer is None or observer.writes_to_disk):
+        gitignore.ensure_gitignore(root)
     boundary = paths.state_boundary(root)
     for key in keys:
         files.append(
@@ -328,7 +328,7 @@ def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
     for memory in memories:
         name = memory.id or ids.derived("held", f"{memory.via}\n{memory.text}")
         text += encode_line("held", asdict(replace(memory, id=name, at=ids.timestamp())))
-    files.hide_state(root)
+    gitignore.ensure_gitignore(root)
     files.append(paths.held_memories(root), text, root=paths.state_boundary(root), durable=True)
 
 

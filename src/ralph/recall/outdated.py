@@ -35,9 +35,9 @@ from ralph.search.citations import (
     find_citations,
 )
 from ralph.storage import files, lookup
-from ralph.storage.files import WriteObserver
 from ralph.storage.library import Library
 from ralph.storage.sources import Format, memory_files, read_source, sources
+from ralph.storage.write_observers import WriteObserver
 
 if TYPE_CHECKING:
     from ralph.core.repository import GitHistory

@@ -43,7 +43,7 @@ from ralph.privacy.privacy import Redactor, mentions_private_path, redact, redac
 from ralph.search import index
 from ralph.sharing import histories
 from ralph.sharing.histories import Place, Transcript, claude_folders, read_json
-from ralph.storage import files, foreign, forgotten
+from ralph.storage import files, foreign, forgotten, gitignore
 from ralph.storage.config import privacy_rules
 from ralph.storage.sources import EVENT, Format, Interpret, Source, contents
 
@@ -193,7 +193,7 @@ def import_histories(
                 found[name].new += 1
                 waiting.append(transcript)
     if really and waiting:
-        files.hide_state(root)
+        gitignore.ensure_gitignore(root)
         recorder = SessionRecorder(root)
         for number, transcript in enumerate(waiting, 1):
             try:

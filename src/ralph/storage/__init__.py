@@ -12,6 +12,7 @@ __all__ = [
     "files",
     "foreign",
     "forgotten",
+    "gitignore",
     "graph",
     "hook_files",
     "index",
@@ -28,4 +29,5 @@ __all__ = [
     "totals",
     "trust_records",
     "vectors",
+    "write_observers",
 ]

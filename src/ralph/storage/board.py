@@ -24,7 +24,7 @@ from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, Unr
 from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import parse_task, render_task
 from ralph.storage import files
-from ralph.storage.files import hide_state
+from ralph.storage.gitignore import ensure_gitignore
 
 _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
@@ -384,7 +384,7 @@ def lock_all(root: Path) -> Iterator[Board]:
     """Lock the links between all tasks and yield the board as it is then."""
     folder = paths.tasks_folder(root)
     files.make_folder(folder, root=paths.main_checkout(root))
-    hide_state(root)
+    ensure_gitignore(root)
     with files.lock(folder / "task.json"):
         yield read(root)
 

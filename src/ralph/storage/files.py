@@ -5,8 +5,8 @@ syncs it to disk and renames it. Processes that write to the same folder take tu
 folder, or a lock file where folders cannot be locked. Editors take no lock, so `update` compares
 the file with what it read and starts again if the file has changed.
 
-A *write observer* is told about every change before it is made. It can collect the changes without
-writing them (a dry run), or refuse a change to a file that is no longer what the user saw.
+Functions that take an `observer` report every change to it before they make the change (see
+`write_observers.py`). In a dry run they stop there.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import io
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO, TypeVar
+from typing import BinaryIO, TextIO, TypeVar
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, Refused, Unreadable, WriteFailed
 from ralph.storage import hook_files
+from ralph.storage.write_observers import FileChange, WriteObserver, is_dry_run
 
 LOCK_NAME = ".ralph-lock"
 TEMP_SUFFIX = ".ralph-tmp"
@@ -38,7 +38,7 @@ _ANY_WRITE_PERMISSION = 0o222
 
 _MAX_UPDATE_ATTEMPTS = 20
 _MAX_UNPACKED_BYTES = 1 << 28
-_GZIP_WINDOW_BITS = 31  # how zlib is asked to read the gzip format
+_GZIP_WINDOW_BITS = 31  # tells zlib to expect a gzip header
 _MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below file system limits
 _LOCK_POLL_SECONDS = 0.01
 _FOLDER_LOCK_UNSUPPORTED = {
@@ -55,100 +55,6 @@ _patience = 30.0  # seconds that this process waits for a lock; see `set_patienc
 T = TypeVar("T", bound=str | tuple[str, object])
 
 
-# --- dry runs and guarded writes ----------------------------------------------------------------
-
-
-class FileChange(NamedTuple):
-    """The text of a file before and after a change. None means that there is no file."""
-
-    path: Path
-    before: str | None
-    after: str | None
-    appended: bool = False
-
-
-class WriteObserver:
-    """Records every change before it is made."""
-
-    real = True  # whether changes are written to disk
-
-    def __init__(self) -> None:
-        self._changes: dict[str, FileChange] = {}
-
-    def planned(self, path: Path) -> FileChange | None:
-        """Return the change recorded for a file, or None if there is none."""
-        if not self._changes:
-            return None
-        return self._changes.get(os.path.realpath(path))
-
-    def change(self, change: FileChange) -> None:
-        """Record a change. Several changes to one file are merged into one."""
-        first = self.planned(change.path) or change
-        appended = first.appended and change.appended
-        self._changes[os.path.realpath(change.path)] = FileChange(
-            change.path, first.before, change.after, appended
-        )
-
-    @property
-    def changes(self) -> tuple[FileChange, ...]:
-        """The changes that alter a file's text, in the order in which the files are written."""
-        return tuple(change for change in self._changes.values() if change.before != change.after)
-
-
-class DryRun(WriteObserver):
-    """Collects changes without writing them. `read` then returns the changed text."""
-
-    real = False
-
-
-class GuardedWrite(WriteObserver):
-    """Allows a change only if the file still has the digest that was shown to the user.
-
-    `digests` maps file names, as `name_of` returns them, to digests of the files' text.
-    """
-
-    def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
-        super().__init__()
-        self._digests = digests
-        self._name_of = name_of
-
-    def change(self, change: FileChange) -> None:
-        """Record a change. Raises Conflict if the file has changed since it was shown.
-
-        Appending to a log is always allowed, because nothing is lost.
-        """
-        name = self._name_of(change.path)
-        earlier = self.planned(change.path)
-        if earlier is None:
-            expected = self._digests.get(name)
-        else:
-            expected = text_digest(earlier.after)
-        if text_digest(change.before) != expected and not change.appended:
-            raise changed_meanwhile(name)
-        super().change(change)
-
-
-def text_digest(text: str | None) -> str:
-    """Return the digest of a file's text, or "" if there is no file."""
-    import hashlib  # loads OpenSSL
-
-    if text is None:
-        return ""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def changed_meanwhile(name: str) -> Conflict:
-    """Return the error for a file that another program has changed since it was shown."""
-    return Conflict(
-        f"{name}: has changed since it was shown",
-        hint="nothing was written; review the file and try again",
-    )
-
-
-def _is_dry_run(observer: WriteObserver | None) -> bool:
-    return observer is not None and not observer.real
-
-
 # --- reading ------------------------------------------------------------------------------------
 
 
@@ -158,8 +64,8 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
     Bytes that are not UTF-8 become surrogates. In a dry run, the result is the text as changed so
     far. Raises Unreadable if the file cannot be read.
     """
-    if observer is not None and not observer.real:
-        planned = observer.planned(path)
+    if observer is not None and is_dry_run(observer):
+        planned = observer.planned_change(path)
         if planned is not None:
             return planned.after
     try:
@@ -176,8 +82,7 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    Raises OSError for a FIFO, a device or a folder. It never blocks, although reading from a FIFO
-    or a device might.
+    Raises OSError for a FIFO, a device or a folder, and never blocks on one.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -266,7 +171,7 @@ def write(
     """
     real = target(path, root)
     with _lock_folder_of(real, mode=_folder_mode(mode)):
-        if not _replace(real, text, expect, mode):
+        if not _replace(real, text, expect=expect, mode=mode):
             raise Conflict(
                 f"{path}: changed while it was being edited",
                 hint="review it and run the command again",
@@ -293,7 +198,9 @@ def update(
             before = read(real, observer) or ""
             changed = change(before)
             after = changed if isinstance(changed, str) else changed[0]
-            if after == before or _replace(real, after, before, mode, observer):
+            if after == before:
+                return changed
+            if _replace(real, after, expect=before, mode=mode, observer=observer):
                 return changed
     raise Conflict(
         f"{path}: keeps changing while it is being edited",
@@ -317,15 +224,15 @@ def append(
 ) -> None:
     """Append one line with a single write.
 
-    If an earlier writer left an unfinished line, a line break is added first. If the disk has no
-    space for the whole line, none of it stays in the file.
+    If an earlier writer left an unfinished line, a line break is added first. If the disk is too
+    full for the whole line, the file is left as it was.
     """
     real = target(path, root)
     payload = _encode(real, line)
     with _lock_folder_of(real, observer, _PRIVATE_FOLDER), _explained(f"{real}: cannot append"):
         if observer is not None:
             _note_appended(observer, real, line)
-        if _is_dry_run(observer):
+        if is_dry_run(observer):
             return
         handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
@@ -348,11 +255,11 @@ def _note_appended(observer: WriteObserver, real: Path, line: str) -> None:
     after = before or ""
     if after and not after.endswith("\n"):
         after += "\n"
-    observer.change(FileChange(real, before, after + line, appended=True))
+    observer.record(FileChange(real, before, after + line, appended=True))
 
 
 def collect_spilled(root: Path) -> None:
-    """Append the lines that hooks could not append in time.
+    """Append the lines that hooks could not append in time (see `hook_files.spill`).
 
     A line that is already in its log is not appended again.
     """
@@ -363,7 +270,7 @@ def collect_spilled(root: Path) -> None:
         if len(name_parts) < 3:
             continue  # a hook did not write this file
         session = paths.sessions_folder(root) / name_parts[2]
-        # If something that is not a log has the log's name, the line stays where it is.
+        # If the log cannot be read, the line stays where it is.
         with contextlib.suppress(Unreadable):
             line = read(path) or ""
             if line not in (read(session) or ""):
@@ -383,7 +290,7 @@ def output(path: Path, *, root: Path | None = None) -> int:
 
 
 def unnamed() -> TextIO:
-    """Open an unnamed temporary file for output of another program that Ralph will read."""
+    """Open an unnamed temporary file for the output of a program that Ralph runs."""
     from tempfile import TemporaryFile  # loads random
 
     return io.TextIOWrapper(TemporaryFile(), encoding="utf-8", errors="replace")
@@ -392,8 +299,8 @@ def unnamed() -> TextIO:
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
     """Copy a file to `<name>.bak`, `<name>.bak2` and so on.
 
-    Return the path of the copy, or None if there is no file. If the caller has already read the
-    text that it is about to replace, it passes it as `text`.
+    Return the path of the copy, or None if there is no file. A caller that has already read the
+    text passes it as `text`, so that the copy contains exactly what is about to be replaced.
     """
     present = read(path)
     if present is None:
@@ -451,9 +358,9 @@ def delete(path: Path, observer: WriteObserver | None = None) -> None:
     if observer is not None:
         before = read(path, observer)
         if before is not None:
-            observer.change(FileChange(path, before, None))
-        if not observer.real:
-            return
+            observer.record(FileChange(path, before, None))
+    if is_dry_run(observer):
+        return
     with _explained(f"{path}: cannot be removed"):
         path.unlink(missing_ok=True)
 
@@ -492,7 +399,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 class LockTaken(Conflict):
-    """Another process holds the lock. `by` describes that process, in parentheses."""
+    """Another process holds the lock. `by` describes that process for use in a message."""
 
     def __init__(self, path: Path, owner: str) -> None:
         super().__init__(
@@ -540,7 +447,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a folder and return a handle. Closing the handle releases the lock.
+    """Lock a folder and return a file descriptor. Closing it releases the lock.
 
     Raises WriteFailed if another process keeps the lock for too long.
     """
@@ -580,7 +487,7 @@ def limit_patience(seconds: float) -> float:
 def lock_file(
     path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
 ) -> int | None:
-    """Lock a file or folder and return a handle. Closing the handle releases the lock.
+    """Lock a file or folder and return a file descriptor. Closing it releases the lock.
 
     Return None if another process still holds the lock after `patience` seconds.
     """
@@ -591,6 +498,7 @@ def lock_file(
             if not _wait_for_lock(handle, deadline):
                 os.close(handle)
                 return None
+            # Whoever held the lock may have deleted or replaced the file while we waited.
             if _is_handle_of(path, handle):
                 return handle
         except BaseException:
@@ -600,7 +508,7 @@ def lock_file(
 
 
 def _wait_for_lock(handle: int, deadline: float) -> bool:
-    """Lock a handle. Return False if another process still holds the lock at the deadline."""
+    """Lock an open file. Return False if another process still holds the lock at the deadline."""
     while True:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -611,7 +519,6 @@ def _wait_for_lock(handle: int, deadline: float) -> bool:
 
 
 def _is_handle_of(path: Path, handle: int) -> bool:
-    """Return whether a path still refers to an open file, which may have been replaced since."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -622,7 +529,7 @@ def _is_handle_of(path: Path, handle: int) -> bool:
 def _lock_folder_of(
     real: Path, observer: WriteObserver | None = None, mode: int = _SHARED_FOLDER
 ) -> Iterator[None]:
-    if _is_dry_run(observer):
+    if is_dry_run(observer):
         yield
         return
     global _writes  # noqa: PLW0603 - counts for the whole process
@@ -638,11 +545,15 @@ def _lock_folder_of(
 def _replace(
     real: Path,
     text: str,
+    *,
     expect: str | None,
     mode: int | None,
     observer: WriteObserver | None = None,
 ) -> bool:
-    """Replace a file atomically. Return False if its text is no longer `expect`."""
+    """Replace a file atomically. Return False if its text is no longer `expect`.
+
+    The caller holds the folder's lock.
+    """
     payload = _encode(real, text)
     temp = _temporary_path(real)
     with _explained(f"{real}: cannot be written"):
@@ -651,19 +562,20 @@ def _replace(
             before = read(real, observer)
             if (before or "") != expect:
                 return False
-            observer.change(FileChange(real, before, text))
-            if not observer.real:
-                return True
+            observer.record(FileChange(real, before, text))
+        if is_dry_run(observer):
+            return True
         _remove_temporary_files(real.parent)
         try:
             _write_temporary(temp, payload, mode, old)
+            # An editor takes no lock, so compare as late as possible.
             if expect is not None and (read(real) or "") != expect:
                 return False
             temp.replace(real)
         finally:
             with contextlib.suppress(OSError):
                 temp.unlink(missing_ok=True)
-        _sync_folder(real.parent)
+        _sync_folder(real.parent)  # otherwise a power failure could undo the rename
     return True
 
 
@@ -687,7 +599,7 @@ def _write_temporary(
 ) -> None:
     """Write a new file and sync it to disk.
 
-    It gets the mode and owner of the file that it will replace, which `old` describes.
+    It gets the mode and owner of the file that it will replace, whose status is `old`.
     """
     if mode is None:
         mode = _SHARED_FILE if old is None else stat.S_IMODE(old.st_mode)
@@ -724,7 +636,7 @@ def _encode(path: Path, text: str) -> bytes:
         return payload
     import gzip
 
-    return gzip.compress(payload, mtime=0)  # without the time, so that equal text makes equal files
+    return gzip.compress(payload, mtime=0)  # no timestamp, so that equal text gives equal files
 
 
 def _require_writable(status: os.stat_result) -> os.stat_result:
@@ -752,81 +664,3 @@ def _explained(problem: str) -> Iterator[None]:
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             hint += "; make the file and its folder writable and run again"
         raise WriteFailed(f"{problem}: {error.strerror}", hint=hint) from error
-
-
-# --- .ralph/.gitignore --------------------------------------------------------------------------
-# `ralph init` writes one that git tracks. Until then, anything that writes below `.ralph` first
-# creates one that also ignores itself.
-
-GITIGNORE = """\
-# Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
-# Delete the line `tasks/` or `features/` to share those, too.
-local/
-cache/
-tasks/
-features/
-ralph.db*
-scratchpad.md
-*.bak*
-*.ralph-tmp
-.ralph-lock
-"""
-UNTIL_INIT = (
-    GITIGNORE
-    + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
-)
-_REQUIRED_LINES = {
-    "local/": "local",
-    "cache/": "cache",
-    "ralph.db*": "ralph.db",
-    "scratchpad.md": "scratchpad.md",
-}
-"""The lines that a hand-written file must contain, each with a name that the line ignores."""
-
-
-def hide_state(root: Path) -> None:
-    """Write a `.ralph/.gitignore` that ignores itself, unless one exists or none is needed."""
-    main = paths.main_checkout(root)
-    ignore = paths.gitignore(main)
-    if ignore.exists() or ignore.is_symlink():
-        return
-    if ignore.parent.is_dir() or paths.state_boundary(root) == main:
-        # Another process was faster, or a link leads out of the project.
-        with contextlib.suppress(Conflict, Refused):
-            write(ignore, UNTIL_INIT, root=main, expect="")
-
-
-def missing_lines(root: Path) -> tuple[str, ...]:
-    """Return the required lines that are missing from a hand-written `.ralph/.gitignore`."""
-    ignore_file = paths.gitignore(root)
-    git_exclude = paths.git_exclude(ignore_file)
-    if git_exclude is None or not ignore_file.is_file():
-        return ()
-    exclude_file, _ = git_exclude
-    outer_lines = _read_lines(exclude_file) + _read_lines(root / ".gitignore")
-    inner_lines = _read_lines(ignore_file)
-    if _ignores(outer_lines, ".ralph"):
-        return ()
-    missing = []
-    for line, name in _REQUIRED_LINES.items():
-        if not _ignores(inner_lines, name) and not _ignores(outer_lines, f".ralph/{name}"):
-            missing.append(line)
-    return tuple(missing)
-
-
-def _read_lines(path: Path) -> list[str]:
-    return (read(path) or "").splitlines()
-
-
-def _ignores(lines: list[str], name: str) -> bool:
-    """Return whether these lines make git ignore a name. The last matching pattern decides."""
-    ignored = False
-    for line in lines:
-        if line.startswith("#"):
-            continue
-        pattern = line.strip().removeprefix("!").rstrip("/")
-        matches_anywhere = "/" not in pattern or pattern.startswith("**/")
-        candidate = name.rpartition("/")[2] if matches_anywhere else name
-        if fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
-            ignored = not line.startswith("!")
-    return ignored

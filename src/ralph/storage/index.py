@@ -26,7 +26,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from ralph.core import discovery, paths
 from ralph.core.errors import RalphError, Unreadable, WriteFailed
 from ralph.core.record import Family, Record
-from ralph.storage import changes, db, files, forgotten, queries, totals
+from ralph.storage import changes, db, files, forgotten, gitignore, queries, totals
 from ralph.storage.changes import digest_to, file_digest
 from ralph.storage.lookup import FAMILIES, KEY_STEP, SCHEMA_VERSION, TABLES, make_key, placeholders
 from ralph.storage.queries import (
@@ -225,7 +225,7 @@ class Index:
         to wait for another writer. With `trusting`, a database that another program has touched is
         kept and stays unsealed, so that `verify` can compare it.
         """
-        files.hide_state(self.root)
+        gitignore.ensure_gitignore(self.root)
         try:
             with sole_writer(self.path, patience=patience):
                 with suppress(RalphError, OSError):  # still locked: the next sync tries again

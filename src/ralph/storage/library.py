@@ -19,8 +19,8 @@ from ralph.core.record import Record, Scope
 from ralph.core.text import EditableDocument, Entry, Problem, find_entry
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.storage import files, forgotten
-from ralph.storage.files import WriteObserver
 from ralph.storage.sources import Format, parse_editable, scoped
+from ralph.storage.write_observers import WriteObserver
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")
 """The names of the collections, as accepted by `--in`."""

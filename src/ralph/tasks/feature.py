@@ -20,7 +20,7 @@ from ralph.formats.work import is_unwritten, new_plan, new_spec, render_feature
 from ralph.storage import board, files
 from ralph.storage.board import Board, UnreadableFile
 from ralph.storage.features import FeatureView, _read
-from ralph.storage.files import hide_state
+from ralph.storage.gitignore import ensure_gitignore
 
 
 def add(
@@ -41,7 +41,7 @@ def add(
     features_folder = paths.features_folder(root)
     boundary = paths.main_checkout(root)
     files.make_folder(features_folder, root=boundary)
-    hide_state(root)
+    ensure_gitignore(root)
     with files.lock(features_folder / "feature.json"):
         feature_id = _fresh_id(root, features_folder)
         now = board.stamp()

@@ -25,16 +25,16 @@ from ralph.memory.memory import SavedMemory, kinds_named
 from ralph.recall import outdated
 from ralph.recall.locate import locate_record
 from ralph.storage import files
-from ralph.storage.files import (
+from ralph.storage.library import Stored
+from ralph.storage.sources import Format, source_names
+from ralph.storage.write_observers import (
     DryRun,
     FileChange,
     GuardedWrite,
     WriteObserver,
-    changed_meanwhile,
+    changed_since_shown,
     text_digest,
 )
-from ralph.storage.library import Stored
-from ralph.storage.sources import Format, source_names
 from ralph.web.detail import ACTIONS, possible_actions
 
 MAX_UNDO = 50  # changes that can be undone
@@ -427,5 +427,5 @@ def _replace(root: Path, change: FileChange) -> None:
         return
     with files.lock(path):
         if files.read(path) != change.before:
-            raise changed_meanwhile(source_names(root)(path))
+            raise changed_since_shown(source_names(root)(path))
         files.delete(path)

@@ -6,7 +6,7 @@ import pytest
 
 from ralph.core.errors import Conflict, WriteFailed
 from ralph.storage import files
-from ralph.storage.files import DryRun, FileChange, GuardedWrite, text_digest
+from ralph.storage.write_observers import DryRun, FileChange, GuardedWrite, text_digest
 
 
 def everything(folder: Path) -> dict[str, bytes]:
