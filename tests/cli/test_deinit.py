@@ -141,8 +141,12 @@ def test_a_worktree_and_worktrees_of_tasks_are_refused(repository: Project, tmp_
 
 def test_a_running_loop_is_not_pulled_from_under_its_feet(repository: Project) -> None:
     repository("init")
-    run = runs.save(repository.root, None, runs.mine(Run(runs.mint(repository.root), "A goal")))
-    runs.beat(repository.root, run)
+    run = runs.save(
+        repository.root,
+        None,
+        runs.assign_to_this_process(Run(runs.new_id(repository.root), "A goal")),
+    )
+    runs.write_heartbeat(repository.root, run)
     said = repository("deinit", "--yes")
     assert (said.code, said.out) == (1, "")
     assert f"{run.id} is running here" in said.err

@@ -42,7 +42,7 @@ def shop(ralph: Project) -> Project:
 
 def dead(shop: Project, **members: object) -> Run:
     """A run whose process is gone."""
-    run = runs.mine(
+    run = runs.assign_to_this_process(
         Run("run-0000dead", "make it work", agent="scripted", started_at="2026-01-01T00:00:00Z")
     )
     values = {"born": "gone", "step": "agent", "task": "t-000001", **members}
@@ -165,7 +165,7 @@ def test_a_run_that_gives_up_exits_with_its_code_and_can_be_resumed(shop: Projec
 
 def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
     shop(*START, "--max-iterations", "1")
-    run, *_ = runs.newest(shop.root)[0]
+    run, *_ = runs.list_newest(shop.root)[0]
     runs.save(
         shop.root,
         run,
@@ -193,13 +193,17 @@ def test_to_stop_a_dead_run_marks_it(shop: Project) -> None:
 
 def test_to_stop_one_of_several_it_has_to_be_named(shop: Project) -> None:
     for name in ("run-00000001", "run-00000002"):
-        runs.save(shop.root, None, runs.mine(Run(name, "x", started_at="2026-01-01T00:00:00Z")))
+        runs.save(
+            shop.root,
+            None,
+            runs.assign_to_this_process(Run(name, "x", started_at="2026-01-01T00:00:00Z")),
+        )
     said = shop("loop", "stop")
     assert (said.code, "2 runs are running" in said.err) == (1, True)
     named = shop("loop", "stop", "run-00000001", "--now")
     assert (named.code, named.out) == (0, "run-00000001 will stop now\n")
-    assert runs.stop_asked(shop.root, "run-00000001") == "now"
-    assert runs.stop_asked(shop.root, "run-00000002") == ""
+    assert runs.read_stop_request(shop.root, "run-00000001") == "now"
+    assert runs.read_stop_request(shop.root, "run-00000002") == ""
 
 
 def test_a_command_of_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
@@ -262,7 +266,7 @@ def test_a_program_that_closes_its_ears_does_not_end_the_loop(shop: Project) -> 
         check=True,
         capture_output=True,
     )
-    [run], _ = runs.newest(shop.root)
+    [run], _ = runs.list_newest(shop.root)
     assert (run.status, run.iterations) == (RunStatus.SUCCESS, 3)
 
 
@@ -282,7 +286,7 @@ def test_help_has_examples_for_every_verb(shop: Project) -> None:
 
 def test_files_of_a_run_are_where_the_documentation_says(shop: Project) -> None:
     shop(*START)
-    [run], _ = runs.newest(shop.root)
+    [run], _ = runs.list_newest(shop.root)
     folder = shop.file("log/runs")
     assert {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()} == {
         Path(f"{run.id}.jsonl"), Path(f"{run.id}.log"), Path(f"{run.id}/0001.md"), Path(f"{run.id}/0002.md"),
@@ -314,7 +318,9 @@ def test_status_lists_every_loop(ralph: Project) -> None:
         runs.save(
             ralph.root,
             None,
-            runs.mine(Run(name, f"goal of {name}", started_at="2026-01-01T00:00:00Z")),
+            runs.assign_to_this_process(
+                Run(name, f"goal of {name}", started_at="2026-01-01T00:00:00Z")
+            ),
         )
     out = ralph("loop", "status").out
     assert "goal of run-00000001" in out

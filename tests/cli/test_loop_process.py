@@ -20,7 +20,7 @@ from tests.support.runner import Project, executable, terminal
 from ralph.core import paths
 from ralph.core.process import is_alive, started_at
 from ralph.core.work import RunStatus
-from ralph.loop import runs
+from ralph.loop import run_record, runs
 from ralph.loop.state import Run
 from ralph.storage import board
 
@@ -110,11 +110,11 @@ def running(shop: Project, *words: str, stdin: int = subprocess.DEVNULL) -> Iter
 
 
 def newest(shop: Project) -> Run:
-    return runs.newest(shop.root)[0][0]
+    return runs.list_newest(shop.root)[0][0]
 
 
 def outcomes(shop: Project, run: Run) -> list[str]:
-    return [entry.outcome.value for entry in runs.iterations(shop.root, run.id)]
+    return [entry.outcome.value for entry in run_record.journal_entries(shop.root, run.id)]
 
 
 def agents_gone(shop: Project) -> bool:
@@ -214,7 +214,7 @@ def test_on_a_terminal_ctrl_c_asks_and_the_answer_reaches_journal_and_next_promp
         person.until(b"ended after 2 iterations: success")
         assert process.wait(PATIENCE) == 0
     run = newest(shop)
-    first, second = runs.iterations(shop.root, run.id)
+    first, second = run_record.journal_entries(shop.root, run.id)
     assert (first.outcome.value, first.notes) == (
         "interrupted",
         "Feedback: GO ON, 그리고 docs/api.md",
@@ -317,7 +317,7 @@ def settled(shop: Project, run_id: str, *words: str) -> None:
 
 def test_a_detached_loop_prints_its_id_and_lives_on_until_it_is_stopped(shop: Project) -> None:
     run_id = started(shop)
-    assert runs.lives(shop.root, runs.read(shop.root, run_id))
+    assert runs.is_alive(shop.root, runs.read(shop.root, run_id))
     assert shop("loop", "stop", "--now", run_id).code == 0
     settled(shop, run_id, "logs", "-f")
     assert runs.read(shop.root, run_id).reason == "stopped"

@@ -10,7 +10,7 @@ from tests.support.world import World, handled, payload, world
 
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, RunStatus
-from ralph.loop import runs
+from ralph.loop import run_record
 from ralph.loop.state import Run
 from ralph.recall import journal
 from ralph.search import index
@@ -42,7 +42,7 @@ def here(tmp_path: Path) -> World:
         words=NOTES,
         iterations=1,
     )
-    runs.conclude(made.root, run)
+    run_record.write(made.root, run)
     index.sync(made.root)
     return made
 

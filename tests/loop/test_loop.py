@@ -424,7 +424,7 @@ def test_a_second_loop_on_one_task_is_refused_and_leaves_no_trace(shop: Workshop
     assert run.reason == "success"
     assert len(refused) == 2
     assert all(f"{run.id} works on" in line for line in refused)
-    assert [each.id for each in runs.newest(shop.root)[0]] == [run.id]
+    assert [each.id for each in runs.list_newest(shop.root)[0]] == [run.id]
     assert scratchpad_file.show_scratchpad(shop.root)[0] == "notes of the first\n"
 
 

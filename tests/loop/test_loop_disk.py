@@ -13,7 +13,7 @@ from tests.support.looping import GOAL, PASSES, project, says_done
 from ralph.core import paths
 from ralph.core.errors import WriteFailed
 from ralph.core.work import Ask, Reply, RunStatus
-from ralph.loop import runs
+from ralph.loop import recovery, runs
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import Step
@@ -99,10 +99,14 @@ def test_a_dead_run_on_a_read_only_disk_is_left_to_who_can_write(
 ) -> None:
     folder, freeze = freezable
     shop = project(folder / "shop")
-    run = runs.save(shop.root, None, replace(runs.mine(Run("run-00000001", GOAL)), born="gone"))
+    run = runs.save(
+        shop.root,
+        None,
+        replace(runs.assign_to_this_process(Run("run-00000001", GOAL)), born="gone"),
+    )
     freeze()
-    assert runs.recover(shop.root) == []
-    assert not runs.lives(shop.root, runs.read(shop.root, run.id))
+    assert recovery.recover(shop.root) == []
+    assert not runs.is_alive(shop.root, runs.read(shop.root, run.id))
 
 
 def test_on_a_full_disk_the_run_ends_with_a_clear_error_and_goes_on_later(disk: Disk) -> None:
@@ -117,7 +121,7 @@ def test_on_a_full_disk_the_run_ends_with_a_clear_error_and_goes_on_later(disk: 
             shop.start(fills)
     finally:
         disk.free()
-    [run], _ = runs.newest(shop.root)
+    [run], _ = runs.list_newest(shop.root)
     if (
         run.status is RunStatus.RUNNING
     ):  # the end could not be written either, and our process is not gone

@@ -9,7 +9,7 @@ from tests.support.looping import GOAL, PASSES, Workshop, ends, project, says_do
 from ralph.core import paths
 from ralph.core.errors import Conflict, Refused, UsageError
 from ralph.core.work import Ask, Reply, RunStatus, StopReason, TaskStatus
-from ralph.loop import runs
+from ralph.loop import run_record, runs
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import EndReason, Run, exit_code
 from ralph.storage import board
@@ -112,7 +112,7 @@ def test_going_back_and_forth_ends_a_run(shop: Workshop) -> None:
 
 def test_a_request_to_stop_is_heard_after_the_iteration(shop: Workshop) -> None:
     def asked(ask: Ask) -> Reply:
-        runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
+        runs.request_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
         assert not ask.stopped(), "the iteration is finished first"
         return Reply("hm")
 
@@ -130,7 +130,7 @@ def test_a_request_to_stop_is_heard_after_the_iteration(shop: Workshop) -> None:
 
 def test_a_request_to_stop_now_ends_the_agent(shop: Workshop) -> None:
     def asked(ask: Ask) -> Reply:
-        runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=True)
+        runs.request_stop(shop.root, ask.environment["RALPH_RUN"], now=True)
         assert ask.stopped()
         return Reply("", StopReason.CANCELLED)
 
@@ -229,13 +229,13 @@ def breaks(ask: Ask) -> Reply:
 def test_an_unexpected_exception_ends_the_run_and_is_raised(shop: Workshop) -> None:
     with pytest.raises(ZeroDivisionError):
         shop.start(writing(1), breaks)
-    run = runs.current(shop.root, "")
+    run = runs.find(shop.root, "")
     assert (run.status, run.reason, run.iterations) == (RunStatus.FAILED, "error", 2)
     assert run.words.startswith(
         "a fault in Ralph: ZeroDivisionError: no carts to divide by (test_loop_ends.py:"
     )
     assert shop.outcomes(run) == ["blocked", "interrupted"]
-    assert f"Ended: failed, error: {run.words}" in runs.conclude(shop.root, run).text
+    assert f"Ended: failed, error: {run.words}" in run_record.write(shop.root, run).text
     assert all(each.claim is None for each in board.read(shop.root).tasks)
     again = shop.resume(writing(1), writing(2), says_done(), PASSES)
     assert (again.id, again.reason) == (run.id, "success")
@@ -256,7 +256,7 @@ def test_a_fault_that_comes_again_while_it_is_journaled_ends_the_run_all_the_sam
 
     with pytest.raises(ZeroDivisionError):
         shop.start(spoils)
-    run = runs.current(shop.root, "")
+    run = runs.find(shop.root, "")
     assert (run.status, run.reason) == (RunStatus.FAILED, "error")
     assert "ZeroDivisionError" in run.words
 
@@ -275,7 +275,7 @@ def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(
     shop: Workshop, reason: EndReason
 ) -> None:
     def asked(ask: Ask) -> Reply:
-        runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
+        runs.request_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
         return says_done()(ask)
 
     run = shop.start(asked, request=FAILS)

@@ -30,7 +30,7 @@ def test_a_refused_start_leaves_no_run_and_no_task(shop: Workshop) -> None:
     with pytest.raises(UsageError) as refused:
         shop.start(request=LoopRequest(goal=GOAL, criteria=("test_pas",)))
     assert "did you mean test_pass?" in refused.value.hint
-    assert runs.newest(shop.root) == ([], 0)
+    assert runs.list_newest(shop.root) == ([], 0)
     assert task.ready(shop.root) == []
     assert not list(paths.runs_folder(shop.root).glob("*"))
 
@@ -38,7 +38,7 @@ def test_a_refused_start_leaves_no_run_and_no_task(shop: Workshop) -> None:
 def test_criteria_that_hold_already_leave_no_run(shop: Workshop) -> None:
     run = shop.start(request=LoopRequest(goal=GOAL, criteria=("custom:true",)))
     assert run.reason == "already_passing"
-    assert runs.newest(shop.root) == ([], 0)
+    assert runs.list_newest(shop.root) == ([], 0)
 
 
 def test_resuming_makes_the_check_of_the_start(shop: Workshop) -> None:

@@ -1,4 +1,4 @@
-"""Runs on disk: what is saved is what is read, who is dead is found, and nothing that was finished is lost."""
+"""Runs on disk: what is saved is what is read, and one process owns a run."""
 
 import json
 import os
@@ -10,20 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.looping import GOAL, PASSES, Workshop, project, says_done
+from tests.support.looping import GOAL
+from tests.support.stored_runs import RUN, at_work, empty_repository
 
-from ralph.core import ids, paths, process
+from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, Refused
-from ralph.core.record import Outcome
-from ralph.core.work import JournalEntry, RunStatus, TaskStatus
+from ralph.core.work import RunStatus
 from ralph.loop import runs
 from ralph.loop.state import Run
-from ralph.memory import knowledge
-from ralph.recall import journal
-from ralph.storage import board
-from ralph.storage.board import status_of
-from ralph.tasks import task
-from ralph.testing import Step
 
 RIVAL = """\
 import sys
@@ -35,47 +29,17 @@ run = runs.read(root, sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    runs.take(root, run)
+    runs.take_over(root, run)
     print("mine", flush=True)
 except Conflict:
     print("theirs", flush=True)
 sys.stdin.readline()
 """
-WHEN = "2026-01-01T00:00:00Z"
-RUN = Run("run-00000001", GOAL, started_at=WHEN)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "shop" / ".git").mkdir(parents=True)
-    (tmp_path / "shop" / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
-    return tmp_path / "shop"
-
-
-def killed(run: Run) -> Run:
-    """The run of a process that is gone."""
-    return replace(
-        runs.mine(run), status=RunStatus.RUNNING, reason="", words="", ended_at="", born="gone"
-    )
-
-
-def at_work(root: Path, **members: object) -> Run:
-    """A dead run that was at work on a task."""
-    name = task.add(root, GOAL).task.id
-    run = killed(replace(RUN, only=(name,), task=name, step="agent", **members))  # type: ignore[arg-type]  # by name
-    assert (
-        task.claim(root, name, replace(task.claim_of(run.id), pid=2**22 - 1), named=True)
-        is not None
-    )
-    return runs.save(root, None, run)
-
-
-def entry(
-    run: Run, number: int, outcome: Outcome = Outcome.BLOCKED, notes: str = ""
-) -> JournalEntry:
-    return JournalEntry(
-        run.id, number, outcome, task=run.task, duration=2.0, cost=0.5, notes=notes, created_at=WHEN
-    )
+    return empty_repository(tmp_path)
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -156,132 +120,33 @@ def test_the_beginning_of_an_id_will_do_when_it_means_one(root: Path) -> None:
 
 
 def test_ids_are_not_given_twice(root: Path) -> None:
-    name = runs.mint(root)
+    name = runs.new_id(root)
     runs.save(root, None, Run(name, GOAL))
-    assert runs.mint(root) != name
+    assert runs.new_id(root) != name
     assert len(name) == len("run-00000001")
 
 
 def test_this_process_lives_and_one_with_another_birth_does_not(root: Path) -> None:
-    assert runs.lives(root, runs.mine(RUN))
-    assert not runs.lives(root, replace(runs.mine(RUN), born="gone"))
-    assert not runs.lives(root, replace(runs.mine(RUN), status=RunStatus.STOPPED))
+    assert runs.is_alive(root, runs.assign_to_this_process(RUN))
+    assert not runs.is_alive(root, replace(runs.assign_to_this_process(RUN), born="gone"))
+    assert not runs.is_alive(
+        root, replace(runs.assign_to_this_process(RUN), status=RunStatus.STOPPED)
+    )
 
 
 def test_on_another_machine_the_heartbeat_tells(root: Path) -> None:
-    away = replace(runs.mine(RUN), host="another-machine", started_at="2026-01-01T00:00:00Z")
-    assert not runs.lives(root, away)
-    runs.beat(root, away)
-    assert runs.lives(root, away), "it beat a moment ago"
-    assert runs.lives(root, replace(away, id="run-00000002", started_at=ids.timestamp())), (
+    away = replace(
+        runs.assign_to_this_process(RUN), host="another-machine", started_at="2026-01-01T00:00:00Z"
+    )
+    assert not runs.is_alive(root, away)
+    runs.write_heartbeat(root, away)
+    assert runs.is_alive(root, away), "it beat a moment ago"
+    assert runs.is_alive(root, replace(away, id="run-00000002", started_at=ids.timestamp())), (
         "it has just begun"
     )
-    assert not runs.lives(root, replace(away, id="run-00000003", started_at="no time"))
+    assert not runs.is_alive(root, replace(away, id="run-00000003", started_at="no time"))
     paths.heartbeat(root, RUN.id).write_text("torn {", encoding="utf-8")
-    assert not runs.lives(root, away)
-
-
-def test_a_dead_run_is_marked_journaled_and_its_claim_released(root: Path) -> None:
-    run = at_work(root, iterations=2, seconds=5.0)
-    for number in (1, 2):
-        journal.append(root, entry(run, number))
-    runs.beat(root, run)
-    runs.ask_to_stop(root, run.id, now=True)
-    [dead] = runs.recover(root)
-    assert (dead.status, dead.reason, dead.iterations, dead.seconds) == (
-        RunStatus.STOPPED,
-        "died",
-        3,
-        5.0,
-    )
-    assert runs.read(root, run.id) == dead
-    last = runs.iterations(root, run.id)[-1]
-    assert (last.iteration, last.outcome) == (3, Outcome.INTERRUPTED)
-    assert last.notes == "The loop's process was killed while it was waiting for the agent."
-    [left] = board.read(root).tasks
-    assert (left.claim, status_of(left)) == (None, TaskStatus.PENDING)
-    assert (runs.last_beat(root, run.id), runs.stop_asked(root, run.id)) == ("", "")
-    assert run.id in paths.run_log(root, run.id).read_text(encoding="utf-8").splitlines()[-2], (
-        "it has a run record"
-    )
-    assert runs.recover(root) == [], "once is enough"
-
-
-def test_an_iteration_that_was_journaled_before_the_kill_is_counted_and_not_written_again(
-    root: Path,
-) -> None:
-    run = at_work(root, iterations=1, failure="before")
-    journal.append(root, entry(run, 1))
-    journal.append(root, entry(run, 2, Outcome.RETRIED, "two tests fail"))
-    [dead] = runs.recover(root)
-    assert (dead.iterations, dead.seconds, dead.cost, dead.failure) == (
-        2,
-        2.0,
-        0.5,
-        "two tests fail",
-    )
-    assert [each.outcome.value for each in runs.iterations(root, run.id)] == ["blocked", "retried"]
-
-
-@pytest.mark.parametrize("damage", ["gone", "broken"])
-def test_a_dead_run_whose_task_is_gone_or_broken_is_marked_all_the_same(
-    root: Path, damage: str
-) -> None:
-    run = at_work(root)
-    journal.append(root, entry(run, 1, Outcome.DONE))
-    path = paths.tasks_folder(root) / run.task / "task.json"
-    if damage == "gone":
-        path.unlink()
-    else:
-        path.write_text("{", encoding="utf-8")
-    [dead] = runs.recover(root)
-    assert (dead.status, dead.reason) == (RunStatus.STOPPED, "died")
-    assert runs.newest(root)[1] == 1
-
-
-def test_a_log_whose_beginning_is_gone_is_still_a_run(root: Path) -> None:
-    run = at_work(root)
-    paths.run_log(root, run.id).write_text(
-        f'{{"v":1,"type":"run","id":"{run.id}","step":"agent"}}\n', encoding="utf-8"
-    )
-    [dead] = runs.recover(root)
-    assert (dead.id, dead.reason) == (run.id, "died")
-    assert runs.current(root).goal.startswith("(")
-
-
-def test_sigils_before_a_kill_are_stored(root: Path) -> None:
-    run = at_work(root)
-    said = '<knowledge tags="a" title="Ports">8080 is taken.</knowledge>\n<journal>half way</journal>\n'
-    paths.run_output(root, run.id).write_text(
-        f"ralph: iteration 1: scripted\n{said}", encoding="utf-8"
-    )
-    runs.recover(root)
-    assert runs.iterations(root, run.id)[-1].notes.startswith("half way\n\n")
-    assert [each.record.title for each in knowledge.entries(root)] == ["Ports"]
-
-
-def test_a_task_that_was_done_by_the_journal_is_done_after_the_kill(root: Path) -> None:
-    run = at_work(root)
-    journal.append(root, entry(run, 1, Outcome.DONE))
-    [dead] = runs.recover(root)
-    assert (dead.done, dead.task) == (run.only, "")
-    assert status_of(board.read(root).tasks[0]) is TaskStatus.DONE
-
-
-def test_feedback_that_was_journaled_before_the_kill_reaches_the_next_prompt(root: Path) -> None:
-    run = at_work(root, failure="two tests fail")
-    journal.append(
-        root, entry(run, 1, Outcome.INTERRUPTED, "so far\n\nFeedback: use decimals\nplease")
-    )
-    [dead] = runs.recover(root)
-    assert (dead.feedback, dead.failure) == ("use decimals\nplease", "two tests fail")
-
-
-def test_a_run_that_another_process_took_meanwhile_is_not_buried(root: Path) -> None:
-    run = at_work(root)
-    taken = runs.take(root, replace(run, status=RunStatus.RUNNING))
-    assert runs.recover(root) == []
-    assert runs.read(root, run.id) == taken
+    assert not runs.is_alive(root, away)
 
 
 def test_of_two_processes_one_takes_a_run(root: Path) -> None:
@@ -308,56 +173,6 @@ def test_of_two_processes_one_takes_a_run(root: Path) -> None:
 
 
 def test_a_run_that_lives_is_not_taken(root: Path) -> None:
-    runs.save(root, None, runs.mine(RUN))
+    runs.save(root, None, runs.assign_to_this_process(RUN))
     with pytest.raises(Conflict, match=f"process {os.getpid()}"):
-        runs.take(root, RUN)
-
-
-def test_what_a_dead_loop_left_running_is_ended(root: Path) -> None:
-    if not Path("/proc/self/environ").exists():
-        pytest.skip("needs /proc")
-    run = at_work(root)
-    code = "print('up', flush=True); input()"
-    orphan = subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, "RALPH_RUN": run.id},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    with orphan:
-        assert orphan.stdout is not None
-        assert orphan.stdout.readline() == b"up\n"
-        runs.recover(root)
-        assert orphan.wait(10) == -15
-    assert process.find_by_variable("RALPH_RUN", run.id) == set()
-
-
-def test_the_run_record_is_written_once_and_anew_when_a_run_goes_on(tmp_path: Path) -> None:
-    shop: Workshop = project(tmp_path / "shop")
-    shop.set(max_iterations=1)
-    run = shop.start(Step(say="<journal>the tax is missing</journal>"))
-    shop.resume(Step(), says_done(), PASSES)
-    lines = [json.loads(line) for line in shop.log(run).splitlines()]
-    [record] = [line for line in lines if line.get("label") == "run"]
-    assert record["id"] == run.id
-    assert "Ended: success" in record["text"]
-    assert "1. blocked: the tax is missing" in record["text"]
-
-
-def test_a_run_killed_between_its_record_and_its_end_is_found_and_ends_well(tmp_path: Path) -> None:
-    shop: Workshop = project(tmp_path / "shop")
-    run = shop.start(says_done(), PASSES)
-    runs.save(shop.root, run, killed(run))
-    assert [each.reason for each in runs.recover(shop.root)] == ["died"]
-    again = shop.resume()
-    assert (again.reason, again.iterations, shop.outcomes(again)) == ("success", 1, ["done"])
-
-
-def test_snapshots_are_private_and_listed_in_order(root: Path) -> None:
-    for number in (2, 1, 11):
-        runs.keep_snapshot(root, RUN.id, number, f"prompt {number}")
-    assert list(runs.snapshots(root, RUN.id)) == [1, 2, 11]
-    assert runs.snapshot(root, RUN.id, 11) == "prompt 11"
-    with pytest.raises(NotFound, match="no snapshot of iteration 3"):
-        runs.snapshot(root, RUN.id, 3)
+        runs.take_over(root, RUN)

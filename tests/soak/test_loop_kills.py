@@ -22,7 +22,7 @@ import pytest
 from ralph.core import paths, process
 from ralph.core.work import RunStatus, TaskStatus
 from ralph.formats.log import parse_log
-from ralph.loop import runs
+from ralph.loop import run_prompts, run_record, runs
 from ralph.storage import board
 from ralph.storage.board import status_of
 from ralph.tasks import task
@@ -128,7 +128,7 @@ def until_done(loop: Loop, start: list[str]) -> int:
     kills = 0
     for number in range(KILLS + 3):
         kill = number < KILLS and (number == 0 or loop.moments.chance.random() < 0.6)
-        begun, _ = runs.newest(loop.root)
+        begun, _ = runs.list_newest(loop.root)
         if begun and begun[0].status is RunStatus.SUCCESS:
             return kills
         code = loop.process(*(["resume"] if begun else start), kill=kill)
@@ -139,8 +139,8 @@ def until_done(loop: Loop, start: list[str]) -> int:
 
 def check(loop: Loop) -> None:
     """All is done, once, and nothing is left."""
-    [run], _ = runs.newest(loop.root)
-    entries = runs.iterations(loop.root, run.id)
+    [run], _ = runs.list_newest(loop.root)
+    entries = run_record.journal_entries(loop.root, run.id)
     tasks = board.read(loop.root).tasks
     assert run.status is RunStatus.SUCCESS
     assert [status_of(each) for each in tasks] == [TaskStatus.DONE] * len(tasks)
@@ -152,7 +152,7 @@ def check(loop: Loop) -> None:
     outcomes = {str(entry.iteration): entry.outcome.value for entry in entries}
     for number, outcome in ENDED.findall("\n".join(loop.said)):
         assert outcomes[number] == outcome
-    assert set(runs.snapshots(loop.root, run.id)) <= set(range(1, run.iterations + 1))
+    assert set(run_prompts.list_(loop.root, run.id)) <= set(range(1, run.iterations + 1))
     document = parse_log(paths.run_log(loop.root, run.id).read_text(encoding="utf-8"))
     ids = [entry.record.id for entry in document.entries]
     assert len(ids) == len(set(ids)) == len(entries) + 1, "each iteration once, and the run record"

@@ -13,7 +13,7 @@ from tests.support.git import git
 from ralph.core import paths
 from ralph.core.settings import Config
 from ralph.core.work import Ask, JournalEntry, Reply, StopReason
-from ralph.loop import loop, runs
+from ralph.loop import loop, run_prompts, run_record
 from ralph.loop.agents.scripted import Play
 from ralph.loop.loop import LoopRequest
 from ralph.loop.parts import LoopPrinter
@@ -95,13 +95,13 @@ class Workshop:
         )
 
     def journal(self, run: Run) -> tuple[JournalEntry, ...]:
-        return runs.iterations(self.root, run.id)
+        return run_record.journal_entries(self.root, run.id)
 
     def outcomes(self, run: Run) -> list[str]:
         return [entry.outcome.value for entry in self.journal(run)]
 
     def prompt(self, run: Run, iteration: int) -> str:
-        return runs.snapshot(self.root, run.id, iteration)
+        return run_prompts.read(self.root, run.id, iteration)
 
     def put(self, name: str, text: str) -> Path:
         path = paths.source_path(self.root, name)

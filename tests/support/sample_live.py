@@ -64,7 +64,7 @@ class Live:
     ) -> None:
         self.root = root
         self.agent = Waiting()
-        self.id = runs.mint(root)
+        self.id = runs.new_id(root)
         self.failed: BaseException | None = None
         self._config = config or settings.load(root, env={"HOME": str(root / ".home")}).config
         self._thread = threading.Thread(target=self._loop, args=(goal,), daemon=True)
@@ -106,7 +106,7 @@ class Live:
     def stop(self) -> "Live":
         """End it at once, as `ralph loop stop --now` does."""
         if self.state != ENDED:
-            runs.ask_to_stop(self.root, self.id, now=True)
+            runs.request_stop(self.root, self.id, now=True)
             self._settled()
         self._thread.join(_PATIENCE)
         return self

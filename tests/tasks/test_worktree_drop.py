@@ -73,7 +73,9 @@ def test_nothing_goes_while_a_run_is_at_it_also_when_somebody_ended_the_task(
     shop: Workshop, ended: bool
 ) -> None:
     work = new(shop)
-    run = runs.mine(Run(id="run-00000001", goal="refunds", task=work.id, only=(work.id,)))
+    run = runs.assign_to_this_process(
+        Run(id="run-00000001", goal="refunds", task=work.id, only=(work.id,))
+    )
     runs.save(shop.root, None, run)
     task.claim(shop.root, work.id, task.claim_of(run.id))
     if ended:

@@ -7,7 +7,7 @@ from tests.support.looping import PASSES, Workshop, project, says_done
 
 from ralph.core import paths
 from ralph.formats.log import parse_log
-from ralph.loop import runs
+from ralph.loop import run_prompts
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import Step
@@ -78,14 +78,14 @@ class TestIterations:
 class TestPrompts:
     def test_what_is_the_same_has_no_difference(self, shop: Workshop) -> None:
         ended = run_of(shop, "same", "a", "b")
-        runs.keep_snapshot(shop.root, ended.id, 2, runs.snapshot(shop.root, ended.id, 1))
+        run_prompts.save(shop.root, ended.id, 2, run_prompts.read(shop.root, ended.id, 1))
         assert compare.prompt_page(shop.root, ended.id, 2)["diff"] == ""
 
     def test_only_the_first_lines_of_a_long_prompt_are_compared(self, shop: Workshop) -> None:
         ended = run_of(shop, "long", "a", "b")
         lines = "".join(f"line {place}\n" for place in range(compare.MAX_DIFF_LINES + 10))
-        runs.keep_snapshot(shop.root, ended.id, 1, lines)
-        runs.keep_snapshot(shop.root, ended.id, 2, lines + "the end\n")
+        run_prompts.save(shop.root, ended.id, 1, lines)
+        run_prompts.save(shop.root, ended.id, 2, lines + "the end\n")
         found = compare.prompt_page(shop.root, ended.id, 2)
         assert found["diff"] == ""
         assert found["note"] == "only the first 4,000 lines are compared"

@@ -32,8 +32,8 @@ from ralph.core import paths
 from ralph.core.config import CRITERIA, load
 from ralph.core.errors import NothingYet, Refused, UsageError
 from ralph.core.work import JournalEntry, RunStatus
-from ralph.loop import run_shapes, runs
-from ralph.loop.state import Run, exit_code
+from ralph.loop import run_prompts, run_shapes, runs
+from ralph.loop.state import Run, describe_step, exit_code
 from ralph.recall.json_shapes import journal_json
 from ralph.storage import files
 
@@ -144,7 +144,7 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
         _detach(call, request)
         return 0
     terminal = LoopTerminal(
-        call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id)
+        call.root, run_id or runs.new_id(call.root), call.patterns, quiet=bool(run_id)
     )
     untrusted = _untrusted_criteria(call, request)
     say(*untrusted)
@@ -191,7 +191,7 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     from ralph.loop import loop as verbs
 
     request = _request(options)
-    terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.patterns)
+    terminal = LoopTerminal(call.root, runs.find(call.root, run_id).id, call.patterns)
     with terminal.listening():
         printer = terminal.printer()
         run = verbs.resume(
@@ -231,7 +231,7 @@ def _request(options: dict[str, Any]) -> LoopRequest:
 def stop(call: Invocation, run_id: str, now: bool) -> None:
     """Ask a run to stop after its iteration, or immediately."""
     _mark_dead_runs(call)
-    running = [run.id for run in runs.running(call.root)]
+    running = [run.id for run in runs.list_unfinished(call.root)]
     if not run_id and len(running) > 1:
         raise Refused(
             f"{len(running)} runs are running: {', '.join(running)}", hint="name one of them"
@@ -239,12 +239,12 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
     if not run_id and not running:
         click.echo("No loop is running.")
         return
-    run = runs.current(call.root, run_id)
+    run = runs.find(call.root, run_id)
     if run.status is not RunStatus.RUNNING:
         raise Refused(
             f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs"
         )
-    runs.ask_to_stop(call.root, run.id, now=now)
+    runs.request_stop(call.root, run.id, now=now)
     if now:
         click.echo(f"{run.id} will stop now")
     else:
@@ -264,7 +264,7 @@ def _detach(call: Invocation, request: LoopRequest) -> None:
     plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
     title, _ = verbs.title_and_description(plan.goal)
     accept_titles(root, call.author.by, plan.goal, title)
-    run_id = runs.mint(root)
+    run_id = runs.new_id(root)
     child = _start_process(root, run_id, request)
     started = paths.run_log(root, run_id)
     deadline = time.monotonic() + _MAX_START_SECONDS
@@ -310,11 +310,11 @@ def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.
 
 def _mark_dead_runs(call: Invocation) -> None:
     """Mark runs whose process is gone as ended, and print which ones they are."""
-    if all(runs.lives(call.root, run) for run in runs.running(call.root)):
+    if all(runs.is_alive(call.root, run) for run in runs.list_unfinished(call.root)):
         return  # the usual case, which needs no config
-    from ralph.loop import loop
+    from ralph.loop import loop, recovery
 
-    say(*map(loop.describe_dead_run, runs.recover(call.root, call.patterns)))
+    say(*map(loop.describe_dead_run, recovery.recover(call.root, call.patterns)))
 
 
 # --- looking at runs ------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     _mark_dead_runs(call)
     run = _find_run(call.root, run_id, form)
     if run is not None and not run_id and form != "json":
-        for other in runs.running(call.root):
+        for other in runs.list_unfinished(call.root):
             if other.id != run.id:
                 click.echo(_describe_run(call.root, other))
     printed: Run | None = None
@@ -345,7 +345,7 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
             else:
                 click.echo(_describe_run(call.root, run))
             printed = run
-        if not watch or not runs.lives(call.root, run):
+        if not watch or not runs.is_alive(call.root, run):
             return
         time.sleep(_POLL_SECONDS)
         run = runs.read(call.root, run.id)
@@ -354,7 +354,7 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
 def _find_run(root: Path, run_id: str, form: str) -> Run | None:
     """Return a run, or None after printing that there is none yet."""
     try:
-        return runs.current(root, run_id)
+        return runs.find(root, run_id)
     except NothingYet:
         click.echo("null" if form == "json" else "No run yet.")
         return None
@@ -378,7 +378,7 @@ def list_(call: Invocation, limit: int, form: str) -> None:
         )
 
     _mark_dead_runs(call)
-    newest, total = runs.newest(call.root, limit)
+    newest, total = runs.list_newest(call.root, limit)
     print_rows(
         newest,
         form,
@@ -401,21 +401,23 @@ def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> Non
     """Show a run with its journal, or the prompt of an iteration."""
     root = call.root
     if iteration is not None:
-        _print_prompt(root, runs.current(root, run_id).id, iteration, form)
+        _print_prompt(root, runs.find(root, run_id).id, iteration, form)
         return
     run = _find_run(root, run_id, form)
     if run is None:
         return
     if form == "json":
-        entries = [journal_json(entry) for entry in runs.iterations(root, run.id)]
-        prompts = list(runs.snapshots(root, run.id))
+        from ralph.loop import run_record
+
+        entries = [journal_json(entry) for entry in run_record.journal_entries(root, run.id)]
+        prompts = list(run_prompts.list_(root, run.id))
         print_json({**_run_json(root, run), "journal": entries, "context_snapshots": prompts})
     else:
         click.echo(_describe_run(root, run, everything=True))
 
 
 def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
-    prompt = runs.snapshot(root, run_id, iteration)
+    prompt = run_prompts.read(root, run_id, iteration)
     if form == "json":
         print_json({"run": run_id, "iteration": iteration, "prompt": prompt})
     else:
@@ -427,10 +429,10 @@ def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Follow the output until the run ends.")
 def logs(call: Invocation, run_id: str, follow: bool) -> None:
     """Show a run's output."""
-    run = runs.current(call.root, run_id)
+    run = runs.find(call.root, run_id)
     printed = 0
     while True:
-        is_running = follow and runs.lives(call.root, runs.read(call.root, run.id))
+        is_running = follow and runs.is_alive(call.root, runs.read(call.root, run.id))
         text = files.read(paths.run_output(call.root, run.id)) or ""
         print_raw(text[printed:])
         printed = len(text)
@@ -441,12 +443,14 @@ def logs(call: Invocation, run_id: str, follow: bool) -> None:
 
 def _run_json(root: Path, run: Run) -> dict[str, object]:
     return run_shapes.run_json(
-        run, alive=runs.lives(root, run), heartbeat=runs.last_beat(root, run.id)
+        run, alive=runs.is_alive(root, run), heartbeat=runs.read_heartbeat(root, run.id)
     )
 
 
 def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     """Describe a run with its last iterations, or with all of them."""
+    from ralph.loop import run_record
+
     state = click.style(run.status.value, fg=_STATUS_COLOURS.get(run.status, "cyan"))
     if run.reason:
         state += f" ({run.reason})"
@@ -464,7 +468,7 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     lines.append(work)
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
-    entries = runs.iterations(root, run.id)
+    entries = run_record.journal_entries(root, run.id)
     if not everything:
         entries = entries[-_RECENT_ITERATIONS:]
     for entry in entries:
@@ -473,8 +477,8 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
 
 
 def _describe_step(root: Path, run: Run) -> str:
-    step = runs.DOING.get(run.step, run.step) or "between two iterations"
-    process = f"process {run.pid}" if runs.lives(root, run) else "its process is gone"
+    step = describe_step(run.step)
+    process = f"process {run.pid}" if runs.is_alive(root, run) else "its process is gone"
     return f"iteration {run.iterations + 1}, {step}, {process}"
 
 

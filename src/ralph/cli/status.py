@@ -85,7 +85,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
 
 def _print_status(call: Invocation, form: str) -> None:
     state = project_status(call.root, os.environ)
-    running = runs.living(call.root)
+    running = runs.list_alive(call.root)
     if form == "json":
         print_json({**state, "running": [run.id for run in running]})
         return

@@ -123,7 +123,7 @@ def _check_removable(root: Path) -> None:
     main = paths.main_checkout(root)
     if main != root:
         raise UsageError(f"{root} is a worktree of {main}", hint=f"run `ralph deinit` in {main}")
-    running = runs.living(root)
+    running = runs.list_alive(root)
     if running:
         raise Conflict(
             f"{running[0].id} is running here",

@@ -22,7 +22,7 @@ from ralph.core.record import CriterionKind, Outcome
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.formats.log import encode_line
-from ralph.loop import criteria, detect, engine, runs, scratchpad_file
+from ralph.loop import criteria, detect, engine, recovery, run_record, runs, scratchpad_file
 from ralph.loop.agents import choice as agents
 from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.parts import LoopPlan, LoopPrinter, Workbench, count_noun
@@ -211,14 +211,14 @@ def start(
     """
     config = apply_request(config, request)
     patterns = config.privacy.patterns
-    dead_runs = runs.recover(root, patterns)
+    dead_runs = recovery.recover(root, patterns)
     plan = prepare(root, config, request, agent=agent, tell=printer.print_line)
     title, _ = title_and_description(plan.goal)
     quarantine.accept_titles(root, by, plan.goal, title)
     _print_dead_runs(printer, dead_runs)
     options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
     run = Run(
-        run_id or runs.mint(root),
+        run_id or runs.new_id(root),
         _describe_goal(root, request, plan),
         plan.agent.name,
         feature=request.feature,
@@ -226,7 +226,7 @@ def start(
         started_at=ids.timestamp(),
         options=json.dumps(options, ensure_ascii=False),
     )
-    bench = Workbench(root, config, plan, printer, runs.mine(run), rest)
+    bench = Workbench(root, config, plan, printer, runs.assign_to_this_process(run), rest)
     bench.go_to(request.task)
     _print_introduction(bench)
     verdict = _check_programs(bench)
@@ -265,8 +265,8 @@ def resume(
     succeeded, Conflict if it is running, and UsageError if an option must be given again.
     """
     patterns = config.privacy.patterns
-    dead_runs = runs.recover(root, patterns)
-    run = runs.current(root, run_id)
+    dead_runs = recovery.recover(root, patterns)
+    run = runs.find(root, run_id)
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} succeeded; there is nothing to resume", hint="start a new run")
     has_new_limit = bool(request.max_iterations)
@@ -297,7 +297,7 @@ def resume(
         feedback=redact(feedback, patterns).text or run.feedback,
         agent=plan.agent.name,
     )
-    taken = runs.take(root, reopened)
+    taken = runs.take_over(root, reopened)
     for name in run.failed:
         task.reset(root, name, force=True)
     _print_dead_runs(printer, dead_runs)
@@ -311,7 +311,7 @@ def resume(
 def _earlier_results(root: Path, run: Run) -> list[IterationResult]:
     """Return the results of a run's earlier iterations from its journal."""
     results = []
-    for entry in runs.iterations(root, run.id):
+    for entry in run_record.journal_entries(root, run.id):
         if entry.outcome is Outcome.INTERRUPTED:
             continue
         failure = str(entry.extra.get("signature", ""))
@@ -410,7 +410,7 @@ def _run_to_end(
         raise
     finally:
         _best_effort(lambda: task.release_run(root, bench.run.id))
-        _best_effort(lambda: runs.forget_signals(root, bench.run.id))
+        _best_effort(lambda: runs.delete_signals(root, bench.run.id))
     iterations = count_noun(run.iterations, "iteration")
     bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
     return run
@@ -444,8 +444,8 @@ def _archive_scratchpad(bench: Workbench, run: Run) -> None:
     text, _ = scratchpad_file.show_scratchpad(root)
     if not text.strip():
         return
-    for other in runs.running(root):
-        if other.id != run.id and runs.lives(root, other):
+    for other in runs.list_unfinished(root):
+        if other.id != run.id and runs.is_alive(root, other):
             return
     log = paths.run_log(root, run.id)
     line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
@@ -468,8 +468,12 @@ def _record_error(bench: Workbench, error: BaseException) -> None:
 def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run:
     """Journal the step in which the run was interrupted, and end the run."""
     now = ids.timestamp()
-    run = runs.cut_short(
-        bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns
+    run = recovery.journal_interruption(
+        bench.root,
+        bench.run,
+        cause="Interrupted while it was",
+        at=now,
+        patterns=bench.config.privacy.patterns,
     )
     return bench.save(end_run(run, reason, message, now))
 

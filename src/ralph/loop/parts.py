@@ -34,7 +34,7 @@ from ralph.core.work import (
 )
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.learning import insights
-from ralph.loop import changes, criteria, runs
+from ralph.loop import changes, criteria, run_prompts, run_record, runs
 from ralph.loop import prompt as loop_prompt
 from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.engine import AgentWork, Judgement, Parts
@@ -262,7 +262,7 @@ class Workbench:
         self._story = progress.current_story(self.root, work.id)
         self._learned = []
         snapshot = redact(self._prompt, self._patterns).text
-        runs.keep_snapshot(self.root, run.id, iteration, snapshot)
+        run_prompts.save(self.root, run.id, iteration, snapshot)
         model = run.next_model or run.model
         line = f"iteration {iteration}: {self.agent.name}"
         if model:
@@ -495,7 +495,7 @@ class Workbench:
         if run.status is not RunStatus.RUNNING:
             # The record comes before the state. If the process is killed in between, the run has
             # not ended yet, and recovery writes the record again.
-            runs.conclude(self.root, run)
+            run_record.write(self.root, run)
         runs.save(self.root, self.saved, run, durable=not run.step)
         self.saved = run
         self.run = run
@@ -519,7 +519,7 @@ class Workbench:
         """Return why a person wants the run to end, or None if nobody does."""
         if self.printer.interrupted():
             return EndReason.INTERRUPTED
-        if runs.stop_asked(self.root, self.run.id):
+        if runs.read_stop_request(self.root, self.run.id):
             return EndReason.STOPPED
         return None
 
@@ -529,7 +529,7 @@ class Workbench:
         This is called often while the agent and the criteria run, so it also sends the heartbeat.
         """
         self.beat()
-        return self.printer.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
+        return self.printer.interrupted() or runs.read_stop_request(self.root, self.run.id) == "now"
 
     def feedback(self, run: Run) -> Run | None:
         """Return the run with the feedback a person gave after Ctrl-C, or None to end the run."""
@@ -556,7 +556,7 @@ class Workbench:
         if now - self._last_beat >= BEAT or not self._last_beat:
             self._last_beat = now
             with suppress(RalphError):
-                runs.beat(self.root, self.run)
+                runs.write_heartbeat(self.root, self.run)
         if self.run.task and now - self._last_renewal > LEASE / _RENEWALS_PER_LEASE:
             self._last_renewal = now
             with suppress(RalphError):

@@ -26,7 +26,17 @@ _FAILED = RunStatus.FAILED
 class EndReason(StrEnum):
     """Why a run ended, with the exit code of `ralph loop start`, the run's status and the meaning.
 
-    Exit code 2 is not used here: it means wrong usage.
+    These exit codes apply to runs that end normally, when `loop.start` returns the run and
+    `exit_code` looks up its reason. Two reasons are stored in the run, but their codes are never
+    returned by a process:
+
+    - ERROR: `loop.start` records the run's end and raises the exception again. The command line
+      then exits with the code of the exception's class, which is 2 for a UsageError and 1 for
+      everything else (`RalphError.exit_code` in `core/errors.py`).
+    - DIED: the process was killed, so the operating system decides. A later process stores the
+      reason (`loop/recovery.py`).
+
+    No reason has the exit code 2, which means wrong usage.
     """
 
     code: int
@@ -98,7 +108,7 @@ class Run:
     words: str = ""  # the reason in words, for people
     iterations: int = 0  # finished and journaled iterations
     task: str = ""  # the current task, claimed by this run
-    step: str = ""  # what the run is doing; `runs.DOING` describes each step
+    step: str = ""  # what the run is doing: a key of `_STEPS`, or "" between two iterations
     model: str = ""
     next_model: str = ""  # for the next iteration only
     failing: bool = False  # whether a criterion failed when the current task began
@@ -129,6 +139,20 @@ def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
     )
 
 
+_STEPS = {
+    "": "between two iterations",
+    "beginning": "checking which criteria already hold",
+    "agent": "waiting for the agent",
+    "checking": "checking the work",
+    "verifying": "having the work verified",
+}
+
+
+def describe_step(step: str) -> str:
+    """Describe what a run is doing in a step. An unknown step is returned as it is."""
+    return _STEPS.get(step, step)
+
+
 def describe_fault(error: BaseException) -> str:
     """Describe an unexpected exception and where it was raised."""
     description = f"a fault in Ralph: {type(error).__name__}: {error}"
@@ -140,7 +164,10 @@ def describe_fault(error: BaseException) -> str:
 
 
 def exit_code(run: Run) -> int:
-    """Return the exit code of a run's end reason, or 0 if it has none."""
+    """Return the exit code for a run that ended normally, or 0 if it has no known end reason.
+
+    `EndReason` explains which exit code is used if the run ended with an exception.
+    """
     reason = end_reason(run)
     if reason is None:
         return 0

@@ -592,9 +592,9 @@ def _run_working_on(root: Path, task: Task) -> str:
     if task.claim is not None and is_live(task.claim, ids.now()):
         return task.claim.run
     run_id = ""
-    for run in runs.running(root):
+    for run in runs.list_unfinished(root):
         is_planned = task.id in run.only and task.id not in (*run.done, *run.failed)
-        if (run.task == task.id or is_planned) and runs.lives(root, run):
+        if (run.task == task.id or is_planned) and runs.is_alive(root, run):
             run_id = run.id
     return run_id
 

@@ -19,9 +19,9 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.tokens import estimate
 from ralph.core.work import RunStatus, TaskStatus
-from ralph.loop import runs
+from ralph.loop import run_prompts, runs
 from ralph.loop.run_shapes import run_json
-from ralph.loop.state import Run
+from ralph.loop.state import Run, describe_step
 from ralph.recall import sessions, usage
 from ralph.recall.json_shapes import session_json
 from ralph.recall.sessions import Session
@@ -161,7 +161,7 @@ def run_rows(
         page: Sequence[Run] = all_runs[offset : offset + limit]
         total = len(all_runs)
     else:
-        page, total = runs.newest(root, limit, offset)
+        page, total = runs.list_newest(root, limit, offset)
     rows = [run_row(root, run) for run in page]
     rows.sort(key=lambda row: not row["alive"])
     return rows, total
@@ -174,7 +174,7 @@ def _runs_of_task(root: Path, task_id: str) -> list[Run]:
     runs.
     """
     by_id = {}
-    for run in runs.newest(root, _NEWEST_RUNS)[0]:
+    for run in runs.list_newest(root, _NEWEST_RUNS)[0]:
         if task_id in (run.task, *run.only, *run.done, *run.failed):
             by_id[run.id] = run
     names = index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id))
@@ -191,7 +191,7 @@ def run_row(root: Path, run: Run) -> Row:
     `tokens` is the number of tokens in its prompts. `why` says how it ended, or is its current
     step.
     """
-    is_alive = runs.lives(root, run)
+    is_alive = runs.is_alive(root, run)
     members = run_json(run, alive=is_alive, heartbeat="")
     row: Row = {name: members[name] for name in _RUN_MEMBERS}
     row["tokens"] = sum(prompt_tokens(root, run.id).values())
@@ -200,7 +200,7 @@ def run_row(root: Path, run: Run) -> Row:
     elif not is_alive:
         row["why"] = f"its process is gone; `ralph loop resume {run.id}` resumes it"
     else:
-        row["why"] = runs.DOING.get(run.step, run.step) or "between two iterations"
+        row["why"] = describe_step(run.step)
     return row
 
 
@@ -208,7 +208,7 @@ def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
     """Return the number of tokens in each of a run's prompts, by iteration."""
     return {
         number: _token_count(path, path.stat().st_size)
-        for number, path in runs.snapshots(root, run_id).items()
+        for number, path in run_prompts.list_(root, run_id).items()
     }
 
 

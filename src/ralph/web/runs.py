@@ -10,7 +10,7 @@ from typing import Any
 from ralph.core.record import Outcome
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry
-from ralph.loop import runs
+from ralph.loop import run_prompts, run_record, runs
 from ralph.loop.parts import CHECKS
 from ralph.web import lists
 from ralph.web.lists import Row, one_line
@@ -29,7 +29,7 @@ def run_page(root: Path, run_id: str) -> tuple[Row, list[Iteration]]:
     """
     run = runs.read(root, run_id)
     prompts = lists.prompt_tokens(root, run.id)
-    entries = runs.iterations(root, run.id)
+    entries = run_record.journal_entries(root, run.id)
     iterations = [_iteration(entry, prompts) for entry in entries]
     row = lists.run_row(root, run)
     next_number = max((entry.iteration for entry in entries), default=0) + 1
@@ -86,7 +86,7 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
     Raises NotFound for an unknown run or iteration.
     """
     run = runs.read(root, run_id)
-    text = runs.snapshot(root, run.id, number)
+    text = run_prompts.read(root, run.id, number)
     page: dict[str, Any] = {
         "text": text,
         "tokens": estimate(text),
@@ -94,10 +94,10 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
         "diff": "",
         "note": "",
     }
-    earlier = [other for other in runs.snapshots(root, run.id) if other < number]
+    earlier = [other for other in run_prompts.list_(root, run.id) if other < number]
     if earlier:
         previous = earlier[-1]
-        before = runs.snapshot(root, run.id, previous).splitlines()
+        before = run_prompts.read(root, run.id, previous).splitlines()
         after = text.splitlines()
         lines = difflib.unified_diff(
             before[:MAX_DIFF_LINES],
