@@ -8,7 +8,6 @@ import pytest
 from tests.support.insights import BUILD, PROTO, PROTO_AGAIN, TOKEN, learned, note, observe, stored
 from tests.support.situations import NOTE, TEACHING, observed, session
 
-from ralph.capture.insights import evidence, is_well_evidenced, places
 from ralph.core import paths
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Outcome, Status
@@ -16,6 +15,7 @@ from ralph.core.work import JournalEntry
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.formats.work import parse_insights
 from ralph.learning import insights, review
+from ralph.learning.propose import evidence, is_well_evidenced, places
 from ralph.memory import knowledge
 from ralph.recall import journal
 from ralph.storage import files

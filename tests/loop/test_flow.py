@@ -16,13 +16,13 @@ import pytest
 from tests.support.git import git
 from tests.support.looping import Workshop, done, project
 
-from ralph.capture.insights import places
 from ralph.core import paths
 from ralph.core.record import Family, Query, Status
 from ralph.core.work import Ask, Reply
 from ralph.formats.pages import parse_patterns, parse_region
 from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.learning import insights
+from ralph.learning.propose import places
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import Run
 from ralph.recall import search

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.looping import project, says_done
 
-from ralph.capture.insights import places
 from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.core.record import Family, Outcome, Query
@@ -18,6 +17,7 @@ from ralph.core.tokens import estimate
 from ralph.core.work import Ask, JournalEntry, Reply
 from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.learning import insights
+from ralph.learning.propose import places
 from ralph.loop.loop import LoopRequest
 from ralph.memory.knowledge import LearnedEntry
 from ralph.memory.memory import Change

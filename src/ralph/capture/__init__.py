@@ -4,10 +4,11 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "commands",
     "events",
-    "insights",
     "pipeline",
     "recorder",
+    "recoveries",
     "summary",
     "transcripts",
 ]

@@ -16,23 +16,10 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ralph.capture.recoveries import is_edit
 from ralph.core.record import ObservationKind, Record
 from ralph.core.terms import has_form, shorten
 
-_EDIT_TOOLS = frozenset(
-    {
-        "edit",
-        "multiedit",
-        "write",
-        "notebookedit",
-        "apply_patch",
-        "create_file",
-        "replace",
-        "str_replace",
-        "write_file",
-        "patch",
-    }
-)
 _GENERIC_NAMES = frozenset(
     {
         "src",
@@ -127,12 +114,6 @@ def is_message(record: Record) -> bool:
     """Return whether an observation is the main agent's last message in a turn."""
     by_agent = record.kind is ObservationKind.NOTE and record.origin.by == "agent"
     return by_agent and not record.extra.get("agent_id")
-
-
-def is_edit(record: Record) -> bool:
-    """Return whether an observation changed files."""
-    tool = str(record.extra.get("tool") or record.title.partition(" ")[0])
-    return record.kind is not ObservationKind.ERROR and tool.lower() in _EDIT_TOOLS
 
 
 def error_line(record: Record) -> str:

@@ -8,5 +8,6 @@ __all__ = [
     "history",
     "inbox",
     "insights",
+    "propose",
     "review",
 ]

@@ -13,7 +13,6 @@ from functools import cache
 from itertools import combinations, islice
 from pathlib import Path
 
-from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
 from ralph.core import ids, paths
 from ralph.core.errors import Refused
 from ralph.core.record import AT
@@ -23,6 +22,7 @@ from ralph.core.text import normalise_text
 from ralph.formats.memories import CONFLICTS
 from ralph.learning import insights as insight
 from ralph.learning.insights import Insight
+from ralph.learning.propose import COUNT, evidence, is_well_evidenced, places
 from ralph.memory import memory, quarantine
 from ralph.privacy import injection
 from ralph.recall import outdated, usage

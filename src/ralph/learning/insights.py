@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ralph.capture import insights as proposing
 from ralph.core import ids, paths
 from ralph.core.errors import Hint, NotFound, RalphError, Unreadable, UsageError
 from ralph.core.record import Family, Link, Origin, Record, Status
@@ -23,6 +22,7 @@ from ralph.core.work import JournalEntry
 from ralph.formats.log import journal_record
 from ralph.formats.progress import is_progress_pattern, parse_progress, without_pointer
 from ralph.formats.work import InsightsDocument, parse_insights
+from ralph.learning import propose as proposing
 from ralph.memory import knowledge
 from ralph.memory.memory import Change
 from ralph.privacy.privacy import redact

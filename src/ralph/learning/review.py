@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ralph.capture.insights import evidence
 from ralph.core import ids, paths, render
 from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import (
@@ -41,6 +40,7 @@ from ralph.formats.sigils import without_sigils
 from ralph.learning import inbox, insights
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import FIRST, Insight
+from ralph.learning.propose import evidence
 from ralph.memory import memory, quarantine
 from ralph.memory.author import BY_PERSON, PERSON, Author, WriteContext
 from ralph.memory.memory import NewEntry

@@ -20,11 +20,11 @@ from starlette.routing import Route
 
 from ralph import __version__
 from ralph.capture import recorder
-from ralph.capture.insights import COUNT, evidence
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Family, MemoryKind, ObservationKind, Outcome
 from ralph.learning import history, insights
 from ralph.learning.insights import Insight
+from ralph.learning.propose import COUNT, evidence
 from ralph.memory.record_shapes import record_json
 from ralph.recall.chat_log import ToolUse
 from ralph.recall.context import preview

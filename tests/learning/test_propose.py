@@ -11,18 +11,6 @@ from tests.support.insights import PROTO, PROTO_AGAIN
 from tests.support.sampling import examples
 from tests.support.situations import EMPTY, NOTE, TEACHING, Step, observed, session
 
-from ralph.capture.insights import (
-    COUNT,
-    EVIDENCE,
-    SOURCE,
-    evidence,
-    headed_bullets,
-    is_proven,
-    is_well_evidenced,
-    of_origin,
-    places,
-    propose,
-)
 from ralph.core.record import (
     Family,
     Link,
@@ -36,6 +24,18 @@ from ralph.core.record import (
 )
 from ralph.core.work import JournalEntry
 from ralph.formats.log import journal_record
+from ralph.learning.labels import headed_bullets
+from ralph.learning.propose import (
+    COUNT,
+    EVIDENCE,
+    SOURCE,
+    evidence,
+    is_proven,
+    is_well_evidenced,
+    of_origin,
+    places,
+    propose,
+)
 
 
 def learning(text: str, place: str = "s1", number: int = 0) -> Record:

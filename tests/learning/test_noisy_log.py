@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ralph.capture.insights import SOURCE, InsightSource, evidence, is_proven, propose
 from ralph.core.record import (
     Family,
     MemoryKind,
@@ -17,6 +16,8 @@ from ralph.core.record import (
     Scope,
     Status,
 )
+from ralph.learning.candidates import InsightSource
+from ralph.learning.propose import SOURCE, evidence, is_proven, propose
 
 FOLDER = Path(__file__).parents[1] / "golden" / "noisy_log"
 

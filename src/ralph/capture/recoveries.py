@@ -1,0 +1,224 @@
+"""Follow each command of a session from its failure to its next success.
+
+A recovery is a command that failed and later passed. For example:
+
+    $ pytest -q                     fails: no such table: invoices
+    $ alembic upgrade head          passes
+    $ pytest -q                     passes
+
+Here the recovery is `pytest -q`, and `alembic upgrade head` is the change between its failure and
+its success. Commands count as the same if they run the same program with the same arguments.
+Options that only change the output, commands before it, assignments before it and whatever it is
+piped into do not matter.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
+from ralph.core.record import ObservationKind, Record
+
+READING_PROGRAMS = frozenset(
+    {
+        "ag",
+        "awk",
+        "cat",
+        "cd",
+        "code",
+        "curl",
+        "df",
+        "diff",
+        "du",
+        "echo",
+        "env",
+        "fd",
+        "find",
+        "gh",
+        "git",
+        "grep",
+        "head",
+        "history",
+        "jq",
+        "kill",
+        "less",
+        "ls",
+        "man",
+        "open",
+        "ping",
+        "pkill",
+        "printenv",
+        "printf",
+        "ps",
+        "pwd",
+        "read",
+        "rg",
+        "sed",
+        "sleep",
+        "sort",
+        "stat",
+        "tail",
+        "test",
+        "tree",
+        "true",
+        "type",
+        "vim",
+        "wc",
+        "which",
+    }
+)
+"""Programs that look at things. They neither fail for a reason worth knowing nor fix a failure."""
+_OUTPUT_OPTIONS = frozenset(
+    {
+        "--",
+        "--no-color",
+        "--quiet",
+        "--silent",
+        "--tb=long",
+        "--tb=short",
+        "--verbose",
+        "-q",
+        "-s",
+        "-v",
+        "-vv",
+        "-x",
+    }
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
+_EDIT_TOOLS = frozenset(
+    {
+        "apply_patch",
+        "create_file",
+        "edit",
+        "multiedit",
+        "notebookedit",
+        "patch",
+        "replace",
+        "str_replace",
+        "write",
+        "write_file",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRun:
+    """A command that was run.
+
+    `key` identifies the command. `preparation` holds the commands and assignments in front of it,
+    such as `nvm use 20` in `nvm use 20 && yarn build`.
+    """
+
+    record: Record
+    command: str
+    key: Words
+    preparation: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the command failed."""
+        return self.record.kind is ObservationKind.ERROR
+
+    @property
+    def may_change_results(self) -> bool:
+        """Whether the command passed and may have changed the result of a later one."""
+        if self.failed or self.key[0] in READING_PROGRAMS:
+            return False
+        check, _ = check_of(self.command)
+        return check in (None, CommandCheck.BUILD)  # no other check changes anything
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A command that failed and later passed, with everything that happened in between."""
+
+    failure: CommandRun
+    success: CommandRun
+    commands: tuple[CommandRun, ...]
+    """The commands in between that may have changed the result."""
+    edits: tuple[Record, ...]
+    """The edits in between."""
+    earlier: tuple[Record, ...]
+    """What the session had recorded before the failure."""
+
+    @property
+    def new_preparation(self) -> tuple[str, ...]:
+        """The commands and assignments in front of the success that the failure did not have."""
+        before = self.failure.preparation
+        return tuple(words for words in self.success.preparation if words not in before)
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether nothing was changed between the failure and the success."""
+        return not (self.commands or self.edits or self.new_preparation)
+
+
+def is_edit(record: Record) -> bool:
+    """Return whether an observation changed files."""
+    tool = str(record.extra.get("tool") or record.title.partition(" ")[0])
+    return record.kind is not ObservationKind.ERROR and tool.lower() in _EDIT_TOOLS
+
+
+def find_recoveries(records: Sequence[Record]) -> Iterator[Recovery]:
+    """Yield the commands of one session that failed and later passed, in chronological order.
+
+    If a command fails several times, the recovery begins at its last failure.
+    """
+    runs = [_parse_run(record) for record in records]
+    last_failures: dict[Words, int] = {}
+    for number, run in enumerate(runs):
+        if run is None:
+            continue
+        if run.failed:
+            last_failures[run.key] = number
+            continue
+        failed_at = last_failures.pop(run.key, None)
+        failure = runs[failed_at] if failed_at is not None else None
+        if failed_at is None or failure is None:
+            continue
+        between = range(failed_at + 1, number)
+        changing_runs = []
+        for position in between:
+            other = runs[position]
+            if other is not None and other.may_change_results:
+                changing_runs.append(other)
+        yield Recovery(
+            failure,
+            run,
+            commands=tuple(changing_runs),
+            edits=tuple(records[position] for position in between if is_edit(records[position])),
+            earlier=tuple(records[:failed_at]),
+        )
+
+
+def _parse_run(record: Record) -> CommandRun | None:
+    command = record.extra.get("command")
+    if not isinstance(command, str):
+        return None
+    simple_commands = _without_pipes(parts(command))
+    if not simple_commands:
+        return None
+    *before, last = simple_commands
+    preparation = [shlex.join(words) for words in before if words[0] not in READING_PROGRAMS]
+    words = list(last)
+    while words and _ASSIGNMENT.fullmatch(words[0]):
+        preparation.append(words.pop(0))
+    program = next(programs(shlex.join(words)), ())
+    key = tuple(word for word in program if word not in _OUTPUT_OPTIONS)
+    if not key:
+        return None
+    return CommandRun(record, " ".join(command.split()), key, tuple(preparation))
+
+
+def _without_pipes(line: Sequence[tuple[Words, str]]) -> list[Words]:
+    """Return the simple commands on a line that do not read from a pipe."""
+    commands = []
+    previous_operator = ""
+    for words, operator in line:
+        if "|" not in previous_operator:
+            commands.append(words)
+        previous_operator = operator
+    return commands

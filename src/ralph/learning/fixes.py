@@ -1,0 +1,179 @@
+"""Propose a fix for each failure that was solved.
+
+A fix is a command that failed, something that was changed, and the same command passing. The
+proposal quotes the line that names the error and says what was changed:
+
+    `pytest -q` failed: no such table: invoices. It passed after `alembic upgrade head`.
+
+Most failures in a session are ordinary work: a test that was written to fail first, or code that
+the agent had just broken. They are recognised by the files involved. If the session had already
+edited them before the failure, repairing them teaches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+from ralph.capture.commands import CommandCheck, check_of
+from ralph.capture.pipeline import first_line
+from ralph.capture.recoveries import (
+    READING_PROGRAMS,
+    CommandRun,
+    Recovery,
+    find_recoveries,
+    is_edit,
+)
+from ralph.capture.summary import error_line
+from ralph.core.record import Record
+from ralph.learning.candidates import Candidate, InsightSource
+
+_MAX_COMMAND_CHARACTERS = 120
+_MAX_NAMED_CHANGES = 3  # commands or files that a proposal names
+_MAX_CHANGES = 6  # after more edits and commands, nobody knows which one helped
+_MAX_EDIT_CHARACTERS = 100  # of a changed line that a proposal quotes
+
+_TRANSIENT_ERROR = re.compile(
+    r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN"
+    r"|address already in use|EADDRINUSE|no space left|rate limit|temporary failure"
+    r"|could not resolve host|index\.lock|lock file"
+)
+"""Errors that are transient, or that say nothing about the project."""
+_STYLE_CHECK = re.compile(
+    r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
+)
+"""Commands that check the style of code. Their complaints are not lessons."""
+_SETTINGS_SUFFIXES = frozenset(
+    {
+        ".cfg",
+        ".conf",
+        ".env",
+        ".gradle",
+        ".ini",
+        ".json",
+        ".lock",
+        ".mod",
+        ".properties",
+        ".sum",
+        ".toml",
+        ".yaml",
+        ".yml",
+    }
+)
+_SETTINGS_NAMES = re.compile(
+    r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*"
+    r"|conftest\.py"
+)
+
+
+def find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
+    """Yield a candidate for each failure in a session that was solved by a change."""
+    for recovery in find_recoveries(records):
+        if not _is_uninformative(recovery.failure):
+            fix = _describe_fix(recovery)
+            if fix is not None:
+                yield fix
+
+
+def _is_uninformative(failure: CommandRun) -> bool:
+    check, _ = check_of(failure.command)
+    if failure.key[0] in READING_PROGRAMS or check in (CommandCheck.LINT, CommandCheck.TYPES):
+        return True
+    if _STYLE_CHECK.search(failure.command):
+        return True
+    return _TRANSIENT_ERROR.search(failure.record.text) is not None
+
+
+def _describe_fix(recovery: Recovery) -> Candidate | None:
+    """Return the candidate for a recovery, or None if nothing can be learned from it."""
+    change_count = len(_edited_files(recovery.edits)) + len(recovery.commands)
+    if recovery.is_flaky or change_count > _MAX_CHANGES:
+        return None
+    edits = _informative_edits(recovery)
+    if not edits and not recovery.commands and not recovery.new_preparation:
+        return None
+    gist = f"It passed {_describe_changes(recovery, edits or recovery.edits)}."
+    error = error_line(recovery.failure.record).rstrip(".")
+    if error:
+        gist = f"{error}. {gist}"
+    command = first_line(recovery.failure.command, _MAX_COMMAND_CHARACTERS)
+    return Candidate(
+        f"`{command}` failed: {gist}",
+        "gotcha",
+        InsightSource.FIX,
+        _evidence(recovery),
+        _tags(recovery.failure),
+        compared=gist,
+    )
+
+
+def _informative_edits(recovery: Recovery) -> list[Record]:
+    """Return the edits that say more than the error message did.
+
+    An edit of a file that the failure mentions says nothing new. In work in progress, only an edit
+    of a settings file does.
+    """
+    output = f"{recovery.failure.command}\n{recovery.failure.record.text}"
+    edited_before = _edited_files(filter(is_edit, recovery.earlier))
+    is_in_progress = any(_is_at_work(file, output) for file in edited_before)
+    informative = []
+    for edit in recovery.edits:
+        if any(PurePosixPath(file).name in output for file in edit.origin.files):
+            continue
+        is_new = set(edited_before).isdisjoint(edit.origin.files) and not is_in_progress
+        if is_new or any(map(_is_settings_file, edit.origin.files)):
+            informative.append(edit)
+    return informative
+
+
+def _is_at_work(file: str, output: str) -> bool:
+    """Return whether a file edited before a failure explains it: a test, or a file it mentions."""
+    name = PurePosixPath(file).name
+    return "test" in name.lower() or name in output
+
+
+def _is_settings_file(file: str) -> bool:
+    path = PurePosixPath(file)
+    return path.suffix in _SETTINGS_SUFFIXES or _SETTINGS_NAMES.fullmatch(path.name) is not None
+
+
+def _edited_files(edits: Iterable[Record]) -> list[str]:
+    files: dict[str, None] = {}
+    for record in edits:
+        files.update(dict.fromkeys(record.origin.files))
+    return list(files)
+
+
+def _describe_changes(recovery: Recovery, edits: Sequence[Record]) -> str:
+    steps = [f"with `{words}`" for words in recovery.new_preparation]
+    for run in recovery.commands[-_MAX_NAMED_CHANGES:]:
+        steps.append(f"after `{first_line(run.command, _MAX_COMMAND_CHARACTERS)}`")
+    described = dict.fromkeys(map(_describe_edit, edits))
+    if described:
+        steps.append(f"after editing {', '.join(list(described)[:_MAX_NAMED_CHANGES])}")
+    return " and ".join(steps)
+
+
+def _describe_edit(edit: Record) -> str:
+    """Return the edited file, with the added line if there is only one."""
+    name = ", ".join(edit.origin.files)
+    added = [line[1:].strip() for line in edit.text.splitlines() if line.startswith("+")]
+    added = [line for line in added if line]
+    if len(added) == 1:
+        return f"{name} (`{first_line(added[0], _MAX_EDIT_CHARACTERS)}`)"
+    return name
+
+
+def _evidence(recovery: Recovery) -> tuple[Record, ...]:
+    changes = [*recovery.edits, *(run.record for run in recovery.commands)]
+    changes.sort(key=lambda record: (record.created_at, record.id))
+    return (recovery.failure.record, *changes, recovery.success.record)
+
+
+def _tags(failure: CommandRun) -> tuple[str, ...]:
+    program = failure.key[0]
+    check, _ = check_of(failure.command)
+    if check is None or check.value == program:
+        return (program,)
+    return (program, check.value)

@@ -1,0 +1,127 @@
+"""Find lessons that an agent has labelled as such.
+
+Two forms count. The first is a bullet below a heading:
+
+    ## Gotchas
+    - vite needs `optimizeDeps.include` for linked packages
+
+The second is a line that begins with a label:
+
+    Decision: `argon2`, because bcrypt truncates at 72 bytes.
+    Note for next time: run `make gen` before the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_HEADING = re.compile(
+    r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
+    r"(?P<name>learning|gotcha|pattern|decision|discover(?:y|ie)|note)s?\b[^:*\n]{0,40}"
+    r"(?P<end>:?\*{0,2}:?)\s*",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
+_LABEL = re.compile(
+    r"\s*(?:[-*+]\s+)?[*_]*"
+    r"(?P<name>gotcha|decision|convention|pattern|learning|learned|lesson|discovery|tip"
+    r"|notes?[ ]for[ ](?:next[ ]time|later|the[ ]future|future[ ]\w+))"
+    r"[*_]*:[*_]*\s+\S.*",
+    re.IGNORECASE,
+)
+_SENTENCE_BREAK = re.compile(
+    r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)",
+    re.IGNORECASE,
+)
+"""The space between two sentences on a line, if the second one begins with a label."""
+_CANONICAL_LABELS = {
+    "discoverie": "learning",
+    "discovery": "learning",
+    "learned": "learning",
+    "lesson": "learning",
+}
+_SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
+"""Something specific: code, a number, a path, an identifier or a name."""
+_MIN_WORDS = 4
+_MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean use few or no spaces
+
+
+class LabelledText(NamedTuple):
+    """A lesson and its label, such as `gotcha`."""
+
+    label: str
+    text: str
+
+
+def headed_bullets(text: str) -> Iterator[LabelledText]:
+    """Yield each bullet below a heading such as "Gotchas:", with a label for it."""
+    label = ""
+    outer_indent = 0
+    bullets: list[str] = []
+    for line in text.splitlines():
+        heading = _heading_label(line)
+        bullet = _BULLET.fullmatch(line)
+        if label and bullet and heading is None:
+            indent = len(bullet["indent"].expandtabs())
+            if bullets and indent > outer_indent:
+                bullets[-1] += f" {bullet['text'].strip()}"
+            else:
+                outer_indent = indent
+                bullets.append(bullet["text"].strip())
+        elif label and bullets and line[:1].isspace() and line.strip():
+            bullets[-1] += f" {line.strip()}"
+        elif line.strip():
+            yield from _label_bullets(bullets, label)
+            bullets = []
+            label = heading or ""
+    yield from _label_bullets(bullets, label)
+
+
+def labelled_lines(text: str) -> Iterator[LabelledText]:
+    """Yield each line or sentence that begins with a label such as "Gotcha:"."""
+    for line in _SENTENCE_BREAK.sub("\n", text).splitlines():
+        if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
+            lesson = line.strip().lstrip("-*+ ")
+            yield LabelledText(label_of(lesson), lesson)
+
+
+def label_of(text: str, default: str = "learning") -> str:
+    """Return the label at the beginning of a lesson, or `default` if it has none."""
+    labelled = _LABEL.fullmatch(text.partition("\n")[0])
+    name = labelled["name"].lower() if labelled is not None else default
+    if name.startswith("note"):
+        name = "learning"
+    return _CANONICAL_LABELS.get(name, name)
+
+
+def is_substantial(text: str) -> bool:
+    """Return whether a text can be a lesson.
+
+    It must be long enough, and either have a label or name something specific, such as code, a path
+    or a number.
+    """
+    has_words = len(text.split()) >= _MIN_WORDS
+    is_long_non_ascii = not text.isascii() and len(text) >= _MIN_NON_ASCII_CHARACTERS
+    if not has_words and not is_long_non_ascii:
+        return False
+    if _LABEL.fullmatch(text.partition("\n")[0]):
+        return True
+    return _SPECIFIC.search(text) is not None
+
+
+def _heading_label(line: str) -> str | None:
+    """Return the label that a heading gives its bullets, or None if the line is not a heading."""
+    heading = _HEADING.fullmatch(line)
+    if heading is None:
+        return None
+    if not heading["mark"] and ":" not in heading["end"]:
+        return None
+    name = heading["name"].lower()
+    return _CANONICAL_LABELS.get(name, name)
+
+
+def _label_bullets(bullets: Iterable[str], default: str) -> Iterator[LabelledText]:
+    for bullet in bullets:
+        yield LabelledText(label_of(bullet, default), bullet)

@@ -1,0 +1,229 @@
+"""Propose insights, which are lessons found in records without a model.
+
+They come from these sources:
+
+1. sigil: what an agent wrote in `<knowledge>` and `<journal>` tags during a loop.
+2. heading: labelled lines ("Gotcha: ...") and bullets below a heading such as Learnings, in
+   progress.txt, in a journal or in an agent's message (`learning/labels.py`).
+3. fix: an error whose command passed after a change (`learning/fixes.py`).
+4. marked: what a person asked to remember in a task ("remember: ...").
+
+Candidates that say the same become one insight, which gathers their evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from ralph.capture.pipeline import trim
+from ralph.capture.summary import is_prompt
+from ralph.core.ids import parse_time
+from ralph.core.record import (
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Record,
+    Scope,
+    Status,
+    kind_of,
+)
+from ralph.core.similarity import TextMatcher
+from ralph.core.text import normalise_text
+from ralph.formats.sigils import without_sigils
+from ralph.learning.candidates import Candidate, InsightSource
+from ralph.learning.fixes import find_fixes
+from ralph.learning.labels import headed_bullets, is_substantial, label_of, labelled_lines
+
+EVIDENCE = "evidence"
+PLACES = "places"
+COUNT = "count"
+PROVEN = "proven"
+PROMOTED = "promoted_to"
+"""The members that an insight has in addition to those of a record."""
+SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
+MAX_EVIDENCE = 50  # records
+MAX_PLACES = 200  # sessions and iterations
+_MAX_TEXT = 700  # characters
+_MAX_FILES = 12
+_MAX_TAGS = 6
+_RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
+
+
+def propose(records: Iterable[Record]) -> list[Record]:
+    """Return the insights found in these records. Candidates that say the same are merged."""
+    matcher = TextMatcher()
+    groups: list[list[Candidate]] = []
+    for candidate in sorted(_find_candidates(list(records)), key=_candidate_order):
+        text = candidate.compared or candidate.text
+        number = matcher.nearest(text)
+        if number is None:
+            matcher.add(text)
+            groups.append([candidate])
+        else:
+            groups[number].append(candidate)
+    return [_make_insight(group) for group in groups]
+
+
+def _candidate_order(candidate: Candidate) -> tuple[bool, str, str]:
+    first = candidate.evidence[0]
+    return candidate.is_summary, first.created_at, first.id
+
+
+def is_proven(record: Record) -> bool:
+    """Return whether an insight is about an error whose command passed afterwards."""
+    return record.extra.get(PROVEN) is True
+
+
+def places(record: Record) -> tuple[str, ...]:
+    """Return the sessions and iterations in which an insight was seen."""
+    return _texts(record.extra.get(PLACES))
+
+
+def evidence(record: Record) -> tuple[str, ...]:
+    """Return the ids of the records that an insight is based on."""
+    return _texts(record.extra.get(EVIDENCE))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(item for item in value if isinstance(item, str))
+
+
+def is_well_evidenced(record: Record) -> bool:
+    """Return whether an insight was seen in at least two places or is proven."""
+    return is_proven(record) or len(places(record)) > 1
+
+
+def location_of(record: Record) -> str:
+    """Return where a record was seen: its iteration, or else its session, block or run."""
+    origin = record.origin
+    if origin.run and origin.iteration is not None:  # an agent may reuse a session's name
+        return f"{origin.run}#{origin.iteration}"
+    if origin.session:
+        return origin.session
+    for link in record.links:
+        if link.relation == "learned_in":
+            return link.target or origin.run or record.id
+    return origin.run or record.id
+
+
+def of_origin(record: Record, origin: Origin) -> Record:
+    """Return the record with the origin of its block's session or iteration.
+
+    The record keeps its own author, and its own files if it has any.
+    """
+    files = record.origin.files or origin.files
+    return replace(record, origin=replace(origin, by=record.origin.by, files=files))
+
+
+_AUTHORS = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}
+"""Who an insight comes from. For all other sources, it is the agent."""
+
+
+def _make_insight(group: Sequence[Candidate]) -> Record:
+    """Merge candidates that say the same into one record."""
+    first = group[0]
+    first_record = first.evidence[0]
+    records: dict[str, Record] = {}
+    tags: dict[str, None] = {}
+    locations: dict[str, None] = {}
+    for candidate in group:
+        records.update((record.id, record) for record in candidate.evidence)
+        tags.update(dict.fromkeys(candidate.tags))
+        if not candidate.is_summary:
+            locations[location_of(candidate.evidence[0])] = None
+    files: dict[str, None] = {}
+    for record in records.values():
+        files.update(dict.fromkeys(record.origin.files))
+    sources = {candidate.source for candidate in group}
+    newest = max(record.created_at for record in records.values())
+    extra: dict[str, object] = {
+        SOURCE: first.source.value,
+        EVIDENCE: list(records)[:MAX_EVIDENCE],
+        COUNT: max(1, len(locations)),
+        PLACES: list(locations)[:MAX_PLACES],
+    }
+    if InsightSource.FIX in sources:
+        extra[PROVEN] = True
+    extra[PROMOTED] = None
+    text = trim(" ".join(first.text.split()), _MAX_TEXT)
+    by = _AUTHORS.get(first.source, "agent")
+    return Record(
+        id=_insight_id(text, first_record.created_at),
+        kind=kind_of(first.label) or MemoryKind.CONTEXT,
+        text=text,
+        label=first.label,
+        tags=tuple(tags)[:_MAX_TAGS],
+        status=Status.ACCEPTED if InsightSource.MARKED in sources else Status.PROPOSED,
+        scope=Scope.TASK,
+        origin=replace(first_record.origin, by=by, files=tuple(files)[:_MAX_FILES]),
+        created_at=first_record.created_at,
+        updated_at=newest if newest != first_record.created_at else "",
+        extra=extra,
+    )
+
+
+def _insight_id(text: str, created_at: str) -> str:
+    moment = parse_time(created_at)
+    seconds = max(0, int(moment.timestamp())) if moment else 0
+    digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"ins-{seconds}-{digest[:6]}"
+
+
+_REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
+
+
+def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
+    sessions: dict[str, list[Record]] = {}
+    for record in records:
+        if record.family is Family.OBSERVATION:
+            sessions.setdefault(record.origin.session, []).append(record)
+        elif record.family is Family.JOURNAL:
+            if record.label != _RUN_SUMMARY:
+                yield from _from_text(record, InsightSource.SIGIL)
+        elif is_substantial(record.text):
+            yield _from_entry(record)
+    for observations in sessions.values():
+        yield from find_fixes(observations)
+        for record in observations:
+            yield from _from_note(record)
+
+
+def _from_entry(record: Record) -> Candidate:
+    """Make a candidate from a knowledge entry or from a bullet in progress.txt."""
+    if record.label == "knowledge":
+        text = record.text
+        source = InsightSource.SIGIL
+    else:
+        text = " ".join(record.text.split())
+        source = InsightSource.HEADING
+    if record.kind is MemoryKind.PATTERN and record.label != "learning":
+        label = "pattern"
+    else:
+        label = label_of(text)
+    if record.title:
+        text = f"{record.title}: {text}"
+    return Candidate(text, label, source, (record,), record.tags)
+
+
+def _from_note(record: Record) -> Iterator[Candidate]:
+    if is_prompt(record):
+        marked = _REMEMBER.search(record.text)
+        if marked:
+            text = marked["text"].strip()
+            yield Candidate(text, "context", InsightSource.MARKED, (record,))
+    elif record.kind is ObservationKind.NOTE:
+        # The loop itself stores what is in sigils.
+        plain = replace(record, text=without_sigils(record.text))
+        yield from _from_text(plain, InsightSource.HEADING)
+
+
+def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
+    for label, text in (*headed_bullets(record.text), *labelled_lines(record.text)):
+        if is_substantial(text):
+            yield Candidate(text, label, source, (record,))
