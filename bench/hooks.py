@@ -26,7 +26,7 @@ from ralph.capture import recorder
 from ralph.core import discovery, paths
 from ralph.core.config import load
 from ralph.formats.log import encode_line
-from ralph.recall import outdated
+from ralph.recall import citation_check
 from ralph.search import index
 from ralph.storage import files
 from ralph.tasks import task
@@ -272,7 +272,7 @@ def _filled(folder: Path, records: int) -> list[str]:
             memories = files.read(paths.memories_files(folder / Where.MAIN)[0]) or ""
             files.write(paths.memories_files(folder / where)[0], memories)
         index.sync(folder / where)  # every checkout has its own
-        outdated.refresh_results(folder / where)
+        citation_check.refresh_citations(folder / where)
     return asked
 
 

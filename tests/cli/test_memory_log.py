@@ -9,8 +9,8 @@ from tests.support.runner import Project
 
 from ralph.core.record import MemoryKind
 from ralph.memory import knowledge, memory
-from ralph.recall import usage
-from ralph.recall.usage import Injection
+from ralph.recall import injection_ledger
+from ralph.recall.injection_ledger import Injection
 
 
 @pytest.fixture
@@ -41,7 +41,9 @@ def test_each_change_has_its_author_and_the_words_before_and_after(project: Proj
     memory.edit(project.root, one, text="Redis 7 must run")
     commit(project, "Correct")
     memory.archive(project.root, one)
-    usage.record_injections(project.root, "s-1", "prompt", [Injection(one)], "2026-01-01T00:00:00Z")
+    injection_ledger.record_injections(
+        project.root, "s-1", "prompt", [Injection(one)], "2026-01-01T00:00:00Z"
+    )
     found = project("memory", "log", one, "--format", "json").json
     assert [(each["change"], each["subject"]) for each in found["items"]] == [
         ("archived", "not committed yet"), ("edited", "Correct"), ("moved", "Move"), ("added", "Remember"),

@@ -3,14 +3,14 @@
 import pytest
 from tests.support.runner import Project
 
-from ralph.recall import brief
+from ralph.recall import skill
 
 
 @pytest.mark.parametrize("words", [[], ["memories"]])
 def test_skill_prints_the_skill_and_nothing_else(ralph: Project, words: list[str]) -> None:
     said = ralph("skill", *words)
     assert (said.code, said.err) == (0, "")
-    assert said.out == brief.skill_text().rstrip("\n") + "\n"
+    assert said.out == skill.skill_text().rstrip("\n") + "\n"
 
 
 def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(ralph: Project) -> None:

@@ -5,8 +5,8 @@ from tests.support.runner import Block, Project, numbered
 
 from ralph.core import ids
 from ralph.formats.log import encode_line
-from ralph.recall import usage
-from ralph.recall.usage import Injection
+from ralph.recall import injection_ledger
+from ralph.recall.injection_ledger import Injection
 
 NOON = "2026-11-15T12:00:00Z"
 
@@ -15,8 +15,8 @@ def _used(ralph: Project, count: int = 3) -> None:
     """A project whose first session was handed so many memories and referred to the first."""
     ralph.memories(*(Block(f"Fact {number}", numbered(number)) for number in range(count)))
     items = [Injection(numbered(number), 10) for number in range(count)]
-    usage.record_injections(ralph.root, "s-1", "SessionStart", items, NOON)
-    usage.record_uses(ralph.root, "s-1", [numbered(0)], NOON)
+    injection_ledger.record_injections(ralph.root, "s-1", "SessionStart", items, NOON)
+    injection_ledger.record_uses(ralph.root, "s-1", [numbered(0)], NOON)
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -52,10 +52,10 @@ def test_the_rate_and_the_price_are_told(ralph: Project) -> None:
 def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
     ralph.memories(Block("Run the suite with `make services`.", numbered(0)))
     at = ids.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    usage.record_injections(
+    injection_ledger.record_injections(
         ralph.root, "s-1", "SessionStart", [Injection(numbered(0), 30)], at, skill=200
     )
-    usage.record_uses(ralph.root, "s-1", [numbered(0)], at)
+    injection_ledger.record_uses(ralph.root, "s-1", [numbered(0)], at)
     lines = ralph("status", "--usage").out.splitlines()
     assert [" ".join(line.split()) for line in lines[:4]] == [
         "this week: 1 memories injected into 1 session(s)",

@@ -17,7 +17,7 @@ from tests.support.world import SESSION, World, handled, hook, patient_hook, pay
 from ralph.core import paths, render
 from ralph.core.prompts import INJECTED, NOTE
 from ralph.formats.log import encode_record
-from ralph.recall import usage
+from ralph.recall import injection_ledger
 from ralph.search import index
 from ralph.storage import db, hook_files
 from ralph.storage.lookup import SCHEMA_VERSION
@@ -121,15 +121,19 @@ def test_the_same_is_not_said_twice_in_a_session_but_in_another_one(here: World)
 
 
 def test_what_the_start_of_the_session_told_is_not_told_again(here: World) -> None:
-    usage.record_injections(
-        here.root, SESSION, "SessionStart", [usage.Injection(JWT)], "2026-11-15T12:00:00Z"
+    injection_ledger.record_injections(
+        here.root,
+        SESSION,
+        "SessionStart",
+        [injection_ledger.Injection(JWT)],
+        "2026-11-15T12:00:00Z",
     )
     assert prompt(here, "jwt refresh tokens") == ""
 
 
 def test_after_a_compaction_it_may_be_said_again(here: World) -> None:
     assert JWT in prompt(here, "jwt refresh tokens")
-    usage.forget_session(here.root, SESSION)
+    injection_ledger.forget_session(here.root, SESSION)
     assert JWT in prompt(here, "jwt refresh tokens")
 
 
@@ -225,7 +229,7 @@ def test_a_session_with_an_odd_id_knows_what_it_was_told(here: World) -> None:
     sent = payload("UserPromptSubmit", prompt="jwt refresh tokens", session_id="../../odd id")
     assert JWT in text_of(handled(here.env, "UserPromptSubmit", sent), "UserPromptSubmit")
     assert handled(here.env, "UserPromptSubmit", sent) == b""
-    assert usage.seen_records(here.root, "../../odd id") == {JWT}
+    assert injection_ledger.seen_records(here.root, "../../odd id") == {JWT}
     assert sorted(path.name for path in here.root.parent.iterdir()) == ["home", "proj"]
 
 
@@ -300,12 +304,15 @@ def test_what_was_said_is_in_the_ledger_and_no_word_of_the_prompt(here: World) -
         "UserPromptSubmit",
         3,
     )
-    assert usage.read_ledger(here.root).injections[0].record == JWT
-    assert usage.seen_records(here.root, SESSION) == {JWT}
+    assert injection_ledger.read_ledger(here.root).injections[0].record == JWT
+    assert injection_ledger.seen_records(here.root, SESSION) == {JWT}
     for path in (here.root / ".ralph").rglob("*"):
         if path.is_file() and path != here.log:
             assert b"zebracrossing" not in path.read_bytes()
-    for path in (usage.ledger_file(here.root), usage.seen_file(here.root, SESSION)):
+    for path in (
+        injection_ledger.ledger_file(here.root),
+        injection_ledger.seen_file(here.root, SESSION),
+    ):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

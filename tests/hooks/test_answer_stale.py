@@ -11,7 +11,7 @@ from tests.support.world import World, call_hook, payload
 
 from ralph.capture import recorder
 from ralph.core import config, paths
-from ralph.recall import outdated
+from ralph.recall import citation_check, stale_citations
 from ralph.search import index
 
 GONE = "(cited file is gone: src/pay.ts)"
@@ -39,7 +39,7 @@ def here(tmp_path: Path) -> World:
 def prepared(here: World) -> None:
     here.cached()
     index.sync(here.root)
-    assert outdated.refresh_results(here.root)
+    assert citation_check.refresh_citations(here.root)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> Non
 
 
 def test_a_cache_that_is_no_cache_says_nothing(here: World) -> None:
-    place = outdated.cache_file(here.root)
+    place = stale_citations.cache_file(here.root)
     place.unlink()
     place.mkdir()
     (here.root / "src/pay.ts").unlink()

@@ -22,7 +22,7 @@ from ralph.core.prompts import INJECTED, NOTE
 from ralph.core.tokens import estimate as tokens_of
 from ralph.formats.log import parse_log
 from ralph.hooks import events as hook
-from ralph.recall import usage
+from ralph.recall import injection_ledger
 from ralph.search import index
 from ralph.storage.index import sole_writer
 
@@ -130,7 +130,7 @@ def test_a_session_starts_with_guardrails_memories_and_the_skill(here: World) ->
     assert text.index("guard-1-a") < text.index(REDIS)
     assert FLAGS in text
     assert text.count("How to use it and add to it:") == 1
-    assert {each.record for each in usage.read_ledger(here.root).injections} == {
+    assert {each.record for each in injection_ledger.read_ledger(here.root).injections} == {
         "guard-1-a",
         REDIS,
         FLAGS,
@@ -266,15 +266,19 @@ def test_what_a_session_used_is_in_the_ledger_once(here: World) -> None:
     ran(here, "make services up", "ok")
     stopped(here)
     stopped(here)
-    assert usage.read_ledger(here.root).uses == {(SESSION, REDIS)}
+    assert injection_ledger.read_ledger(here.root).uses == {(SESSION, REDIS)}
 
 
 def test_no_word_of_a_prompt_gets_into_the_ledger(here: World) -> None:
     started(here)
     ask(here, "zebracrossing tests hang")
     stopped(here, "zebracrossing")
-    assert "zebracrossing" not in usage.ledger_file(here.root).read_text(encoding="utf-8")
-    assert "zebracrossing" not in usage.seen_file(here.root, SESSION).read_text(encoding="utf-8")
+    assert "zebracrossing" not in injection_ledger.ledger_file(here.root).read_text(
+        encoding="utf-8"
+    )
+    assert "zebracrossing" not in injection_ledger.seen_file(here.root, SESSION).read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_end_of_a_session_is_one_line(here: World) -> None:
@@ -425,7 +429,7 @@ def test_a_store_larger_than_a_host_takes_is_cut_at_whole_entries(here: World) -
     assert (
         text.count("Rule ")
         == text.count("word word\n")
-        == len(usage.read_ledger(here.root).injections) - 1
+        == len(injection_ledger.read_ledger(here.root).injections) - 1
     )
 
 

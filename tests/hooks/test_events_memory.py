@@ -8,7 +8,7 @@ from ralph.core.record import MemoryKind
 from ralph.core.settings import Config
 from ralph.hooks.handler import run_event
 from ralph.memory import memory
-from ralph.recall import context
+from ralph.recall import prompt_context
 
 
 def test_many_prompts_alike_do_not_crowd_a_memory_out(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_many_prompts_alike_do_not_crowd_a_memory_out(tmp_path: Path) -> None:
         run_event("claude", "Stop", json.dumps(said).encode(), env)
     assert (
         "rotate the token"
-        in context.answer_prompt(tmp_path, Config(), "fix the JWT refresh token bug").text
+        in prompt_context.answer_prompt(tmp_path, Config(), "fix the JWT refresh token bug").text
     )
 
 

@@ -11,7 +11,7 @@ from tests.support.world import HOOKS, SESSION, World, world
 
 from ralph.core import paths
 from ralph.hooks.statusline import status_line
-from ralph.recall import usage
+from ralph.recall import injection_ledger
 
 NOON = "2026-11-15T12:00:00Z"
 
@@ -33,9 +33,12 @@ def line(here: World, **members: object) -> str:
 
 def test_it_counts_what_is_remembered_and_what_this_session_was_given(here: World) -> None:
     assert line(here) == "Ralph: 2 memories"
-    items = [usage.Injection("mem-1705751401-a001", 30), usage.Injection("obs-1", 12)]
-    usage.record_injections(here.root, SESSION, "SessionStart", items, NOON, skill=200)
-    usage.record_injections(here.root, "another-one", "SessionStart", items, NOON)
+    items = [
+        injection_ledger.Injection("mem-1705751401-a001", 30),
+        injection_ledger.Injection("obs-1", 12),
+    ]
+    injection_ledger.record_injections(here.root, SESSION, "SessionStart", items, NOON, skill=200)
+    injection_ledger.record_injections(here.root, "another-one", "SessionStart", items, NOON)
     assert line(here) == "Ralph: 2 memories, 2 injected (42 tokens)"
     paths.log_folder(here.root).joinpath("paused").touch()
     assert line(here) == "Ralph: paused"

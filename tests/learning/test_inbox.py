@@ -15,8 +15,8 @@ from ralph.core.similarity import statement
 from ralph.learning import inbox, review
 from ralph.memory import memory
 from ralph.memory.author import BY_AGENT
-from ralph.recall import outdated, usage
-from ralph.recall.usage import Injection
+from ralph.recall import injection_ledger, successors
+from ralph.recall.injection_ledger import Injection
 from ralph.web.changes import ChangeHistory, ChangeRequest, apply_planned
 
 ONE, TWO = "mem-1705751400-a001", "mem-1705751401-a002"
@@ -136,11 +136,17 @@ def test_an_old_memory_that_no_session_got_waits_once_injections_are_known(tmp_p
         Block("Use pnpm here", ONE),
         Block("The printer needs paper", TWO, created=ids.today()),
     )
-    usage.record_injections(tmp_path, "s", "prompt", [Injection("mem-x")], ids.timestamp())
+    injection_ledger.record_injections(
+        tmp_path, "s", "prompt", [Injection("mem-x")], ids.timestamp()
+    )
     assert kinds(tmp_path) == []
-    usage.record_injections(tmp_path, "s", "prompt", [Injection("mem-x")], "2025-02-01T00:00:00Z")
+    injection_ledger.record_injections(
+        tmp_path, "s", "prompt", [Injection("mem-x")], "2025-02-01T00:00:00Z"
+    )
     assert kinds(tmp_path) == [("unused", ONE, "")]
-    usage.record_injections(tmp_path, "s", "prompt", [Injection(ONE)], "2025-02-02T00:00:00Z")
+    injection_ledger.record_injections(
+        tmp_path, "s", "prompt", [Injection(ONE)], "2025-02-02T00:00:00Z"
+    )
     assert kinds(tmp_path) == []
 
 
@@ -221,7 +227,7 @@ def test_equal_and_similar_texts_of_one_file_are_duplicates(tmp_path: Path) -> N
 def test_a_superseded_memory_is_no_duplicate(tmp_path: Path) -> None:
     first, second = put_all(tmp_path, REDIS, f"{REDIS} Always.")
     assert repeats(tmp_path) == {(first, second)}
-    outdated.supersede(tmp_path, first, second)
+    successors.supersede(tmp_path, first, second)
     assert repeats(tmp_path) == set()
 
 

@@ -20,7 +20,7 @@ from ralph.formats.log import encode_line
 from ralph.hooks import events as hook
 from ralph.loop import chats
 from ralph.loop.chats import ChatRequest
-from ralph.recall import chat_log, sessions
+from ralph.recall import chat_log, conversation, sessions
 from ralph.recall.chat_log import Chat, Mode
 from ralph.storage import board
 
@@ -237,7 +237,7 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
     everything = b"".join(path.read_bytes() for path in here.root.rglob("*") if path.is_file())
     for word in (secret, "hush", "swordfish-42", "vault/key"):
         assert word.encode() not in everything
-    told = chat_log.read_history(here.root, HOST).turns
+    told = conversation.read_history(here.root, HOST).turns
     assert [tool.title for turn in told for tool in turn.tools] == ["Edit till.py"]
 
 

@@ -22,7 +22,7 @@ from ralph.loop.loop import LoopRequest
 from ralph.loop.prompt import Section
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory
-from ralph.recall import sessions
+from ralph.recall import summarize_command
 from ralph.tasks import feature, task
 from ralph.testing import Step
 
@@ -98,7 +98,7 @@ def text(
     shop: Workshop,
     config: Config | None = None,
     run: Run = RUN,
-    compress: sessions.Compress = sessions.no_compression,
+    compress: summarize_command.Compress = summarize_command.no_compression,
 ) -> str:
     return loop_prompt.build(
         shop.root, config or Config(), run, work(shop), ["custom: make test"], 10, compress
@@ -240,7 +240,7 @@ def test_a_command_that_does_not_compress_is_reported_once_and_the_text_is_cut(
 ) -> None:
     calls = _command(shop, code)
     warnings: list[str] = []
-    compress = sessions.CommandCompressor(
+    compress = summarize_command.CommandCompressor(
         shop.root, shop.config, warnings.append, timeout=0.5 if "sleep" in code else 30
     )
     prompts = [text(shop, compress=compress) for _ in range(2)]

@@ -20,7 +20,7 @@ from ralph.learning import inbox, review
 from ralph.loop import loop
 from ralph.memory import knowledge, memory, quarantine
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
-from ralph.recall.context import brief_session
+from ralph.recall.session_start import brief_session
 from ralph.tasks import task
 from ralph.testing import ScriptedAgent, Step
 

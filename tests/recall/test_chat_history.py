@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.support.session_logs import about, line, put
 
 from ralph.core.record import Family, ObservationKind, Origin, Record
-from ralph.recall import chat_log
-from ralph.recall.chat_log import Speaker, ToolUse, Turn
+from ralph.recall import conversation
+from ralph.recall.conversation import Speaker, ToolUse, Turn
 from ralph.recall.json_shapes import history_json
 
 
@@ -38,7 +38,7 @@ def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer
         tool("Bash: make", 2, ObservationKind.ERROR),
         note("found it\nmore", 3, "agent", agent_id="x"),
     ]
-    user, assistant = chat_log.to_turns(held)
+    user, assistant = conversation.to_turns(held)
     assert user == Turn(Speaker.USER, "2026-11-10T10:00:00Z", "Do it.")
     assert assistant.text == "Done."
     assert [(each.title, each.failed) for each in assistant.tools] == [
@@ -55,7 +55,9 @@ def test_tools_without_an_answer_stand_alone() -> None:
         note("Again.", 2, "human"),
         tool("Read b", 3),
     ]
-    assert [(each.by.value, each.text, len(each.tools)) for each in chat_log.to_turns(held)] == [
+    assert [
+        (each.by.value, each.text, len(each.tools)) for each in conversation.to_turns(held)
+    ] == [
         ("user", "Do it.", 0),
         ("assistant", "", 1),
         ("user", "Again.", 0),
@@ -86,7 +88,7 @@ def test_a_whole_text_takes_the_place_of_its_observation(tmp_path: Path) -> None
     put(
         tmp_path, "s", first, about("s", messages=[{"id": name, "text": "why is it so slow?"}]), odd
     )
-    [turn] = chat_log.read_history(tmp_path, "s").turns
+    [turn] = conversation.read_history(tmp_path, "s").turns
     assert turn.text == "why is it so slow?"
 
 
@@ -99,8 +101,8 @@ def test_the_page_has_every_message(tmp_path: Path) -> None:
         line("s", 2, "ran make", ObservationKind.TOOL_USE, "tool"),
         line("s", 3, "The cache.\n\nReally.", by="agent"),
     )
-    found = chat_log.read_history(tmp_path, "s")
-    assert chat_log.render_markdown(found) == (
+    found = conversation.read_history(tmp_path, "s")
+    assert conversation.render_markdown(found) == (
         "# why is it slow?\n\n- session: s\n- mode: agent\n- host: claude\n- started: 2026-11-10 09:59\n- messages: 2\n"
         "\n## User (2026-11-10 10:01)\n\nwhy is it slow?\n"
         "\n## Assistant (2026-11-10 10:03)\n\n> 1 tool: ran make\n\nThe cache.\n\nReally.\n"

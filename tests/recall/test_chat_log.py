@@ -12,7 +12,7 @@ from ralph.core.work import Ask, Reply, StopReason, ToolCall
 from ralph.hooks import events as hook
 from ralph.learning import forget
 from ralph.learning.forget import ForgetRequest
-from ralph.recall import chat_log, sessions
+from ralph.recall import conversation, sessions
 from ralph.storage.board import stamp
 
 LONG = "\n".join(f"Step {number}: do what has to be done there." for number in range(300))
@@ -70,7 +70,7 @@ def test_without_hooks_tools_are_recorded_with_the_task(here: Place) -> None:
         ToolCall("Edit", ("c.py",), ok=False),
     )
     here.new("Do it.", *answers("Done.", calls=used))
-    [_, turn] = chat_log.read_history(here.root, HOST).turns
+    [_, turn] = conversation.read_history(here.root, HOST).turns
     assert turn.tool_summary == "3 tools: Read a.py, Edit b.py, Edit c.py (failed)"
     _, answer = sessions.show(here.root, HOST)
     assert {each.hit.record.origin.task for each in answer.shown} == {here.task}

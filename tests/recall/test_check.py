@@ -12,7 +12,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import Hit, Query
 from ralph.core.settings import Config
-from ralph.recall import context, outdated, search
+from ralph.recall import citation_check, search, session_start, stale_citations
 from ralph.search.citations import CitationState
 
 
@@ -134,7 +134,7 @@ def test_a_folder_inside_of_a_repository_is_checked_by_its_own_names(repo: Repos
         "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n",
     )
     repo.commit(NEW)
-    (report,) = outdated.check_citations(repo.root / "inner")
+    (report,) = citation_check.check_citations(repo.root / "inner")
     assert [(each.verdict, each.place) for each in report.looked] == [
         (CitationState.MOVED, "src/c.py")
     ]
@@ -148,7 +148,7 @@ def test_without_git_the_disk_alone_is_asked(tmp_path: Path) -> None:
     )
     (root / ".agent/memories.md").write_text(text, encoding="utf-8", newline="")
     (root / "a.py").touch()
-    (report,) = outdated.check_citations(root)
+    (report,) = citation_check.check_citations(root)
     assert [each.verdict.value for each in report.looked] == [
         "fresh",
         "unverifiable",
@@ -203,10 +203,10 @@ def test_single_records_are_checked_by_id(repo: Repository) -> None:
     repo.put("src/a.py")
     repo.commit(OLD)
     repo.remembers("src/a.py", "nothing")
-    (report,) = outdated.check_citations(repo.root, ["mem-1705751401-a3f8"])
+    (report,) = citation_check.check_citations(repo.root, ["mem-1705751401-a3f8"])
     assert (report.looked, report.verdict) == ((), CitationState.UNVERIFIABLE)
     with pytest.raises(NotFound, match="mem-9"):
-        outdated.check_citations(repo.root, ["mem-9"])
+        citation_check.check_citations(repo.root, ["mem-9"])
 
 
 def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Repository) -> None:
@@ -215,19 +215,19 @@ def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Reposito
     repo.commit(OLD)
     repo.remembers("see src/a.py", "see src/b.py")
     records = [each.record for each in repo.check()]
-    assert outdated.citation_notes(repo.root, records) == {}
+    assert stale_citations.citation_notes(repo.root, records) == {}
     (repo.root / "src/a.py").unlink()  # nobody has checked since
-    assert outdated.citation_notes(repo.root, records) == {
+    assert stale_citations.citation_notes(repo.root, records) == {
         "mem-1705751400-a3f8": "cited file is gone: src/a.py"
     }
     hits = [Hit(records[0], 0.9), Hit(records[1], 0.8)]
-    lowered = outdated.demote_stale(repo.root, hits)
+    lowered = stale_citations.demote_stale(repo.root, hits)
     assert [(each.record.id, each.score) for each in lowered] == [
         ("mem-1705751401-a3f8", 0.8),
         ("mem-1705751400-a3f8", 0.45),
     ]
     assert lowered[1].why == ("cited file is gone: src/a.py",)
-    assert outdated.demote_stale(repo.root, [replace(hits[1])]) == (hits[1],)
+    assert stale_citations.demote_stale(repo.root, [replace(hits[1])]) == (hits[1],)
 
 
 def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) -> None:
@@ -237,7 +237,8 @@ def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) ->
     repo.check()
     (repo.root / "src/a.py").unlink()
     assert (
-        "(cited file is gone: src/a.py)" in context.brief_session(repo.root, Config(), "s-1").text
+        "(cited file is gone: src/a.py)"
+        in session_start.brief_session(repo.root, Config(), "s-1").text
     )
     [found] = search.search(repo.root, Query(text="touch")).found.hits
     assert "cited file is gone: src/a.py" in found.why
@@ -250,12 +251,12 @@ def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository
     repo.git("worktree", "add", "-q", ".worktrees/t-000001", "-b", "t-000001")
     worktree = repo.root / ".worktrees/t-000001"
     (worktree / "src/a.py").unlink()
-    (main,), (branch,) = repo.check(), outdated.check_citations(worktree)
+    (main,), (branch,) = repo.check(), citation_check.check_citations(worktree)
     assert (main.verdict, branch.verdict) == (CitationState.FRESH, CitationState.GONE)
-    assert outdated.cache_file(worktree) != outdated.cache_file(repo.root)
+    assert stale_citations.cache_file(worktree) != stale_citations.cache_file(repo.root)
     assert all(
         each.is_relative_to(paths.cache_folder(repo.root))
-        for each in map(outdated.cache_file, (worktree, repo.root))
+        for each in map(stale_citations.cache_file, (worktree, repo.root))
     )
 
 
@@ -280,7 +281,7 @@ def test_few_questions_serve_many_records(
     )
     (counted / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{counted}:{os.environ['PATH']}")
-    found = outdated.check_citations(repo.root)
+    found = citation_check.check_citations(repo.root)
     assert {each.verdict.value for report in found for each in report.looked} == {"moved", "fresh"}
     assert (counted / "log").read_text(encoding="utf-8").count("\n") <= 10
 

@@ -23,8 +23,8 @@ from ralph.formats.work import parse_insights
 from ralph.learning import insights
 from ralph.memory import memory
 from ralph.memory.author import BY_PERSON
-from ralph.recall import context, usage
-from ralph.recall.usage import Injection
+from ralph.recall import injection_ledger, preview, prompt_context, session_start
+from ralph.recall.injection_ledger import Injection
 from ralph.search import index
 from ralph.storage import files
 from ralph.tasks import task
@@ -53,7 +53,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def text(root: Path, config: Config = PLAIN, session: str = "now") -> str:
-    return context.brief_session(root, config, session).text
+    return session_start.brief_session(root, config, session).text
 
 
 def sessions_in(said: str) -> list[str]:
@@ -163,8 +163,8 @@ def test_brief_names_active_loop_and_task(root: Path) -> None:
 
 
 def test_empty_project_stays_empty(tmp_path: Path) -> None:
-    assert context.brief_session(tmp_path, PLAIN, "").text == ""
-    assert context.answer_prompt(tmp_path, PLAIN, "redis").text == ""
+    assert session_start.brief_session(tmp_path, PLAIN, "").text == ""
+    assert prompt_context.answer_prompt(tmp_path, PLAIN, "redis").text == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -177,11 +177,13 @@ def test_used_memories_come_first(root: Path) -> None:
         ],
     )
     at = "2026-11-15T12:00:00Z"
-    usage.record_injections(root, "s-1", "SessionStart", [usage.Injection("mem-3-a")], at)
-    usage.record_uses(root, "s-1", ["mem-3-a"], at)
+    injection_ledger.record_injections(
+        root, "s-1", "SessionStart", [injection_ledger.Injection("mem-3-a")], at
+    )
+    injection_ledger.record_uses(root, "s-1", ["mem-3-a"], at)
     for number in range(6):
-        usage.record_injections(
-            root, f"x-{number}", "SessionStart", [usage.Injection("mem-0-a")], at
+        injection_ledger.record_injections(
+            root, f"x-{number}", "SessionStart", [injection_ledger.Injection("mem-0-a")], at
         )
     said = text(root)
     order = sorted(range(4), key=lambda n: said.index(f"mem-{n}-a"))
@@ -192,7 +194,7 @@ def test_used_memories_come_first(root: Path) -> None:
 def test_brief_stays_within_its_share_of_the_window(window: int, budget: int) -> None:
     config = Config(memories=Memories(budget=budget), context=Window(window))
     root = Path(__file__).parents[2] / "does-not-exist"
-    made = context.brief_session(root, config, "")
+    made = session_start.brief_session(root, config, "")
     assert estimate(made.text) <= max(1, int(window * 0.15))
 
 
@@ -216,8 +218,10 @@ def test_filter_is_the_same_at_start_and_for_prompt(root: Path) -> None:
         Filter(types=(MemoryKind.FIX,)), Filter(tags=("REDIS",)), Filter(recent=1_000), Filter(recent=10**9), Filter(),
     ):  # fmt: skip
         config = Config(memories=Memories(skill_injection=False, filter=choice))
-        start = {shown.id for shown in context.brief_session(root, config, "").records}
-        prompt = {reason["id"] for reason in context.answer_prompt(root, config, "redis").reasons}
+        start = {shown.id for shown in session_start.brief_session(root, config, "").records}
+        prompt = {
+            reason["id"] for reason in prompt_context.answer_prompt(root, config, "redis").reasons
+        }
         assert prompt == start
 
 
@@ -225,7 +229,7 @@ def test_filter_is_the_same_at_start_and_for_prompt(root: Path) -> None:
 
 
 def test_a_prompt_is_answered_with_reasons(root: Path) -> None:
-    found = context.answer_prompt(root, PLAIN, "redis integration")
+    found = prompt_context.answer_prompt(root, PLAIN, "redis integration")
     assert found.layer == 3
     (reason,) = found.reasons
     assert reason["id"] == REDIS
@@ -239,7 +243,7 @@ def test_a_prompt_is_answered_with_reasons(root: Path) -> None:
     "prompt", ["", "  ", "<task-notification>redis", "/compact", "paint it blue", "\ud800"]
 )
 def test_prompt_without_question_gets_no_answer(root: Path, prompt: str) -> None:
-    assert context.answer_prompt(root, PLAIN, prompt) == context.PromptContext()
+    assert prompt_context.answer_prompt(root, PLAIN, prompt) == prompt_context.PromptContext()
 
 
 @pytest.mark.parametrize(
@@ -247,15 +251,17 @@ def test_prompt_without_question_gets_no_answer(root: Path, prompt: str) -> None
 )
 def test_inject_none_gives_no_answer(root: Path, mode: Inject, injected: bool) -> None:
     config = Config(memories=Memories(inject=mode))
-    assert bool(context.answer_prompt(root, config, "redis integration").text) is injected
+    assert bool(prompt_context.answer_prompt(root, config, "redis integration").text) is injected
 
 
 def test_record_is_injected_once_in_a_session(root: Path) -> None:
-    usage.record_injections(
-        root, "s-1", "SessionStart", [usage.Injection(REDIS)], "2026-11-15T12:00:00Z"
+    injection_ledger.record_injections(
+        root, "s-1", "SessionStart", [injection_ledger.Injection(REDIS)], "2026-11-15T12:00:00Z"
     )
-    assert context.answer_prompt(root, PLAIN, "redis integration", session="s-1").text == ""
-    assert REDIS in context.answer_prompt(root, PLAIN, "redis integration", session="s-2").text
+    assert prompt_context.answer_prompt(root, PLAIN, "redis integration", session="s-1").text == ""
+    assert (
+        REDIS in prompt_context.answer_prompt(root, PLAIN, "redis integration", session="s-2").text
+    )
 
 
 def test_brief_stays_within_the_host_limit(root: Path) -> None:
@@ -276,7 +282,7 @@ def test_reason_names_the_file_that_matched(root: Path) -> None:
     ]  # fmt: skip
     put(root, "old", *map(encode_record, edits))
     prompt = "please think again about how reconciliation retries behave across regions, starting in gateway.ts"
-    reasons = context.answer_prompt(root, PLAIN, prompt).reasons
+    reasons = prompt_context.answer_prompt(root, PLAIN, prompt).reasons
     assert {reason["id"] for reason in reasons} == {record.id for record in edits}
     by_name = [reason for reason in reasons if not reason["score"]]
     assert by_name
@@ -302,7 +308,10 @@ def test_share_of_memory_is_configurable(root: Path) -> None:
     )
     for part in (0.02, 0.05, 0.2):
         config = windowed(window=10_000, parts=Shares(memory=part))
-        start, prompt = text(root, config), context.answer_prompt(root, config, "words 7").text
+        start, prompt = (
+            text(root, config),
+            prompt_context.answer_prompt(root, config, "words 7").text,
+        )
         assert 0 < estimate(start) <= 10_000 * part
         assert estimate(prompt) <= 10_000 * part
     assert text(root, windowed(parts=Shares(memory=0))) == ""
@@ -318,7 +327,7 @@ def test_strategy_is_configurable(root: Path) -> None:
         config = replace(
             windowed(strategy=strategy), memories=Memories(skill_injection=False, budget=900)
         )
-        return [shown.id for shown in context.brief_session(root, config, "").records]
+        return [shown.id for shown in session_start.brief_session(root, config, "").records]
 
     newest = [f"mem-{n}-a" for n in range(15, -1, -1)]
     assert injected(Trimming.RECENCY) == newest[: len(injected(Trimming.RECENCY))]
@@ -326,11 +335,11 @@ def test_strategy_is_configurable(root: Path) -> None:
     assert set(injected(Trimming.SELECTIVE)) <= {f"mem-{n}-a" for n in (0, 4, 8, 12)}
     assert injected(Trimming.SELECTIVE)
     for session_id in range(6):
-        usage.record_injections(
+        injection_ledger.record_injections(
             root,
             f"x-{session_id}",
             "SessionStart",
-            [usage.Injection("mem-15-a")],
+            [injection_ledger.Injection("mem-15-a")],
             "2026-11-15T12:00:00Z",
         )
     assert "mem-15-a" not in injected(Trimming.RELEVANCE)
@@ -349,7 +358,7 @@ def with_memories(**changes: object) -> Config:
 
 
 def asked(root: Path, config: Config = CONFIG, **more: str) -> dict[str, Any]:
-    return context.preview(root, config, ASKED, **more)
+    return preview.preview(root, config, ASKED, **more)
 
 
 def reason(found: dict[str, Any], record_id: str) -> str:
@@ -378,7 +387,7 @@ class TestPrompt:
     def test_text_is_the_same_as_from_the_hook(self, project: Path) -> None:
         name = remember(project, HANG_FIX)
         found = asked(project)
-        assert found["text"] == context.answer_prompt(project, CONFIG, ASKED).text
+        assert found["text"] == prompt_context.answer_prompt(project, CONFIG, ASKED).text
         assert [(item["id"], item["order"], item["area"]) for item in found["items"]] == [
             (name, 1, "memory")
         ]
@@ -386,7 +395,7 @@ class TestPrompt:
 
     def test_record_that_the_session_has_seen_is_omitted(self, project: Path) -> None:
         name = remember(project, HANG_FIX)
-        usage.record_injections(
+        injection_ledger.record_injections(
             project, "s-1", "SessionStart", [Injection(name, 10)], "2026-11-15T12:00:00Z"
         )
         found = asked(project, session="s-1")
@@ -461,21 +470,21 @@ class TestPrompt:
 
 
 def test_prompts_and_answers_are_titled_by_their_text() -> None:
-    assert context.title_line("prompt", "Why is\nit slow?") == "Why is it slow?"
-    assert context.title_line("answer", "Because.") == "Because."
-    assert context.title_line("Bash: npm test", "12 passed") == "Bash: npm test"
-    assert context.title_line("prompt", " ") == "prompt"
+    assert preview.title_line("prompt", "Why is\nit slow?") == "Why is it slow?"
+    assert preview.title_line("answer", "Because.") == "Because."
+    assert preview.title_line("Bash: npm test", "12 passed") == "Bash: npm test"
+    assert preview.title_line("prompt", " ") == "prompt"
 
 
 class TestStart:
     def test_text_is_the_same_as_the_brief(self, project: Path) -> None:
-        found = context.preview(project, CONFIG, None)
-        assert found["text"] == context.brief_session(project, CONFIG, "").text
+        found = preview.preview(project, CONFIG, None)
+        assert found["text"] == session_start.brief_session(project, CONFIG, "").text
         assert [item["order"] for item in found["items"]] == [1, 2, 3]
         assert found["left_out"] == []
 
     def test_what_had_no_room_is_counted(self, project: Path) -> None:
-        found = context.preview(project, with_memories(budget=40), None)
+        found = preview.preview(project, with_memories(budget=40), None)
         assert (
             found["notes"][-1]
             == f"left out for lack of room: {3 - len(found['items'])}; withheld as prompt injection: 0"
@@ -483,7 +492,7 @@ class TestStart:
         assert {each["why"] for each in found["left_out"]} == {"does not fit into the budget"}
 
     def test_settings_are_the_reason_when_injection_is_off(self, project: Path) -> None:
-        found = context.preview(project, with_memories(inject=Inject.MANUAL), None)
+        found = preview.preview(project, with_memories(inject=Inject.MANUAL), None)
         assert found["items"] == []
         assert {each["why"] for each in found["left_out"]} == {
             "out of date, or excluded by the settings (memories.*)"

@@ -13,8 +13,8 @@ from ralph.core.graph import NodeType
 from ralph.core.record import MemoryKind, Outcome
 from ralph.core.settings import Embedding
 from ralph.memory import knowledge, memory
-from ralph.recall import graph
-from ralph.recall.graph import GraphQuery
+from ralph.recall import graph, graph_search
+from ralph.recall.graph_search import GraphQuery
 from ralph.search import index, meaning
 from ralph.search.graph import ReachedNode
 from ralph.storage.index import discard
@@ -89,27 +89,31 @@ def test_the_discovery_reaches_the_gotcha_by_way_of_the_pattern_and_the_file(roo
 
 
 def test_a_search_finds_by_words_and_then_what_hangs_together(root: Path) -> None:
-    hits = found(graph.search(root, GraphQuery("if not exists")))
+    hits = found(graph_search.search(root, GraphQuery("if not exists")))
     assert hits[0] == TABLES
     assert {"file:src/db/schema.ts", "tag:db", SQL} <= set(hits)
-    assert found(graph.search(root, GraphQuery("if not exists", types=(NodeType.FILE,)))) == [
-        "file:src/db/schema.ts"
-    ]
-    assert found(graph.search(root, GraphQuery("nothing of the kind"))) == []
+    assert found(
+        graph_search.search(root, GraphQuery("if not exists", types=(NodeType.FILE,)))
+    ) == ["file:src/db/schema.ts"]
+    assert found(graph_search.search(root, GraphQuery("nothing of the kind"))) == []
 
 
 def test_a_search_finds_a_task_by_its_journal_and_a_file_by_its_name(root: Path) -> None:
-    assert found(graph.search(root, GraphQuery("built the importer")))[0] == "task:t-1"
-    assert "file:src/db/schema.ts" in found(graph.search(root, GraphQuery("src/db/schema.ts")))
+    assert found(graph_search.search(root, GraphQuery("built the importer")))[0] == "task:t-1"
+    assert "file:src/db/schema.ts" in found(
+        graph_search.search(root, GraphQuery("src/db/schema.ts"))
+    )
 
 
 def test_a_search_answers_with_what_holds_now_and_with_what_held_then(root: Path) -> None:
     put(root, ".ralph/guardrails.md", page(
         Block("Never use sql template strings", "fix-1706000000-aaaa", "db", "2026-03-01", "fix",
               f" | supersedes: {SQL}"), title="Guardrails"))  # fmt: skip
-    assert SQL not in found(graph.search(root, GraphQuery("sql template strings")))
-    assert "fix-1706000000-aaaa" in found(graph.search(root, GraphQuery("sql template strings")))
-    then = found(graph.search(root, GraphQuery("sql template strings", at="2026-02-15")))
+    assert SQL not in found(graph_search.search(root, GraphQuery("sql template strings")))
+    assert "fix-1706000000-aaaa" in found(
+        graph_search.search(root, GraphQuery("sql template strings"))
+    )
+    then = found(graph_search.search(root, GraphQuery("sql template strings", at="2026-02-15")))
     assert then[0] == SQL
     assert "fix-1706000000-aaaa" not in then
     assert graph.show(root, SQL).node.replaced == "2026-03-01"
@@ -122,10 +126,10 @@ def test_the_body_of_an_entry_as_of_a_time_is_the_one_it_had_then(tmp_path: Path
     before = graph.show(tmp_path, "know-retry-policy").node.recorded
     done = knowledge.add(tmp_path, "Retry policy", "Five tries with backoff.", ["http"])
     assert found(
-        graph.search(tmp_path, GraphQuery("tries backoff", types=(NodeType.DISCOVERY,)))
+        graph_search.search(tmp_path, GraphQuery("tries backoff", types=(NodeType.DISCOVERY,)))
     ) == ["know-retry-policy"]
     then = found(
-        graph.search(
+        graph_search.search(
             tmp_path, GraphQuery("tries backoff", at=before[:10], types=(NodeType.DISCOVERY,))
         )
     )
@@ -138,7 +142,7 @@ def test_a_search_goes_by_meaning_with_the_settings_for_it(
     embedder = HashEmbedder()
     monkeypatch.setattr(meaning, "embedder_of", lambda settings: embedder)
     meaning.embed_with(root, embedder)
-    answer = graph.search(root, GraphQuery("template strings"), embedding=Embedding())
+    answer = graph_search.search(root, GraphQuery("template strings"), embedding=Embedding())
     assert found(answer)[0] == SQL
     assert embedder.texts[-1] == "template strings"
 

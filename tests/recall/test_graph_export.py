@@ -11,8 +11,8 @@ from tests.support.runner import Block, page
 from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.settings import Embedding
-from ralph.recall import graph
-from ralph.recall.graph import export
+from ralph.recall import graph, graph_search
+from ralph.recall.graph_export import export
 from ralph.search import index, meaning
 from ralph.testing import HashEmbedder
 
@@ -122,7 +122,8 @@ def test_within_a_task_what_is_anothers_own_is_neither_found_nor_walked_over(roo
     assert "ins-1-a" in seen
     assert {name for name in seen if "ins-2" in name} == set()
     hits = [
-        each.node.id for each in graph.search(root, graph.GraphQuery("private to", task="t-1"))[0]
+        each.node.id
+        for each in graph_search.search(root, graph_search.GraphQuery("private to", task="t-1"))[0]
     ]
     assert "ins-1-a" in hits
     assert "ins-2-b" not in hits

@@ -19,8 +19,8 @@ from ralph.core.record import Family, Origin, Outcome, Record
 from ralph.core.work import JournalEntry
 from ralph.formats.log import encode_line, encode_record, journal_record, parse_log
 from ralph.recall import journal
-from ralph.recall.brief import render_journal
 from ralph.recall.journal import JournalFilter
+from ralph.recall.journal_section import render_journal
 from ralph.search import index
 from ralph.storage import files
 from ralph.storage.index import sole_writer

@@ -12,7 +12,7 @@ from ralph.core.record import Detail, MemoryKind, Query
 from ralph.core.settings import Config, Memories
 from ralph.memory import memory
 from ralph.memory.author import BY_AGENT, BY_PERSON
-from ralph.recall import context, graph, memories, outdated, recall, search
+from ralph.recall import graph, memories, prompt_context, recall, search, session_start, successors
 from ralph.search import index
 from ralph.storage import lookup
 
@@ -40,13 +40,14 @@ def root(tmp_path: Path) -> Path:
 
 def told(root: Path, session: str = "") -> set[str]:
     return {
-        each["id"] for each in context.answer_prompt(root, PLAIN, ASKED, session=session).reasons
+        each["id"]
+        for each in prompt_context.answer_prompt(root, PLAIN, ASKED, session=session).reasons
     }
 
 
 def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
     assert told(root) == {NEW}
-    assert {each.id for each in context.brief_session(root, PLAIN, "").records} == {NEW}
+    assert {each.id for each in session_start.brief_session(root, PLAIN, "").records} == {NEW}
     wanted = recall.RecallOptions("2026-11-16")
     at_file = index.ask(
         root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted)
@@ -133,7 +134,7 @@ def test_a_session_s_start_names_what_cites_something_gone_last(tmp_path: Path) 
         Block("See src/gone.py for the parser", OLD, "t", "2026-02-02", "fix", more=" | files: src/gone.py"),
         Block("See src/here.py for the lexer", NEW, "t", "2026-02-01", "fix", more=" | files: src/here.py"),
     ))  # fmt: skip
-    text = context.brief_session(tmp_path, PLAIN, "").text
+    text = session_start.brief_session(tmp_path, PLAIN, "").text
     assert "is gone" in text or OLD in text
     if "is gone" in text:
         assert text.index(NEW) < text.index(OLD)
@@ -146,7 +147,7 @@ def test_a_new_text_takes_the_place_of_a_memory_with_its_type_tags_and_reason(
     other = memory.add(
         tmp_path, "The quokka is a parser, and version counts for it"
     ).stored.record.id
-    saved = outdated.supersede(
+    saved = successors.supersede(
         tmp_path, one, "The quokka is version two", why="one is gone", context=BY_PERSON
     )
     new = memory.show(tmp_path, saved.stored.record.id).record
@@ -163,13 +164,13 @@ def test_a_new_text_takes_the_place_of_a_memory_with_its_type_tags_and_reason(
 def test_what_cannot_supersede_changes_nothing(root: Path) -> None:
     before = (root / ".agent" / "memories.md").read_bytes()
     with pytest.raises(Refused, match="superseded by it"):
-        outdated.supersede(root, NEW, OLD)
+        successors.supersede(root, NEW, OLD)
     with pytest.raises(Refused, match="superseded by it"):
-        outdated.supersede(root, NEW, NEW)
+        successors.supersede(root, NEW, NEW)
     with pytest.raises(NotFound):
-        outdated.supersede(root, NEW, "mem-1705751400-dead")
+        successors.supersede(root, NEW, "mem-1705751400-dead")
     with pytest.raises(Refused, match="reads like an instruction"):
-        outdated.supersede(
+        successors.supersede(
             root,
             NEW,
             PAST,
@@ -177,10 +178,12 @@ def test_what_cannot_supersede_changes_nothing(root: Path) -> None:
             context=BY_AGENT,
         )
     with pytest.raises(Conflict, match="already says this"):
-        outdated.supersede(root, PAST, "The quokka of the parser is version two, in src/parser.py")
+        successors.supersede(
+            root, PAST, "The quokka of the parser is version two, in src/parser.py"
+        )
     put(root, ".ralph/knowledge/page.md", '---\ntitle: "Page"\ntags: [t]\n---\n\nWords.\n')
     with pytest.raises(Refused, match="only memories and guardrails"):
-        outdated.supersede(root, "know-page", NEW)
+        successors.supersede(root, "know-page", NEW)
     assert (root / ".agent" / "memories.md").read_bytes() == before
 
 

@@ -7,7 +7,7 @@ from tests.support.session_logs import about, line, put
 
 from ralph.core.errors import Conflict, NotFound
 from ralph.core.record import Detail, ObservationKind
-from ralph.recall import sessions
+from ralph.recall import session_summary, sessions
 
 
 @pytest.fixture
@@ -82,18 +82,18 @@ def test_a_session_is_shown_in_its_order_at_the_detail_that_is_asked_for(root: P
 
 
 def test_the_stored_summary_counts_and_else_it_is_made_now(root: Path) -> None:
-    stored = sessions.summary(root, "aaaa")
+    stored = session_summary.summarize(root, "aaaa")
     assert (stored.text, stored.stored) == ("Goal: a login page", True)
-    made = sessions.summary(root, "aaab")
+    made = session_summary.summarize(root, "aaab")
     assert (made.text, made.stored) == ("Goal: why is it slow?\nLast: The cache.", False)
-    assert sessions.summary(root, "aaab", budget=8).text == "Goal: why is it slow?"
-    assert sessions.summary(root, "cccc").text == ""
+    assert session_summary.summarize(root, "aaab", budget=8).text == "Goal: why is it slow?"
+    assert session_summary.summarize(root, "cccc").text == ""
 
 
 def test_nothing_recorded_is_no_session(tmp_path: Path) -> None:
     assert sessions.list_(tmp_path) == ((), 0)
     with pytest.raises(NotFound, match="no session is recorded"):
-        sessions.summary(tmp_path)
+        session_summary.summarize(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import ObservationKind
 from ralph.core.settings import Config, Memories
-from ralph.recall import context, sessions
+from ralph.recall import session_start, session_summary
 
 NAME = "aaaa-1"
 LOG = f"log/sessions/{NAME}.jsonl"
@@ -31,15 +31,17 @@ def root(tmp_path: Path) -> Path:
 
 def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: float = 30.0) -> str:
     """Return why nothing changed."""
-    return sessions.improve_summary(root, NAME, program(code), patterns=patterns, timeout=timeout)
+    return session_summary.improve_summary(
+        root, NAME, program(code), patterns=patterns, timeout=timeout
+    )
 
 
 def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None:
     assert improve(root, "print('A login page was added.')") == ""
-    assert sessions.summary(root, NAME).text == "A login page was added."
+    assert session_summary.summarize(root, NAME).text == "A login page was added."
     last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
-    start = context.brief_session(
+    start = session_start.brief_session(
         root, Config(memories=Memories(skill_injection=False)), "another"
     ).text
     assert "A login page was added." in start
@@ -49,7 +51,7 @@ def test_the_next_summary_of_the_session_replaces_it(root: Path) -> None:
     improve(root, "print('By the command.')")
     with paths.source_path(root, LOG).open("a", encoding="utf-8", newline="") as file:
         file.write(about(NAME, summary="By the next Stop."))
-    assert sessions.summary(root, NAME).text == "By the next Stop."
+    assert session_summary.summarize(root, NAME).text == "By the next Stop."
 
 
 def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root: Path) -> None:
@@ -58,7 +60,7 @@ def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root
         "import sys; open('seen.md', 'w', encoding='utf-8').write(sys.stdin.read()); print('ok')",
     )
     seen = (root / "seen.md").read_text(encoding="utf-8")
-    assert seen.startswith(sessions.SUMMARY_PROMPT)
+    assert seen.startswith(session_summary.SUMMARY_PROMPT)
     assert (
         seen.index("## The summary so far")
         < seen.index("Goal: a login page")
@@ -121,26 +123,26 @@ def test_a_command_that_hangs_is_ended_and_changes_nothing(root: Path) -> None:
 
 
 def test_a_command_that_is_not_there_is_told(root: Path) -> None:
-    why = sessions.improve_summary(root, NAME, "no-such-program-at-all --x")
+    why = session_summary.improve_summary(root, NAME, "no-such-program-at-all --x")
     assert "no-such-program-at-all could not be run" in why
 
 
 def test_a_command_is_words_and_no_shell_reads_them(root: Path) -> None:
     command = f"{program('import sys; print(sys.argv[1:])')} '$(touch made)' ';' touch made"
-    assert sessions.improve_summary(root, NAME, command) == ""
-    assert sessions.summary(root, NAME).text == "['$(touch made)', ';', 'touch', 'made']"
+    assert session_summary.improve_summary(root, NAME, command) == ""
+    assert session_summary.summarize(root, NAME).text == "['$(touch made)', ';', 'touch', 'made']"
     assert not (root / "made").exists()
 
 
 @pytest.mark.parametrize("command", ["", "   ", "claude -p 'unclosed"])
 def test_a_command_that_is_none_is_wrong_usage(root: Path, command: str) -> None:
     with pytest.raises(UsageError, match=r"summarize\.command"):
-        sessions.improve_summary(root, NAME, command)
+        session_summary.improve_summary(root, NAME, command)
 
 
 def test_hooks_of_an_agent_that_is_the_command_do_nothing(root: Path) -> None:
     improve(root, "import os; print(os.environ['RALPH_DISABLE'], os.environ['PATH'])")
-    assert sessions.summary(root, NAME).text.startswith("1 /")
+    assert session_summary.summarize(root, NAME).text.startswith("1 /")
 
 
 def test_secrets_and_private_parts_reach_neither_the_command_nor_the_log(root: Path) -> None:
@@ -154,13 +156,13 @@ def test_secrets_and_private_parts_reach_neither_the_command_nor_the_log(root: P
     code = f"import sys; print('Bluebird' in sys.stdin.read(), '<private>x</private>', '{token}', 'Bluebird')"
     improve(root, code, patterns=("Blue[a-z]+",))
     written = paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1]
-    assert sessions.summary(root, NAME).text.startswith("False")
+    assert session_summary.summarize(root, NAME).text.startswith("False")
     assert [word for word in ("Bluebird", "<private>", token) if word in written] == [], written
 
 
 def test_lines_that_give_orders_are_left_out(root: Path) -> None:
     improve(root, f"print('All well.'); print({('Goal: ' + KNOWN_HOSTILE[0])!r})")
-    assert sessions.summary(root, NAME).text == "All well."
+    assert session_summary.summarize(root, NAME).text == "All well."
 
 
 def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> None:
@@ -172,7 +174,7 @@ def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> N
 
 def test_a_session_of_which_nothing_is_recorded_is_not_improved(root: Path) -> None:
     put(root, "empty", about("empty", started_at="2026-11-09T08:00:00Z"))
-    why = sessions.improve_summary(root, "empty", program("print('x')"))
+    why = session_summary.improve_summary(root, "empty", program("print('x')"))
     assert why == "nothing is recorded of this session"
     with pytest.raises(NotFound):
-        sessions.improve_summary(root, "nope", program("print('x')"))
+        session_summary.improve_summary(root, "nope", program("print('x')"))

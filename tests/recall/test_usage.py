@@ -8,8 +8,8 @@ import pytest
 from ralph.core import ids, paths
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.formats.log import encode_line, encode_record
-from ralph.recall import usage
-from ralph.recall.usage import Injection, Ledger
+from ralph.recall import injection_ledger, references, usage
+from ralph.recall.injection_ledger import Injection, Ledger
 
 NOON = "2026-11-15T12:00:00Z"
 LATER = "2026-11-15T12:00:00.500000Z"
@@ -43,49 +43,60 @@ def _call(command: str = "", *files: str, at: str = LATER, output: str = "") -> 
 
 def _referenced(root: Path, *observations: Record) -> list[str]:
     records = [_memory("mem-1-a", REDIS), _memory("mem-2-b", JWT)]
-    usage.record_injections(
+    injection_ledger.record_injections(
         root, "s-1", "SessionStart", [Injection("mem-1-a", 30), Injection("mem-2-b", 25, 1)], NOON
     )
-    return usage.references(root, "s-1", observations, records)
+    return references.find_referenced(root, "s-1", observations, records)
 
 
 class TestKeeping:
     def test_injections_are_read_back(self, tmp_path: Path) -> None:
-        usage.record_injections(
+        injection_ledger.record_injections(
             tmp_path,
             "s-1",
             "SessionStart",
             [Injection("mem-1-a", 30), Injection("mem-2-b", 25, 1)],
             NOON,
         )
-        read = usage.read_ledger(tmp_path)
+        read = injection_ledger.read_ledger(tmp_path)
         assert read.injections == (
             Injection("mem-1-a", 30, 3, NOON, "s-1", "SessionStart"),
             Injection("mem-2-b", 25, 1, NOON, "s-1", "SessionStart"),
         )
-        line = usage.ledger_file(tmp_path).read_text(encoding="utf-8").split("\n")[0]
+        line = injection_ledger.ledger_file(tmp_path).read_text(encoding="utf-8").split("\n")[0]
         assert line.startswith('{"v":1,"type":"injection",')
 
     def test_seen_records_are_forgotten_at_compaction(self, tmp_path: Path) -> None:
-        assert usage.seen_records(tmp_path, "s-1") == set()
-        usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
-        usage.record_injections(tmp_path, "s-1", "UserPromptSubmit", [Injection("mem-2-b")], LATER)
-        usage.record_injections(tmp_path, "s-2", "SessionStart", [Injection("mem-3-c")], NOON)
-        assert usage.seen_records(tmp_path, "s-1") == {"mem-1-a", "mem-2-b"}
-        usage.forget_session(tmp_path, "s-1")
-        usage.forget_session(tmp_path, "s-1")
-        assert usage.seen_records(tmp_path, "s-1") == set()
-        assert usage.seen_records(tmp_path, "s-2") == {"mem-3-c"}
-        assert len(usage.read_ledger(tmp_path).injections) == 3
+        assert injection_ledger.seen_records(tmp_path, "s-1") == set()
+        injection_ledger.record_injections(
+            tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON
+        )
+        injection_ledger.record_injections(
+            tmp_path, "s-1", "UserPromptSubmit", [Injection("mem-2-b")], LATER
+        )
+        injection_ledger.record_injections(
+            tmp_path, "s-2", "SessionStart", [Injection("mem-3-c")], NOON
+        )
+        assert injection_ledger.seen_records(tmp_path, "s-1") == {"mem-1-a", "mem-2-b"}
+        injection_ledger.forget_session(tmp_path, "s-1")
+        injection_ledger.forget_session(tmp_path, "s-1")
+        assert injection_ledger.seen_records(tmp_path, "s-1") == set()
+        assert injection_ledger.seen_records(tmp_path, "s-2") == {"mem-3-c"}
+        assert len(injection_ledger.read_ledger(tmp_path).injections) == 3
 
     def test_no_injection_writes_nothing(self, tmp_path: Path) -> None:
-        usage.record_injections(tmp_path, "s-1", "SessionStart", [], NOON)
+        injection_ledger.record_injections(tmp_path, "s-1", "SessionStart", [], NOON)
         assert not (tmp_path / ".ralph").exists()
-        assert usage.read_ledger(tmp_path) == Ledger()
+        assert injection_ledger.read_ledger(tmp_path) == Ledger()
 
     def test_only_the_owner_may_read_it(self, tmp_path: Path) -> None:
-        usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
-        for path in (usage.ledger_file(tmp_path), usage.seen_file(tmp_path, "s-1")):
+        injection_ledger.record_injections(
+            tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON
+        )
+        for path in (
+            injection_ledger.ledger_file(tmp_path),
+            injection_ledger.seen_file(tmp_path, "s-1"),
+        ):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     @pytest.mark.parametrize(
@@ -94,11 +105,13 @@ class TestKeeping:
     def test_an_odd_session_id_stays_inside_of_its_folder(
         self, tmp_path: Path, session: str
     ) -> None:
-        path = usage.seen_file(tmp_path, session)
+        path = injection_ledger.seen_file(tmp_path, session)
         assert path.parent == paths.cache_folder(tmp_path) / "injected"
         assert path.name not in ("", ".", "..")
-        usage.record_injections(tmp_path, session, "SessionStart", [Injection("mem-1-a")], NOON)
-        assert usage.seen_records(tmp_path, session) == {"mem-1-a"}
+        injection_ledger.record_injections(
+            tmp_path, session, "SessionStart", [Injection("mem-1-a")], NOON
+        )
+        assert injection_ledger.seen_records(tmp_path, session) == {"mem-1-a"}
 
     def test_in_a_worktree_it_is_kept_in_the_main_checkout(self, tmp_path: Path) -> None:
         main, tree = tmp_path / "main", tmp_path / "tree"
@@ -109,44 +122,54 @@ class TestKeeping:
         (main / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
         tree.mkdir()
         (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
-        usage.record_injections(tree, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
+        injection_ledger.record_injections(
+            tree, "s-1", "SessionStart", [Injection("mem-1-a")], NOON
+        )
         assert (paths.log_folder(main) / "injections.jsonl").is_file()
         assert not (tree / ".ralph").exists()
-        assert usage.seen_records(tree, "s-1") == {"mem-1-a"}
+        assert injection_ledger.seen_records(tree, "s-1") == {"mem-1-a"}
 
 
 class TestReading:
     def test_torn_and_foreign_lines_are_passed_over_and_what_follows_is_read(
         self, tmp_path: Path
     ) -> None:
-        usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 5)], NOON)
-        path = usage.ledger_file(tmp_path)
+        injection_ledger.record_injections(
+            tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 5)], NOON
+        )
+        path = injection_ledger.ledger_file(tmp_path)
         good = path.read_bytes()
         broken = b'[1]\n{"v":1,"type":"injection","record":7}\n{"v":9,"type":"x"}\n\xff\xfe\n{"v":1,"type":"injecti'
         path.write_bytes(good + broken + good)
-        assert [each.record for each in usage.read_ledger(tmp_path).injections] == [
+        assert [each.record for each in injection_ledger.read_ledger(tmp_path).injections] == [
             "mem-1-a",
             "mem-1-a",
         ]
-        usage.record_injections(tmp_path, "s-1", "Stop", [Injection("mem-2-b")], NOON)
-        assert [each.record for each in usage.read_ledger(tmp_path).injections][-1] == "mem-2-b"
+        injection_ledger.record_injections(tmp_path, "s-1", "Stop", [Injection("mem-2-b")], NOON)
+        assert [each.record for each in injection_ledger.read_ledger(tmp_path).injections][
+            -1
+        ] == "mem-2-b"
 
     def test_numbers_that_make_no_sense_count_as_nothing(self, tmp_path: Path) -> None:
-        path = usage.ledger_file(tmp_path)
+        path = injection_ledger.ledger_file(tmp_path)
         path.parent.mkdir(parents=True)
         path.write_text(
             '{"v":1,"type":"injection","record":"m","session":"s","tokens":-3,"layer":"x"}\n',
             encoding="utf-8",
         )
-        assert usage.read_ledger(tmp_path).injections == (Injection("m", 0, 0, "", "s", ""),)
+        assert injection_ledger.read_ledger(tmp_path).injections == (
+            Injection("m", 0, 0, "", "s", ""),
+        )
 
     def test_of_a_very_long_ledger_the_end_is_read(self, tmp_path: Path) -> None:
-        usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
-        path = usage.ledger_file(tmp_path)
+        injection_ledger.record_injections(
+            tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON
+        )
+        path = injection_ledger.ledger_file(tmp_path)
         line = path.read_bytes()
-        count = usage.LEDGER_BYTES // len(line) + 100
+        count = injection_ledger.LEDGER_BYTES // len(line) + 100
         path.write_bytes(line * count + line.replace(b"mem-1-a", b"mem-2-b"))
-        read = usage.read_ledger(tmp_path).injections
+        read = injection_ledger.read_ledger(tmp_path).injections
         assert read[-1].record == "mem-2-b"
         assert count - 110 <= len(read) < count
 
@@ -190,18 +213,22 @@ class TestReferences:
 
     def test_words_that_several_injected_records_share_prove_nothing(self, tmp_path: Path) -> None:
         records = [_memory("mem-1-a", REDIS), _memory("mem-3-c", REDIS)]
-        usage.record_injections(
+        injection_ledger.record_injections(
             tmp_path, "s-1", "SessionStart", [Injection("mem-1-a"), Injection("mem-3-c")], NOON
         )
         assert (
-            usage.references(tmp_path, "s-1", [_note("The connection waits forever")], records)
+            references.find_referenced(
+                tmp_path, "s-1", [_note("The connection waits forever")], records
+            )
             == []
         )
 
     def test_korean_words_are_recognised_with_their_particles(self, tmp_path: Path) -> None:
         records = [_memory("mem-1-a", "토큰갱신은 미들웨어에서 처리한다")]
-        usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON)
-        assert usage.references(
+        injection_ledger.record_injections(
+            tmp_path, "s-1", "SessionStart", [Injection("mem-1-a")], NOON
+        )
+        assert references.find_referenced(
             tmp_path, "s-1", [_note("토큰갱신을 미들웨어로 옮겼다")], records
         ) == ["mem-1-a"]
 
@@ -211,28 +238,32 @@ class TestReferences:
         page = f"# Memories\n\n## Fixes\n\n### mem-1705751400-a3f8\n> {REDIS}\n"
         (tmp_path / ".agent").mkdir()
         (tmp_path / ".agent" / "memories.md").write_text(page, encoding="utf-8")
-        usage.record_injections(
+        injection_ledger.record_injections(
             tmp_path,
             "s-1",
             "SessionStart",
             [Injection("mem-1705751400-a3f8"), Injection("gone")],
             NOON,
         )
-        assert usage.references(tmp_path, "s-1", [_call("make services up")]) == [
+        assert references.find_referenced(tmp_path, "s-1", [_call("make services up")]) == [
             "mem-1705751400-a3f8"
         ]
 
     def test_another_session_is_no_concern(self, tmp_path: Path) -> None:
         _referenced(tmp_path)
-        assert usage.references(tmp_path, "s-2", [_note("mem-1-a")]) == []
+        assert references.find_referenced(tmp_path, "s-2", [_note("mem-1-a")]) == []
 
 
 class TestUse:
     def test_a_record_is_used_once_a_session(self, tmp_path: Path) -> None:
-        assert usage.record_uses(tmp_path, "s-1", ["mem-1-a", "mem-1-a"], LATER) == ["mem-1-a"]
-        assert usage.record_uses(tmp_path, "s-1", ["mem-1-a", "mem-2-b"], LATER) == ["mem-2-b"]
-        assert usage.record_uses(tmp_path, "s-2", ["mem-1-a"], LATER) == ["mem-1-a"]
-        assert len(usage.read_ledger(tmp_path).uses) == 3
+        assert injection_ledger.record_uses(tmp_path, "s-1", ["mem-1-a", "mem-1-a"], LATER) == [
+            "mem-1-a"
+        ]
+        assert injection_ledger.record_uses(tmp_path, "s-1", ["mem-1-a", "mem-2-b"], LATER) == [
+            "mem-2-b"
+        ]
+        assert injection_ledger.record_uses(tmp_path, "s-2", ["mem-1-a"], LATER) == ["mem-1-a"]
+        assert len(injection_ledger.read_ledger(tmp_path).uses) == 3
 
     def test_usefulness_counts_sessions(self, tmp_path: Path) -> None:
         for session, event in (
@@ -240,12 +271,12 @@ class TestUse:
             ("s-1", "UserPromptSubmit"),
             ("s-2", "SessionStart"),
         ):
-            usage.record_injections(
+            injection_ledger.record_injections(
                 tmp_path, session, event, [Injection("mem-1-a"), Injection("mem-2-b")], NOON
             )
-        usage.record_uses(tmp_path, "s-2", ["mem-1-a"], LATER)
-        usage.record_uses(tmp_path, "s-9", ["mem-1-a"], LATER)
-        assert usage.count_uses(usage.read_ledger(tmp_path)) == {
+        injection_ledger.record_uses(tmp_path, "s-2", ["mem-1-a"], LATER)
+        injection_ledger.record_uses(tmp_path, "s-9", ["mem-1-a"], LATER)
+        assert injection_ledger.count_uses(injection_ledger.read_ledger(tmp_path)) == {
             "mem-1-a": (2, 1),
             "mem-2-b": (2, 0),
         }
@@ -286,14 +317,14 @@ def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
         ("s-1", "UserPromptSubmit"),
         ("s-2", "SessionStart"),
     ):
-        usage.record_injections(
+        injection_ledger.record_injections(
             tmp_path,
             session,
             event,
             [Injection("mem-1-a", 10), Injection("mem-2-b", 20)],
             STATS_NOON,
         )
-    usage.record_uses(tmp_path, "s-1", ["mem-1-a"], STATS_NOON)
+    injection_ledger.record_uses(tmp_path, "s-1", ["mem-1-a"], STATS_NOON)
     found = usage.usage_stats(tmp_path)
     names = ("injections", "sessions", "tokens", "injected", "referenced")
     assert [found[name] for name in names] == [6, 2, 90, 4, 1]
@@ -302,7 +333,9 @@ def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
 
 def test_memories_that_no_session_got_are_counted(tmp_path: Path) -> None:
     _memories(tmp_path, "mem-1-a", "mem-2-b")
-    usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON)
+    injection_ledger.record_injections(
+        tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON
+    )
     assert usage.usage_stats(tmp_path)["never_injected"] == 1
 
 
@@ -387,7 +420,7 @@ def _loop_numbers(root: Path) -> tuple[int, float | None, float | None]:
 
 
 def test_the_skill_text_is_a_cost_and_no_memory(tmp_path: Path) -> None:
-    usage.record_injections(
+    injection_ledger.record_injections(
         tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON, skill=240
     )
     found = usage.usage_stats(tmp_path)
@@ -395,15 +428,17 @@ def test_the_skill_text_is_a_cost_and_no_memory(tmp_path: Path) -> None:
 
 
 def test_the_week_has_what_was_injected_lately(tmp_path: Path) -> None:
-    usage.record_injections(
+    injection_ledger.record_injections(
         tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], "2026-01-01T12:00:00Z"
     )
     now = ids.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    usage.record_injections(
+    injection_ledger.record_injections(
         tmp_path, "s-2", "SessionStart", [Injection("mem-1-a", 10), Injection("mem-2-b", 5)], now
     )
-    usage.record_injections(tmp_path, "s-3", "SessionStart", [Injection("mem-1-a", 10)], now)
-    usage.record_uses(tmp_path, "s-2", ["mem-1-a"], now)
+    injection_ledger.record_injections(
+        tmp_path, "s-3", "SessionStart", [Injection("mem-1-a", 10)], now
+    )
+    injection_ledger.record_uses(tmp_path, "s-2", ["mem-1-a"], now)
     week = usage.usage_stats(tmp_path)["week"]
     assert [
         week[name] for name in ("injected", "sessions", "sessions_used", "referenced", "tokens")

@@ -36,8 +36,17 @@ from ralph.core.settings import Config, Memories
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import parse_insights
 from ralph.learning import insights
-from ralph.recall import chat_log, context, graph, journal, search, sessions
-from ralph.recall.brief import render_journal
+from ralph.recall import (
+    conversation,
+    graph,
+    journal,
+    prompt_context,
+    search,
+    session_start,
+    session_summary,
+    sessions,
+)
+from ralph.recall.journal_section import render_journal
 from ralph.recall.search import SearchAnswer
 from ralph.search import index
 from ralph.storage import lookup
@@ -182,9 +191,9 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
     for look in (
         sessions.find,
         sessions.show,
-        sessions.summary,
+        session_summary.summarize,
         sessions.session_records,
-        chat_log.read_history,
+        conversation.read_history,
     ):
         for name in ("s-one", "s-on", "s-chat"):
             with pytest.raises(NotFound) as none:
@@ -246,7 +255,7 @@ def test_what_the_same_run_did_on_an_unfinished_task_is_not_told_for_another(her
 
 def test_the_brief_of_a_session_in_a_task_tells_of_no_other(here: Both) -> None:
     def start(name: str) -> str:
-        return context.brief_session(here.root, PLAIN, "now", task=name).text
+        return session_start.brief_session(here.root, PLAIN, "now", task=name).text
 
     titles = {name: f"task {name}: " for name in (here.one, here.two)}
     task.start(here.root, here.one)
@@ -264,7 +273,7 @@ def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(h
     for number in range(6, 40):
         log = paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl"
         write(log, encode_record(observed(number, ONE_SEEN, f"s-{number}", here.one)))
-    assert seen(context.brief_session(here.root, PLAIN, "now", task=here.two).text) == {
+    assert seen(session_start.brief_session(here.root, PLAIN, "now", task=here.two).text) == {
         PROJECT,
         TWO_SEEN,
     }
@@ -272,7 +281,7 @@ def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(h
 
 def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> None:
     def ids_for(name: str) -> set[str]:
-        return seen(context.answer_prompt(here.root, PLAIN, ASKED, task=name).text)
+        return seen(prompt_context.answer_prompt(here.root, PLAIN, ASKED, task=name).text)
 
     assert ids_for(here.two) == {PROJECT, *TWO}
     assert ids_for(here.one) <= {PROJECT, *ONE}
@@ -300,9 +309,13 @@ def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(
         journal.append(here.root, entry("nothing", "", number, run="run-0009"))
     share = index.ask(here.root, lambda connection: lookup.hidden_share(connection, here.two))
     assert (share > 0.5) == mostly_theirs, "whether it is tried in haste first"
-    assert TWO_SEEN in seen(context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text)
-    assert not seen(context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text) & ONE
-    assert TWO_INSIGHT not in context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text
+    assert TWO_SEEN in seen(
+        prompt_context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text
+    )
+    assert not seen(prompt_context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text) & ONE
+    assert (
+        TWO_INSIGHT not in prompt_context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text
+    )
 
 
 # --- the graph ---------------------------------------------------------------------------------

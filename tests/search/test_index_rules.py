@@ -8,7 +8,7 @@ from tests.support.index_sources import put, seen
 from ralph.core.errors import ConfigError, Refused
 from ralph.core.record import Query
 from ralph.core.settings import Config
-from ralph.recall import context
+from ralph.recall import session_start
 from ralph.recall.search import search
 from ralph.search import index
 
@@ -38,7 +38,7 @@ def test_behind_a_link_that_leads_outside_no_index_is_written_and_search_works(
             change(here)
     with pytest.raises(Refused, match="leads out of the project"):
         index.prune(here, days=1, really=True)
-    assert "Redis must run first." in context.brief_session(here, Config(), "s").text
+    assert "Redis must run first." in session_start.brief_session(here, Config(), "s").text
     assert index.status(here)["index_complete"] is False
     assert sorted(elsewhere.rglob("*")) == before
 
@@ -48,7 +48,7 @@ def test_a_database_behind_a_link_is_not_even_opened(linked: tuple[Path, Path]) 
     put(elsewhere, "ralph.db", "theirs")
     assert [hit.record.id for hit in search(here, Query("redis")).found.hits] == ["mem-1-a"]
     index.status(here)
-    context.brief_session(here, Config(), "s")
+    session_start.brief_session(here, Config(), "s")
     assert "local" not in [path.name for path in elsewhere.iterdir()]
     assert (elsewhere / "ralph.db").read_text(encoding="utf-8") == "theirs"
 

@@ -17,7 +17,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import MemoryKind, Query
 from ralph.core.settings import Embedding, Provider
-from ralph.recall import graph, memories, search
+from ralph.recall import graph_search, memories, search
 from ralph.search import embeddings, index, meaning
 from ralph.search.embeddings import LocalEmbedder, Matrix, ProviderFailed
 from ralph.storage import queries
@@ -410,7 +410,9 @@ class TestRealModel:
         assert len(answer.found.hits) > 1
         found, entries = memories.search(tmp_path, question, embedding=Embedding())
         assert (entries[0].record.text, found.hits[0].weak) == (TEXTS[0], False)
-        nodes, _ = graph.search(tmp_path, graph.GraphQuery(question.text), embedding=Embedding())
+        nodes, _ = graph_search.search(
+            tmp_path, graph_search.GraphQuery(question.text), embedding=Embedding()
+        )
         assert nodes[0].node.id == entries[0].record.id
 
     def test_a_question_about_something_else_finds_nothing_certain(self, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from ralph.core.settings import Config
 from ralph.core.work import Ask, Reply, ToolCall
 from ralph.loop import chats
 from ralph.loop.chats import ChatReply, ChatRequest
-from ralph.recall import chat_log
+from ralph.recall import conversation
 from ralph.recall.chat_log import Mode
 from ralph.tasks import task
 from ralph.testing import ScriptedAgent
@@ -72,7 +72,8 @@ class Place:
     def told(self, session: str) -> list[tuple[str, str]]:
         """Who said what."""
         return [
-            (each.by.value, each.text) for each in chat_log.read_history(self.root, session).turns
+            (each.by.value, each.text)
+            for each in conversation.read_history(self.root, session).turns
         ]
 
     def log(self, session: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ralph.core.record import Record
 from ralph.memory import memory
-from ralph.recall import outdated
-from ralph.recall.outdated import CitationReport
+from ralph.recall import citation_check, stale_citations
+from ralph.recall.citation_check import CitationReport
 
 OLD, NEW = "2025-01-10T12:00:00Z", "2025-03-10T12:00:00Z"
 
@@ -56,14 +56,14 @@ class Repository:
         self.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{blocks}")
 
     def check(self) -> tuple[CitationReport, ...]:
-        return outdated.check_citations(self.root)
+        return citation_check.check_citations(self.root)
 
     def records(self) -> list[Record]:
         return [stored.record for stored in memory.list_(self.root)]
 
     def marks(self) -> list[str]:
         """What is told of the memories, without asking git."""
-        return sorted(outdated.citation_notes(self.root, self.records()).values())
+        return sorted(stale_citations.citation_notes(self.root, self.records()).values())
 
     def verdicts(self) -> list[tuple[str, str, str]]:
         return [

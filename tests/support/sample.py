@@ -38,7 +38,7 @@ from ralph.learning import review
 from ralph.loop import chats, loop
 from ralph.memory import knowledge, memory
 from ralph.memory.author import BY_PERSON, WriteContext
-from ralph.recall import outdated
+from ralph.recall import citation_check
 from ralph.recall.chat_log import Mode
 from ralph.search import index
 from ralph.storage import hook_files
@@ -395,7 +395,7 @@ def make(root: Path, records: int = 0, *, now: datetime | None = None) -> Sample
         maker.talk()
         maker.judge()
         maker.more(records)
-        outdated.check_citations(maker.root)
+        citation_check.check_citations(maker.root)
         index.ask(maker.root, lambda connection: None)
     return maker.made
 

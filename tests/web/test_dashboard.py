@@ -7,8 +7,8 @@ from ralph.core import ids, paths
 from ralph.core.paths import session_log
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
-from ralph.recall import usage
-from ralph.recall.usage import Injection
+from ralph.recall import injection_ledger
+from ralph.recall.injection_ledger import Injection
 from ralph.storage import files
 from ralph.web import dashboard
 
@@ -20,7 +20,7 @@ def day(ago: int) -> str:
 def inject(
     root: Path, session: str, at: str, *items: Injection, event: str = "SessionStart"
 ) -> None:
-    usage.record_injections(root, session, event, items, at)
+    injection_ledger.record_injections(root, session, event, items, at)
 
 
 def record_event(root: Path, session: str, at: str, kind: ObservationKind, title: str) -> None:
@@ -41,7 +41,7 @@ class TestTokens:
             Injection("mem-2-b", 60),
         )
         inject(tmp_path, "s-2", f"{day(1)}T10:00:00Z", Injection("mem-1-a", 40))
-        usage.record_uses(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
+        injection_ledger.record_uses(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
         result = dashboard.token_usage(tmp_path)
         assert result["days"] == [day(3), day(2), day(1), day(0)]
         assert result["injected"] == [100, 0, 40, 0]
@@ -61,7 +61,7 @@ class TestTokens:
         for time in ("10:00", "11:00"):
             inject(tmp_path, "s-1", f"{day(0)}T{time}:00Z", Injection("mem-1-a", 10))
         inject(tmp_path, "s-1", f"{day(0)}T12:00:00Z", Injection("mem-2-b", 5))
-        usage.record_uses(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
+        injection_ledger.record_uses(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
         result = dashboard.token_usage(tmp_path)
         assert (result["injected"], result["used"], result["rate"]) == ([25], [20], [0.5])
 

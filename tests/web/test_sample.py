@@ -12,7 +12,7 @@ from ralph.core import ids
 from ralph.formats.memories import parse_memories
 from ralph.install import doctor
 from ralph.memory import memory
-from ralph.recall import usage
+from ralph.recall import injection_ledger
 from ralph.search import index
 from ralph.storage import hook_files
 
@@ -51,7 +51,7 @@ def test_it_has_something_of_everything() -> None:
         counts[table]
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks")
     )
-    book = usage.read_ledger(here.root)
+    book = injection_ledger.read_ledger(here.root)
     assert book.injections
     assert book.uses
     assert {each.event for each in book.injections} == {"SessionStart", "UserPromptSubmit"}

@@ -10,7 +10,7 @@ from tests.support.sample import Sample
 
 from ralph.core.record import Query
 from ralph.memory import memory
-from ralph.recall import outdated
+from ralph.recall import citation_check
 from ralph.recall import search as searching
 
 OLD, NEW, PAST = "fix-1705751400-a001", "fix-1705751401-a002", "fix-1705751402-a003"
@@ -87,7 +87,7 @@ def test_a_records_page_names_what_took_its_place(window: Site, shop: Sample) ->
 
 
 def test_a_stale_citation_is_no_reason_for_a_match(window: Site, shop: Sample) -> None:
-    outdated.refresh_results(shop.root)
+    citation_check.refresh_citations(shop.root)
     stale = [
         row
         for row in window.get("/api/records", family="memory", limit=500)["items"]

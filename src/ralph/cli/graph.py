@@ -26,7 +26,9 @@ from ralph.core.graph import Edge, Node
 from ralph.memory.memory import Change
 from ralph.memory.record_shapes import mark_weak, record_json
 from ralph.recall import graph as verbs
-from ralph.recall.graph import HOPS, LIMIT, GraphOverview, GraphQuery, NodeView
+from ralph.recall import graph_export, graph_links, graph_search
+from ralph.recall.graph import HOPS, GraphOverview, NodeView
+from ralph.recall.graph_search import LIMIT, GraphQuery
 from ralph.recall.json_shapes import edge_json, node_json
 from ralph.search.filters import full_id, node_types, relations, short_ids, when
 from ralph.search.graph import ReachedNode
@@ -323,7 +325,9 @@ def search(call: Invocation, words: tuple[str, ...], form: str, **options: Any) 
             limit=options["limit"],
             task=options["within"],
         )
-        nodes, warnings = verbs.search(call.root, query, embedding=embedding, progress=progress)
+        nodes, warnings = graph_search.search(
+            call.root, query, embedding=embedding, progress=progress
+        )
     warn(*warnings)
     _print_reached(nodes, call, form, "Nothing found.")
 
@@ -424,7 +428,7 @@ def link(
     opt.exclude({"--remove": remove, "--from or --until": since or until})
     source_id = full_id(call.root, source)
     target_id = full_id(call.root, target)
-    saved, edge = verbs.link(
+    saved, edge = graph_links.link(
         call.root,
         source_id,
         relation,
@@ -469,7 +473,7 @@ def export(call: Invocation, task: str, form: str) -> None:
             folder += " (unchanged)"
         return part["task"], part["nodes"], part["edges"], part["vectors"], folder
 
-    parts = verbs.export(call.root, task=task, embedding=call.config.embedding)
+    parts = graph_export.export(call.root, task=task, embedding=call.config.embedding)
     print_rows(
         parts,
         form,

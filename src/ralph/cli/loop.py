@@ -531,7 +531,7 @@ def journal_(
     with --since and --type by time and outcome.
     """
     from ralph.recall import journal
-    from ralph.recall.brief import journal_block
+    from ralph.recall.journal_section import journal_block
 
     is_entry = journal.is_entry_id(name)
     if is_entry and iteration is not None:

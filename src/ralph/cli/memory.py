@@ -569,9 +569,11 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
     NEW is an id, or the text of a new memory. OLD stays in its file but is not injected again, and
     searches list it after its successor.
     """
-    from ralph.recall import outdated
+    from ralph.recall import successors
 
-    saved = outdated.supersede(call.root, old, " ".join(new), why=why, context=call.write_context())
+    saved = successors.supersede(
+        call.root, old, " ".join(new), why=why, context=call.write_context()
+    )
     _print_change("Superseded by", "{} already supersedes it", saved, call)
 
 

@@ -365,18 +365,16 @@ def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
 
 
 def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextOptions) -> _Preview:
-    from ralph.recall import context as injected_context
+    from ralph.recall import prompt_context
 
     inject = call.config.memories.inject
     if inject is not Inject.AUTO and not chosen.best:
         warn(f"memories.inject is {inject}: hooks inject nothing with a prompt")
     words = read_words(prompt)
     if chosen.best:
-        recalled = injected_context.inject_matches(
-            call.root, call.config, words, task=chosen.within
-        )
+        recalled = prompt_context.inject_matches(call.root, call.config, words, task=chosen.within)
     else:
-        recalled = injected_context.answer_prompt(
+        recalled = prompt_context.answer_prompt(
             call.root, call.config, words, session=chosen.session, task=chosen.within
         )
     records = []
@@ -397,7 +395,7 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
 
 def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Preview:
     from ralph.core import launchers
-    from ralph.recall.context import brief_session, state_of
+    from ralph.recall.session_start import brief_session, state_of
 
     brief = brief_session(
         call.root,
@@ -422,12 +420,12 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
 
 def _explain_preview(call: Invocation, preview: _Preview, chosen: _ContextOptions) -> None:
     """Print why each record is included and, without --best, why others are not."""
-    from ralph.recall import context as injected_context
+    from ralph.recall.preview import left_out
 
     included = [record.id for record in preview.records]
     omitted: Sequence[Mapping[str, str]] = ()
     if not chosen.best:
-        omitted = injected_context.left_out(
+        omitted = left_out(
             call.root,
             call.config,
             preview.words or None,
@@ -474,6 +472,6 @@ def _knowledge_json(match: Match) -> dict[str, object]:
 @click.argument("name", default="memories", type=click.Choice(["memories"]))
 def skill(call: Invocation, name: str) -> None:
     """Print the guide that teaches agents to use the memory."""
-    from ralph.recall import brief
+    from ralph.recall import skill
 
-    click.echo(brief.skill_text().rstrip("\n"))
+    click.echo(skill.skill_text().rstrip("\n"))

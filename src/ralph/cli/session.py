@@ -28,7 +28,7 @@ from ralph.cli.search import print_answer
 from ralph.core.errors import NothingYet, RalphError
 from ralph.core.record import Detail
 from ralph.core.work import StopReason
-from ralph.recall import chat_log
+from ralph.recall import conversation, session_summary, summarize_command
 from ralph.recall import sessions as verbs
 from ralph.recall.chat_log import Mode
 from ralph.recall.json_shapes import history_json, session_json
@@ -171,11 +171,11 @@ def export(call: Invocation, session_id: str, within: str, form: str) -> None:
 
     The output is meant for a file or a program. Without ID, this is the newest session.
     """
-    history = chat_log.read_history(call.root, session_id, within=within)
+    history = conversation.read_history(call.root, session_id, within=within)
     if form == "json":
         print_json(history_json(history))
     else:
-        print_raw(chat_log.render_markdown(history))
+        print_raw(conversation.render_markdown(history))
 
 
 @cli.command("summary", examples=["ralph session summary", "ralph session summary 3f2a --improve"])
@@ -183,7 +183,7 @@ def export(call: Invocation, session_id: str, within: str, form: str) -> None:
 @click.option(
     "--budget",
     type=click.IntRange(min=0),
-    default=verbs.SUMMARY_TOKENS,
+    default=session_summary.SUMMARY_TOKENS,
     show_default=True,
     metavar="TOKENS",
     help="Maximum number of tokens of a new summary (0: no limit); "
@@ -213,8 +213,10 @@ def summary(
     has_failed = False
     if improve:
         has_failed = not _improve_summary(call, name)
-    compress = verbs.CommandCompressor(call.root, call.config, lambda why: warn(one_line(why)))
-    result = verbs.summary(call.root, name, budget=budget, compress=compress)
+    compress = summarize_command.CommandCompressor(
+        call.root, call.config, lambda why: warn(one_line(why))
+    )
+    result = session_summary.summarize(call.root, name, budget=budget, compress=compress)
     if form == "json":
         print_json(
             {
@@ -231,7 +233,7 @@ def summary(
 
 def _improve_summary(call: Invocation, session_id: str) -> bool:
     """Let summarize.command rewrite the stored summary, and return whether it did."""
-    failure = verbs.improve_summary(
+    failure = session_summary.improve_summary(
         call.root, session_id, call.config.summarize.command, patterns=call.patterns
     )
     name = one_line(session_id)

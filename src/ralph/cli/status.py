@@ -21,9 +21,9 @@ from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
 from ralph.learning import inbox
 from ralph.loop import runs
-from ralph.recall import outdated
+from ralph.recall import citation_check
 from ralph.recall import usage as usage_verbs
-from ralph.recall.outdated import CitationReport
+from ralph.recall.citation_check import CitationReport
 from ralph.search.citations import STALE, CitationState
 from ralph.search.filters import full_id
 from ralph.storage.pattern_limit import PatternLimit
@@ -344,7 +344,7 @@ def _print_findings(
 
 def _check_citations(call: Invocation, names: Sequence[str], *, ci: bool, form: str) -> int:
     record_ids = [full_id(call.root, name) for name in names]
-    reports = outdated.check_citations(call.root, record_ids)
+    reports = citation_check.check_citations(call.root, record_ids)
     if form == "json":
         print_json(list(map(_report_json, reports)))
     else:

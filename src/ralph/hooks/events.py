@@ -32,9 +32,9 @@ from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
 from ralph.privacy import injection
 from ralph.privacy.privacy import redact_payload
-from ralph.recall import usage
+from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
-from ralph.recall.usage import Injection
+from ralph.recall.injection_ledger import Injection
 from ralph.search import filters, index
 from ralph.storage import db, files, hook_files, queries, sessions
 from ralph.storage.pattern_limit import PatternLimit
@@ -106,7 +106,7 @@ def handle_event(
     elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _summarize_session(root, happened, config)
         if happened.happening is Happening.STOP:
-            name = usage.seen_file(root, happened.session).name
+            name = injection_ledger.seen_file(root, happened.session).name
             files.delete(paths.subagents_folder(root) / name)
     return ""
 
@@ -136,7 +136,11 @@ def _read_event(root: Path, host: str, name: str, payload: bytes, config: Config
 
 def _was_forget_called(root: Path, session: str) -> bool:
     """Check whether `ralph forget` was called in the session's current turn."""
-    marks = paths.state_folder(root) / hook_files.FORGETS / usage.seen_file(root, session).name
+    marks = (
+        paths.state_folder(root)
+        / hook_files.FORGETS
+        / injection_ledger.seen_file(root, session).name
+    )
     last_mark = hook_files.read_file(str(marks), len(hook_files.CALLED), end=True)
     return last_mark == hook_files.CALLED
 
@@ -155,7 +159,7 @@ def _mark_prompt_seen(root: Path, session: str, run: str, iteration: int) -> Non
     if not _RUN.fullmatch(run):
         return
     prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
-    usage.mark_seen(root, session, _RECORD_LINE.findall(prompt))
+    injection_ledger.mark_seen(root, session, _RECORD_LINE.findall(prompt))
 
 
 def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
@@ -252,8 +256,8 @@ def _start_session(
     """
     from ralph.core import launchers
     from ralph.install import hosts, merge_registration
-    from ralph.recall.context import SessionState, brief_session
     from ralph.recall.recall import COMPACTED
+    from ralph.recall.session_start import SessionState, brief_session
 
     states = {
         "resume": SessionState.RESUMED,
@@ -264,8 +268,8 @@ def _start_session(
     if state is not SessionState.RESUMED:
         marks = [f"{COMPACTED}{event.at}"] if state is SessionState.COMPACTED else []
         with _count_failures(root, name):
-            usage.forget_session(root, event.session)
-            usage.mark_seen(root, event.session, marks)
+            injection_ledger.forget_session(root, event.session)
+            injection_ledger.mark_seen(root, event.session, marks)
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
     program = ""
@@ -276,10 +280,10 @@ def _start_session(
         return ""
     with _count_failures(root, name):
         items = [Injection(record.id, record.tokens) for record in brief.records]
-        usage.record_injections(
+        injection_ledger.record_injections(
             root, event.session, name, items, event.at, skill=brief.skill_tokens
         )
-        usage.mark_seen(root, event.session, brief.noted)
+        injection_ledger.mark_seen(root, event.session, brief.noted)
     message = ""
     if config.presence is not Presence.OFF:
         message = _presence(root, brief)
@@ -341,8 +345,8 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
         }
         log = paths.session_log(root, event.session)
         files.append(log, encode_line("session", session), root=paths.state_boundary(root))
-    used = usage.references(root, event.session, stored.records)
-    usage.record_uses(root, event.session, used, event.at)
+    used = references.find_referenced(root, event.session, stored.records)
+    injection_ledger.record_uses(root, event.session, used, event.at)
 
 
 def _session_records(root: Path, event: Event, config: Config) -> _SessionRecords:

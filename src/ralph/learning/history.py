@@ -19,7 +19,7 @@ from ralph.core.record import WHO, Record
 from ralph.core.repository import Repository, first_line
 from ralph.learning.review import unified_diff
 from ralph.memory.knowledge import replaced_bodies
-from ralph.recall import usage
+from ralph.recall import injection_ledger
 from ralph.recall.locate import locate_record
 from ralph.storage import files
 from ralph.storage.sources import Format, Source, contents, memory_files, parse_source, source_names
@@ -88,7 +88,9 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     if form is Format.KNOWLEDGE:
         logged = list(_logged_bodies(root, record, items))
         items = [*reversed(logged), *items]
-    uses = usage.count_uses(usage.read_ledger(root, usage.ALL_BYTES))
+    uses = injection_ledger.count_uses(
+        injection_ledger.read_ledger(root, injection_ledger.WHOLE_LEDGER)
+    )
     sessions, used = uses.get(record_id, (0, 0))
     return {
         "id": record_id,

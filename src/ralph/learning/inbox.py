@@ -25,7 +25,7 @@ from ralph.learning.insights import Insight
 from ralph.learning.propose import COUNT, evidence, is_well_evidenced, places
 from ralph.memory import memory, quarantine
 from ralph.privacy import injection
-from ralph.recall import outdated, usage
+from ralph.recall import citation_check, injection_ledger
 from ralph.search.citations import STALE
 from ralph.storage.library import Stored
 
@@ -308,7 +308,7 @@ def _pairs_with_rare_word(
 
 
 def _stale_citations(root: Path) -> Iterator[ReviewItem]:
-    for report in outdated.check_citations(root):
+    for report in citation_check.check_citations(root):
         problems = [checked for checked in report.looked if checked.verdict in STALE]
         if not problems:
             continue
@@ -337,7 +337,7 @@ def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
 
     Yields nothing until the ledger of injections reaches back far enough.
     """
-    ledger = usage.read_ledger(root, usage.ALL_BYTES)
+    ledger = injection_ledger.read_ledger(root, injection_ledger.WHOLE_LEDGER)
     since = ids.first_day(UNUSED_DAYS)
     injected = {injection.record for injection in ledger.injections}
     if not any(injection.at < since for injection in ledger.injections):

@@ -48,7 +48,7 @@ from ralph.memory.quarantine import HeldMemory
 from ralph.privacy import injection, privacy
 from ralph.recall import graph
 from ralph.recall import search as searching
-from ralph.recall.sessions import COMMAND_SECONDS, ask_command
+from ralph.recall.summarize_command import COMMAND_SECONDS, ask_command
 from ralph.search import index
 from ralph.storage import board, files, queries
 from ralph.storage.library import Library, Stored, check_folders

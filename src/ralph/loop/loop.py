@@ -36,7 +36,7 @@ from ralph.loop.state import (
 )
 from ralph.memory import quarantine
 from ralph.privacy.privacy import map_texts, redact
-from ralph.recall import outdated
+from ralph.recall import citation_check
 from ralph.storage import board, files
 from ralph.storage.board import is_live, status_of
 from ralph.tasks import feature, task, worktree
@@ -397,7 +397,7 @@ def _run_to_end(
         run = bench.save(_claim_goal(bench, run, request))
         if fresh:
             _archive_scratchpad(bench, run)
-        _best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
+        _best_effort(lambda: citation_check.refresh_citations(root, patience=_CITATION_SECONDS))
         run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
         if bench.saved is None:

@@ -41,7 +41,7 @@ from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.memory import knowledge
 from ralph.privacy.privacy import redact
-from ralph.recall import journal, sessions
+from ralph.recall import journal, summarize_command
 from ralph.storage import board
 from ralph.storage.board import Board
 from ralph.tasks import progress, task, worktree
@@ -104,7 +104,7 @@ class Workbench:
         self.cooldown = config.loop.cooldown_ms / _MILLISECONDS_PER_SECOND
         self._rest = rest
         self._patterns = config.privacy.patterns
-        self._compress = sessions.CommandCompressor(
+        self._compress = summarize_command.CommandCompressor(
             root, config, self._warn, stopped=self.must_stop_now
         )
         self._programs = ("ralph", launchers.agent_program(sys.executable, os.environ))

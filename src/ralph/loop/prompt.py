@@ -29,9 +29,9 @@ from ralph.loop.criteria import MARKER
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory, quarantine
 from ralph.privacy import injection
-from ralph.recall import brief, journal, outdated
-from ralph.recall.brief import render_journal
-from ralph.recall.sessions import Compress, no_compression
+from ralph.recall import brief, journal, journal_section, memory_order, skill, stale_citations
+from ralph.recall.journal_section import render_journal
+from ralph.recall.summarize_command import Compress, no_compression
 from ralph.search import index, rank
 from ralph.storage import files
 from ralph.tasks import feature, progress, task
@@ -284,7 +284,7 @@ def _fit(title: str, budget: int, render_within: Callable[[int], str], compress:
             text = _demote_headings(compressed)
         else:
             text = render_within(budget)
-    return _section(title, text.removeprefix(f"{brief.JOURNAL_HEADING}\n"))
+    return _section(title, text.removeprefix(f"{journal_section.JOURNAL_HEADING}\n"))
 
 
 def _demote_headings(text: str) -> str:
@@ -446,7 +446,7 @@ def _skill(config: Config) -> str:
     settings = config.memories
     if not settings.enabled or not settings.skill_injection or settings.inject is Inject.NONE:
         return ""
-    return brief.skill_text()
+    return skill.skill_text()
 
 
 def _guardrails_and_memories(
@@ -472,18 +472,18 @@ def _guardrails_and_memories(
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
     may_inject = quarantine.injectable(root)
     current = memory.current([record for record in records if may_inject(record)])
-    return outdated.add_citation_notes(root, current)
+    return stale_citations.add_citation_notes(root, current)
 
 
 def _chosen_memories(root: Path, config: Config) -> list[Record]:
     """Return the memories that the settings select for injection."""
     choice = config.memories.filter
     records = _injectable(root, memory.injected(root))
-    return brief.filter_memories(records, choice.types, choice.tags, choice.recent)
+    return memory_order.filter_memories(records, choice.types, choice.tags, choice.recent)
 
 
 def _by_use(records: Sequence[Record]) -> list[Record]:
-    return [records[position] for position in brief.by_use(records)]
+    return [records[position] for position in memory_order.order_by_use(records)]
 
 
 def _related_first(root: Path, records: Sequence[Record], words: str, task_id: str) -> list[Record]:
@@ -496,7 +496,7 @@ def _related_first(root: Path, records: Sequence[Record], words: str, task_id: s
     related: list[int] = []
     if not all(hit.weak for hit in result.hits):
         related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions]
-    order = dict.fromkeys([*related, *brief.by_use(records)])
+    order = dict.fromkeys([*related, *memory_order.order_by_use(records)])
     return [records[position] for position in order]
 
 

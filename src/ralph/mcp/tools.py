@@ -28,11 +28,10 @@ from ralph.memory import knowledge_match as pages
 from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.record_shapes import mark_weak
 from ralph.privacy import injection
-from ralph.recall import context as injected_context
-from ralph.recall import graph, journal, memories, sessions
+from ralph.recall import graph, journal, memories, prompt_context, session_start, sessions
 from ralph.recall import search as searching
-from ralph.recall.brief import journal_block
 from ralph.recall.journal import JournalMatch
+from ralph.recall.journal_section import journal_block
 from ralph.recall.json_shapes import journal_json, session_json
 from ralph.recall.search import SearchAnswer, ShownHit
 from ralph.recall.sessions import Session
@@ -336,7 +335,7 @@ class _Injected(NamedTuple):
 
 
 def _injected_with_prompt(call: ToolCall, prompt: str) -> _Injected:
-    answer = injected_context.answer_prompt(call.root, call.config, prompt, task=call.task)
+    answer = prompt_context.answer_prompt(call.root, call.config, prompt, task=call.task)
     return _Injected(answer.text, list(answer.reasons), "Nothing relevant found.")
 
 
@@ -344,7 +343,7 @@ def _injected_at_start(call: ToolCall) -> _Injected:
     """Return the brief without the skill, because the list of tools says enough about Ralph."""
     memories = replace(call.config.memories, skill_injection=False)
     config = replace(call.config, memories=memories)
-    brief = injected_context.brief_session(call.root, config, "", task=call.task)
+    brief = session_start.brief_session(call.root, config, "", task=call.task)
     records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
     return _Injected(brief.text, records, "There is nothing to inject.")
 

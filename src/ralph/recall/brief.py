@@ -1,39 +1,45 @@
-"""Render a session's brief, the journal section of a loop's prompt, and the skill text.
+"""Build the brief, which is the text that a session receives when it starts.
 
-A brief is what a session is told when it starts. Guardrails come first and get half of the tokens,
-or more if memories leave room. Then come the newest session summary, memories by usefulness, and
-older summaries, within limits on characters and tokens. Only whole entries are included, and a line
-counts those left out. Notices and the skill are placed outside the fence. The skill is a short text
-that teaches an agent to use Ralph. A limit of 0 tokens means unlimited; characters are always
-limited.
+A brief looks like this, inside a fence and below a line that marks it as reference material:
+
+    Guardrails:
+    - [mem-...] Never edit generated files.
+    Memories:
+    - [mem-...] 2026-11-01 fix: ...
+    Last sessions:
+    - [s-...] 2026-11-02 session: Goal: ...
+    Active now:
+    - task T-3: ...
+
+Guardrails come first and get half of the tokens, or more if memories leave room. Then come the
+newest session summary, memories by usefulness, and older summaries. Only whole entries are
+included, and a line counts those left out. Notices and the skill text are placed after the fence. A
+limit of 0 tokens means unlimited. The number of characters is always limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from textwrap import indent
-from types import MappingProxyType
 
 from ralph.core import budget as budgets
-from ralph.core import ids, render
+from ralph.core import render
 from ralph.core.prompts import INJECTED
-from ralph.core.record import MemoryKind, Query, Record, Scope
-from ralph.core.render import clean, one_line
+from ralph.core.record import Record, Scope
+from ralph.core.render import one_line
 from ralph.core.tokens import estimate
-from ralph.core.work import JournalEntry
-from ralph.formats.log import journal_id
-from ralph.storage.library import PROJECT
+from ralph.recall.memory_order import (
+    MOST_USEFUL,
+    NO_USES,
+    OUTSIDE_SCOPES,
+    Uses,
+    order_by_use,
+    usefulness,
+)
 from ralph.storage.sessions import RecentSession
 
-Uses = Mapping[str, tuple[int, int]]
-"""Maps a record id to the number of sessions it was injected into and of those that used it."""
-
-NO_USES: Uses = MappingProxyType({})
 ALL_OF_IT = "`ralph memory list`, or `ralph search` with words of your task"
 SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
-
 SO_FAR = "This session before its compaction:"
 GUARDRAILS = "Guardrails:"
 MEMORIES = "Memories:"
@@ -52,37 +58,22 @@ SECTIONS = (
 )
 """The headings of a brief, in the order in which they are rendered."""
 _NOTICE = "notice"  # the section for notices, which has no heading
-_OUTSIDE_SCOPES = (Scope.ENCLOSING, Scope.PERSONAL)  # scopes of memories from outside the project
 _SECTIONS_OF_SCOPES = {
     Scope.ENCLOSING: ENCLOSING_MEMORIES,
     Scope.PERSONAL: PERSONAL_MEMORIES,
 }
 _NOT_LEARNED = (RECENT_SESSIONS, ACTIVE, SO_FAR)  # sections outside the budget for memories
-
 _FRAME_CHARACTERS = render.length(render.INTRO) + len("\n```\n```\n")
 _USUAL_HEADINGS = " ".join((GUARDRAILS, MEMORIES, RECENT_SESSIONS, ACTIVE))
 _FRAME_TOKENS = estimate(
     f"{render.INTRO}\n```\n{_USUAL_HEADINGS}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}"
 )
-
-_MIN_TRIED_SESSIONS = 5  # a record is useless only after this many sessions without use
-_USEFUL_SHARE = 0.2  # a useful record was used in at least this share of its sessions
-_USELESS = 0
-_UNPROVEN = 1
-_USEFUL = 2
-
 _MAX_ENTRIES = 400  # entries considered; no brief has room for more
 _CANDIDATE_FACTOR = 3  # read this many times as many characters as fit
 _MAX_LINES = 10  # limits both notices and lines about active work
 _MAX_LINE_CHARACTERS = 300
 _OUTSIDE_PARTS = 4  # each outside section gets one of this many parts of what guardrails leave
 _LONG_SUMMARY_PARTS = 4  # a summary longer than one of this many parts of the brief is shortened
-
-JOURNAL_BUDGET = 3_000  # tokens
-JOURNAL_HEADING = "## Run Journal"
-_MAX_JOURNAL_FILES = 20
-_MIN_CUT_TOKENS = 60  # with less room than this, an entry is left out, not cut
-_BLANK_LINE_TOKENS = 2  # the blank line between two entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,57 +120,6 @@ class _Candidates:
     withheld: int
 
 
-# --- the order of records ------------------------------------------------------------------------
-
-
-def filter_memories(
-    memories: Sequence[Record],
-    types: Sequence[MemoryKind] = (),
-    tags: Sequence[str] = (),
-    recent: int = 0,
-) -> list[Record]:
-    """Return the memories of these types, with any of these tags, from the last `recent` days."""
-    query = Query(kinds=tuple(types), tags=tuple(tags), since=ids.first_day(recent))
-    return [record for record in memories if query.accepts(record)]
-
-
-def by_use(
-    records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()
-) -> list[int]:
-    """Return the indices of the records, most useful first.
-
-    Stale records follow current ones, and records from other projects follow the project's own.
-    """
-    order = budgets.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
-    return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
-
-
-def _distance(record: Record) -> tuple[int, int]:
-    """Return how far a record is from the project, as a sort key.
-
-    The project's own records come first, then those from the nearest enclosing project, then
-    personal ones.
-    """
-    if record.scope not in _OUTSIDE_SCOPES:
-        return 0, 0
-    project = str(record.extra.get(PROJECT, ""))
-    return 1 + _OUTSIDE_SCOPES.index(record.scope), -len(project)
-
-
-def _usefulness(use: tuple[int, int]) -> int:
-    injected, used = use
-    if not used:
-        if injected >= _MIN_TRIED_SESSIONS:
-            return _USELESS
-        return _UNPROVEN
-    if used >= _USEFUL_SHARE * injected:
-        return _USEFUL
-    return _UNPROVEN
-
-
-# --- the brief -----------------------------------------------------------------------------------
-
-
 def session_brief(
     guardrails: Sequence[Record],
     memories: Sequence[Record],
@@ -204,7 +144,7 @@ def session_brief(
         return _select(records, uses, stale, may_inject, caps)
 
     rules = select(guardrails)
-    learned = select([record for record in memories if record.scope not in _OUTSIDE_SCOPES])
+    learned = select([record for record in memories if record.scope not in OUTSIDE_SCOPES])
     outside: dict[str, _Candidates] = {}
     for scope, section in _SECTIONS_OF_SCOPES.items():
         outside[section] = select([record for record in memories if record.scope is scope])
@@ -267,7 +207,7 @@ def _select(
     candidates: list[Record] = []
     withheld = 0
     room = _CANDIDATE_FACTOR * caps.characters
-    for index in by_use(records, uses, stale):
+    for index in order_by_use(records, uses, stale):
         record = records[index]
         if len(record.text) > render.MOST_CHARACTERS:
             continue
@@ -339,7 +279,7 @@ def _trim(
     for record in last_first:
         layers = [_render_record(record, layer) for layer in (1, 2, 3)]
         costs = budgets.ascending_costs([estimate(text) + 1 for text in layers])
-        score = _usefulness(uses.get(record.id, (0, 0))) / _USEFUL
+        score = usefulness(uses.get(record.id, (0, 0))) / MOST_USEFUL
         if record.id in stale:
             score -= 1
         layers_of_records.append(layers)
@@ -388,9 +328,6 @@ def _render_record(record: Record, layer: int = 3) -> str:
         record.origin.files,
         record.origin.by or str(record.extra.get("by") or ""),
     )
-
-
-# --- filling the page ----------------------------------------------------------------------------
 
 
 def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
@@ -474,129 +411,3 @@ def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
         return False
     learned = [piece.text for piece in shown if piece.section not in _NOT_LEARNED]
     return not 0 < caps.memories < estimate("\n".join(learned))
-
-
-# --- the journal of a loop -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """An entry in the journal section. With `of_run`, its heading names the run it belongs to."""
-
-    entry: JournalEntry
-    of_run: bool
-
-    def render(self) -> str:
-        return journal_block(self.entry, of_run=self.of_run)
-
-    def render_cut(self, room: int) -> str:
-        """Render the entry with as much of its notes as there is room for.
-
-        Returns "" if there is too little room.
-        """
-        entry = self.entry
-        mark = f"… (full entry: ralph loop journal {journal_id(entry.run, entry.iteration)})"
-        frame = estimate(journal_block(replace(entry, notes=mark), of_run=self.of_run))
-        indented = clean(entry.notes).strip().replace("\n", "\n  ")
-        notes = render.cut(indented, room - frame, "").replace("\n  ", "\n")
-        block = journal_block(replace(entry, notes=notes + mark), of_run=self.of_run)
-        if not notes or room < _MIN_CUT_TOKENS or estimate(block) > room:
-            return ""
-        return block
-
-
-def render_journal(
-    recent: Sequence[JournalEntry],
-    others: Sequence[JournalEntry] = (),
-    budget: int = JOURNAL_BUDGET,
-) -> str:
-    """Render the Run Journal section: this run's entries in order, then those of other runs.
-
-    The newest entry is placed first. When room runs out, notes are cut. No entry takes more than
-    half of the room unless it is the only one. A budget of 0 means unlimited.
-    """
-    entries = [_Listed(entry, of_run=False) for entry in reversed(recent)]
-    entries += [_Listed(entry, of_run=True) for entry in others]
-    if not entries:
-        return ""
-    text = _join_journal([entry.render() for entry in entries], len(recent))
-    if budget <= 0 or estimate(text) <= budget:
-        return text
-    most = budget
-    if len(entries) > 1:
-        most = budget // 2
-    blocks: list[str] = []
-    for entry in entries:
-        used = estimate(_join_journal(blocks, len(recent), omitted=len(entries)))
-        room = min(most, budget - _BLANK_LINE_TOKENS - used)
-        block = entry.render()
-        if estimate(block) > room:
-            block = entry.render_cut(room)
-        if not block:
-            break
-        blocks.append(block)
-    if not blocks:
-        return ""
-    return _join_journal(blocks, len(recent), omitted=len(entries) - len(blocks))
-
-
-def _join_journal(blocks: Sequence[str], own_count: int, omitted: int = 0) -> str:
-    """Join the blocks into a section.
-
-    The first `own_count` blocks are this run's entries, newest first.
-    """
-    lines = [f"{JOURNAL_HEADING}\n", *reversed(blocks[:own_count]), *blocks[own_count:]]
-    if omitted:
-        lines.append(f"_{omitted} more left out; `ralph loop journal` shows them._\n")
-    return "\n".join(lines)
-
-
-def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
-    """Render one entry as Markdown. With `of_run`, its heading names the run."""
-    heading = f"### Iteration {entry.iteration}"
-    if of_run:
-        heading += f" of {one_line(entry.run)}"
-    duration = f"{entry.duration:.1f}s"
-    if round(entry.cost, 4):
-        duration += f" | **Cost**: ${entry.cost:.4f}"
-    files = [one_line(name) for name in entry.files[:_MAX_JOURNAL_FILES]]
-    if len(entry.files) > _MAX_JOURNAL_FILES:
-        files.append(f"and {len(entry.files) - _MAX_JOURNAL_FILES} more")
-    notes = render.short_tracebacks(clean(entry.notes)).strip()
-    fields = (
-        ("Task", one_line(entry.task or entry.title)),
-        ("Model", one_line(entry.model)),
-        ("Duration", duration),
-        ("Files", ", ".join(files)),
-        ("Notes", indent(notes, "  ").strip()),
-    )
-    lines = [f"{heading} [{entry.outcome.value}]"]
-    for name, value in fields:
-        if value:
-            lines.append(f"- **{name}**: {value}")
-    return "\n".join(lines) + "\n"
-
-
-# --- the skill -----------------------------------------------------------------------------------
-
-
-def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
-    """Return the text that teaches an agent to use Ralph.
-
-    It describes Ralph's MCP tools if `has_tools` is set, and its commands otherwise. `program` is
-    how the agent starts Ralph.
-    """
-    wanted = "cli: "
-    unwanted = "mcp: "
-    if has_tools:
-        wanted = "mcp: "
-        unwanted = "cli: "
-    lines: list[str] = []
-    with Path(__file__).with_name("skill.md").open(encoding="utf-8", newline="") as file:
-        for line in file:
-            if not line.startswith(unwanted):
-                lines.append(line.removeprefix(wanted))
-    text = "".join(lines)
-    if has_tools or program == "ralph":
-        return text
-    return f"{text}- `ralph` is `{program}` here\n"

@@ -1,28 +1,29 @@
-"""Read and write the log of a chat: its task, mode and agent, and its turns.
+"""Read and write the log of a chat: its task, mode and agent, and its messages.
 
-A chat is a session started with `ralph session new`. A turn is one message, with the tools that
-were used before it. The state of a chat is stored in the member `chat`, which hooks do not write,
-because the mode they record follows the host's permission mode. Text that is too long for an
-observation is stored in the member `messages`.
+A chat is a session started with `ralph session new`. Its state is stored in the member `chat` of a
+log line:
+
+    {"v": 1, "type": "session", "id": "chat-...", "chat": {"task": "T-3", "mode": "plan", ...}}
+
+Hooks write other lines to the same log. They never write `chat`, because the mode they record is
+the host's permission mode. Text that is too long for an observation is stored in the member
+`messages`.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.capture import summary as summaries
 from ralph.capture.events import Action, Event, Happening
-from ralph.capture.pipeline import first_line, observe, of_loop, without_injected
+from ralph.capture.pipeline import observe, of_loop, without_injected
 from ralph.core import ids, paths
-from ralph.core.record import ObservationKind, Record
+from ralph.core.record import Record
 from ralph.core.settings import Privacy
 from ralph.core.work import Reply
 from ralph.formats.log import encode_line, encode_record, parse_log
@@ -31,16 +32,10 @@ from ralph.search import index
 from ralph.storage import board, files
 from ralph.storage.sources import Format, Source, read_source
 
-if TYPE_CHECKING:
-    from ralph.recall.sessions import Session
-
 NAMELESS = ("command", "scripted")  # agents that do not give conversations an id
 PREFIX = "chat"  # prefix of the ids of our own chats
 _CUT_MARK = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
 _MAX_TEXT_CHARACTERS = 200_000  # in one text that is stored in full
-_MAX_TITLE_CHARACTERS = 100
-_MAX_TOOLS = 8  # tools listed on one line; the rest are counted
-_MINUTE_CHARACTERS = 16  # in a timestamp, up to its minutes
 _CHAT_TEXTS = ("task", "agent", "model", "folder", "host", "source")
 _TEXT_EVENTS = {
     Happening.USER_PROMPT_SUBMIT: summaries.is_prompt,
@@ -78,75 +73,13 @@ class Chat:
         return bool(self.id) and not self.host and self.agent not in NAMELESS
 
 
-class Speaker(StrEnum):
-    """Who wrote a message."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """A single tool use: what the tool did, when, and whether it failed."""
-
-    title: str
-    at: str = ""
-    failed: bool = False
-
-
-class Turn(NamedTuple):
-    """One message, and the tools used before it."""
-
-    by: Speaker
-    at: str
-    text: str
-    tools: tuple[ToolUse, ...] = ()
-
-    @property
-    def tool_summary(self) -> str:
-        """The tools on one line, or "" if there were none.
-
-        A long list is cut to the first few titles and a count.
-        """
-        if not self.tools:
-            return ""
-        counts: Counter[str] = Counter()
-        for tool in self.tools:
-            title = tool.title
-            if tool.failed:
-                title += " (failed)"
-            counts[title] += 1
-        titles: list[str] = []
-        for title, count in counts.items():
-            if count > 1:
-                title += f" x{count}"
-            titles.append(title)
-        listed = titles[:_MAX_TOOLS]
-        if len(titles) > _MAX_TOOLS:
-            listed.append(f"and {len(titles) - _MAX_TOOLS} more")
-        noun = "tool"
-        if len(self.tools) > 1:
-            noun = "tools"
-        return f"{len(self.tools)} {noun}: {', '.join(listed)}"
-
-
-class ChatHistory(NamedTuple):
-    """A session and its turns."""
-
-    session: Session
-    turns: tuple[Turn, ...] = ()
-
-
-# --- the state of a chat --------------------------------------------------------------------------
-
-
 def read_chat(root: Path, session_id: str) -> Chat | None:
     """Return the chat stored in a session's log, or None if the session is not a chat.
 
     An unknown mode is read as `plan`.
     """
     members: dict[str, object] = {}
-    for state in _session_members(root, session_id, "chat"):
+    for state in session_members(root, session_id, "chat"):
         if isinstance(state, dict):
             members |= state
     if not members:
@@ -169,12 +102,12 @@ def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
     for name in names:
         chat = read_chat(root, name)
         if chat is not None and chat.is_unnamed:
-            start_times = _session_members(root, name, "started_at") or [""]
+            start_times = session_members(root, name, "started_at") or [""]
             unnamed.append((chat, str(start_times[0])))
     return unnamed
 
 
-def _session_members(root: Path, session_id: str, member: str) -> list[object]:
+def session_members(root: Path, session_id: str, member: str) -> list[object]:
     """Return the values of a member from all lines that describe a session, in order."""
     lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
     # Parsing is slow, and most lines in a log do not have the member.
@@ -243,9 +176,6 @@ def relative_folder(root: Path, folder: Path) -> str:
     if folder.is_relative_to(checkout):
         return folder.relative_to(checkout).as_posix()
     return str(folder)
-
-
-# --- recording a turn -----------------------------------------------------------------------------
 
 
 def record_turn(
@@ -368,104 +298,3 @@ def _full_text(event: Event, privacy: Privacy) -> str:
     redactor = Redactor(privacy.patterns, tolerant=True)
     text = redactor(event.prompt or event.message, _MAX_TEXT_CHARACTERS // 2)
     return redact(without_injected(text), privacy.patterns).text
-
-
-# --- a session as a conversation ------------------------------------------------------------------
-
-
-def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
-    """Return a session as a conversation, by default the newest one.
-
-    Only sessions that the task `within` may see are considered. Raises the same errors as
-    `sessions.find`.
-    """
-    from ralph.recall import sessions
-
-    session, records = sessions.session_records(root, session_id, within=within)
-    full_texts: dict[str, str] = {}
-    for messages in _session_members(root, session.id, "messages"):
-        if not isinstance(messages, list):  # lines with the state of a chat have a count here
-            continue
-        for message in messages:
-            match message:
-                case {"id": str(name), "text": str(full_text)}:
-                    full_texts[name] = full_text
-    return ChatHistory(session, to_turns(records, full_texts))
-
-
-def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
-    """Return observations as turns, ordered by time. Those without a time come first.
-
-    `texts` maps the ids of observations that were cut to their full texts.
-    """
-    full_texts = texts or {}
-    turns: list[Turn] = []
-    tools: list[ToolUse] = []
-    for record in sorted(records, key=_creation_time):
-        text = full_texts.get(record.id, record.text)
-        if summaries.is_message(record):
-            turns.append(Turn(Speaker.ASSISTANT, record.created_at, text, tuple(tools)))
-            tools.clear()
-        elif summaries.is_prompt(record):
-            if tools:  # the assistant was interrupted before it answered
-                turns.append(_turn_without_text(tools))
-                tools.clear()
-            turns.append(Turn(Speaker.USER, record.created_at, text))
-        else:
-            tools.append(_to_tool_use(record))
-    if tools:
-        turns.append(_turn_without_text(tools))
-    return tuple(turns)
-
-
-def _creation_time(record: Record) -> float:
-    created_at = ids.parse_time(record.created_at)
-    if created_at is None:
-        return -math.inf
-    return created_at.timestamp()
-
-
-def _turn_without_text(tools: Sequence[ToolUse]) -> Turn:
-    return Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools))
-
-
-def _to_tool_use(record: Record) -> ToolUse:
-    title = record.title or record.text
-    if record.extra.get("agent_id") and record.kind is ObservationKind.NOTE:
-        title = f"subagent: {record.text}"
-    failed = record.kind is ObservationKind.ERROR
-    return ToolUse(first_line(title, _MAX_TITLE_CHARACTERS), record.created_at, failed)
-
-
-def render_markdown(history: ChatHistory) -> str:
-    """Render a conversation as a Markdown page."""
-    session = history.session
-    facts = {
-        "session": session.id,
-        "task": session.task,
-        "mode": session.mode,
-        "host": session.host,
-        "started": _to_minute(session.started_at),
-        "messages": str(session.messages),
-    }
-    title = " ".join(session.prompt.split()) or session.id
-    fact_lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
-    parts = [f"# {title}\n\n{fact_lines}\n"]
-    parts += map(_render_turn, history.turns)
-    return "\n".join(parts)
-
-
-def _render_turn(turn: Turn) -> str:
-    heading = f"## {turn.by.value.capitalize()}"
-    if turn.at.strip():
-        heading += f" ({_to_minute(turn.at)})"
-    page = f"{heading}\n\n"
-    if turn.tool_summary:
-        page += f"> {turn.tool_summary}\n\n"
-    if turn.text.strip():
-        page += f"{turn.text.strip()}\n"
-    return page
-
-
-def _to_minute(timestamp: str) -> str:
-    return " ".join(timestamp[:_MINUTE_CHARACTERS].replace("T", " ").split())

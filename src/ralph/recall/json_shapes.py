@@ -14,7 +14,7 @@ from ralph.memory.record_shapes import mark_weak, record_json
 if TYPE_CHECKING:
     from ralph.core.graph import Edge, Node
     from ralph.core.work import JournalEntry
-    from ralph.recall.chat_log import ChatHistory
+    from ralph.recall.conversation import ChatHistory
     from ralph.recall.search import ShownHit
     from ralph.recall.sessions import Session
 

@@ -19,7 +19,7 @@ from ralph.core.errors import Hint, NotFound
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
 from ralph.core.terms import best_place
-from ralph.recall import outdated
+from ralph.recall import outdated, stale_citations
 from ralph.search import filters, index, meaning, rank
 from ralph.storage import lookup, queries
 from ralph.storage.index import Progress
@@ -131,7 +131,7 @@ def search(
             by_meaning = meaning.meaning_for(root, embedding, connection, limited, warnings.append)
         found = rank.search(connection, wider, today=ids.now().date(), meaning=by_meaning)
         notes = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
-        hits = outdated.demote_outdated(outdated.demote_stale(root, found.hits), notes)
+        hits = outdated.demote_outdated(stale_citations.demote_stale(root, found.hits), notes)
         merged = merge_repeats(hits)[: query.limit]
         shown = _show_hits(connection, merged, query, notes, found.terms, fit)
         hidden = tuple(filters.hidden_notes(connection, wider))

@@ -18,7 +18,7 @@ from ralph.core.extras import needs_extra
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.settings import Team, TeamSearch
 from ralph.core.terms import best_place
-from ralph.recall import outdated
+from ralph.recall import outdated, stale_citations
 from ralph.recall.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
 from ralph.search import filters, index, rank
 from ralph.sharing.team import project_name
@@ -83,7 +83,7 @@ def _search_files(
         **outdated.describe_outdated(own, records),
     }
     unique = _prefer_own(found.hits)
-    hits = outdated.demote_outdated(outdated.demote_stale(root, unique), notes)
+    hits = outdated.demote_outdated(stale_citations.demote_stale(root, unique), notes)
     total = found.total - len(found.hits) + len(hits)
     return _TeamResult(replace(found, hits=hits, total=total), members, notes)
 

@@ -30,7 +30,7 @@ from ralph.memory.knowledge import LearnedEntry
 from ralph.privacy import privacy
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import redact
-from ralph.recall import graph
+from ralph.recall import graph_export
 from ralph.storage import board, files, queries
 from ralph.tasks import worktree
 
@@ -413,7 +413,7 @@ def promote_insights(
             files.update(prd, pass_stories, root=paths.main_checkout(root))
         insights.extract(checkout, task.id, patterns=patterns)
         promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
-        graph.export(root, task=task.id)
+        graph_export.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
     except RalphError as error:
         reason = error.message

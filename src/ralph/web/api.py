@@ -26,8 +26,8 @@ from ralph.learning import history, insights
 from ralph.learning.insights import Insight
 from ralph.learning.propose import COUNT, evidence
 from ralph.memory.record_shapes import record_json
-from ralph.recall.chat_log import ToolUse
-from ralph.recall.context import preview
+from ralph.recall.conversation import ToolUse
+from ralph.recall.preview import preview
 from ralph.web import changes, dashboard, detail, explore, graph_view, lists
 from ralph.web import runs as run_pages
 from ralph.web.changes import ChangeRequest

@@ -22,7 +22,7 @@ from ralph.learning.review import Rewording, Target, unified_diff
 from ralph.memory import memory
 from ralph.memory.author import Author, WriteContext
 from ralph.memory.memory import SavedMemory, kinds_named
-from ralph.recall import outdated
+from ralph.recall import successors
 from ralph.recall.locate import locate_record
 from ralph.storage import files
 from ralph.storage.library import Stored
@@ -242,7 +242,7 @@ def _reject(call: _ActionCall) -> ChangeResult:
 def _supersede(call: _ActionCall) -> ChangeResult:
     """Make a memory supersede another one, given as `to`."""
     request = call.request
-    successor = outdated.supersede(call.root, request.to, request.id, context=call.context)
+    successor = successors.supersede(call.root, request.to, request.id, context=call.context)
     return _saved_result(call.root, f"{request.to} is superseded:", successor)
 
 

@@ -21,12 +21,21 @@ from ralph.core.ids import parse_time
 from ralph.core.record import Family, Record, Status
 from ralph.learning import insights
 from ralph.memory import quarantine
-from ralph.recall import chat_log, graph, outdated, sessions, usage
+from ralph.recall import (
+    citation_check,
+    conversation,
+    graph,
+    injection_ledger,
+    outdated,
+    session_summary,
+    sessions,
+    stale_citations,
+)
 from ralph.recall import search as searching
+from ralph.recall.injection_ledger import Injection
 from ralph.recall.json_shapes import node_json
 from ralph.recall.locate import _find
 from ralph.recall.sessions import Session
-from ralph.recall.usage import Injection
 from ralph.search import filters, index
 from ralph.storage import files, queries
 from ralph.storage import sessions as stored_sessions
@@ -147,7 +156,7 @@ def record_page(root: Path, record_id: str) -> Json:
             "title": titles.get(row["superseded_by"], ""),
         }
     ledger = lists.read_ledger(root)
-    injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
+    injected, used = injection_ledger.count_uses(ledger).get(record_id, (0, 0))
     injections = [entry for entry in ledger.injections if entry.record == record_id]
     injections = injections[-_MAX_INJECTIONS:]
     session_titles = _session_titles(root, row["session"], injections)
@@ -168,7 +177,7 @@ def record_page(root: Path, record_id: str) -> Json:
 def _view_record(root: Path, connection: sqlite3.Connection, record_id: str) -> _RecordView:
     key, record, location, form = _find(root, connection, record_id)
     marks = RowMarks(
-        stale=outdated.citation_notes(root, [record]).get(record.id, ""),
+        stale=stale_citations.citation_notes(root, [record]).get(record.id, ""),
         past=outdated.describe_outdated(connection, [record]).get(record.id, ""),
     )
     task_id = queries.tasks_of(connection, [key]).get(key, "")
@@ -217,7 +226,7 @@ def _session_titles(root: Path, session_id: str, injections: Iterable[Injection]
 
 
 def _record_injections(
-    ledger: usage.Ledger,
+    ledger: injection_ledger.Ledger,
     record_id: str,
     injections: Sequence[Injection],
     session_titles: Mapping[str, str],
@@ -249,7 +258,7 @@ def _citations(root: Path, record: Record) -> list[Json]:
                 "where": checked.place,
                 "detail": checked.why,
             }
-            for checked in outdated.check_record(root, record)
+            for checked in citation_check.check_record(root, record)
         ]
     return []
 
@@ -344,16 +353,16 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
         )
     session = sessions.find(root, session_id)
     row = lists.describe_sessions(root, [session])[0]
-    turns: Sequence[chat_log.Turn] = ()
+    turns: Sequence[conversation.Turn] = ()
     if row["mode"]:
-        turns = chat_log.read_history(root, session.id).turns
+        turns = conversation.read_history(root, session.id).turns
     injected = _session_injections(root, session.id)
     timeline = index.ask(
         root, lambda connection: _timeline(connection, session, injected, offset, limit)
     )
     return {
         "session": row,
-        "summary": session.summary or sessions.summary(root, session.id).text,
+        "summary": session.summary or session_summary.summarize(root, session.id).text,
         "turns": [
             {"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools}
             for turn in turns

@@ -18,7 +18,7 @@ from ralph.core import ids, tokens
 from ralph.core.errors import UsageError
 from ralph.core.record import Family, Hit, Query, Record, Status
 from ralph.memory.record_shapes import STATUS_WORDS, mark_weak, record_json, session_of
-from ralph.recall import outdated
+from ralph.recall import outdated, stale_citations
 from ralph.recall.search import merge_repeats
 from ralph.search import index, meaning, question, rank
 from ralph.search.rank import STANDARD, WEAK, RankedRow, Ranking
@@ -403,7 +403,7 @@ class _Listing:
     ) -> dict[int, _BestHit]:
         """Demote stale and outdated hits, and merge those that say the same."""
         past = outdated.describe_outdated(self.connection, [hit.record for hit in hits])
-        current = outdated.demote_stale(self.root, hits)
+        current = stale_citations.demote_stale(self.root, hits)
         key_of = {id(record): key for key, record in records.items()}
         best = {}
         for merged in merge_repeats(outdated.demote_outdated(current, past)):
@@ -469,7 +469,7 @@ class _Listing:
         keys = [key for key in keys if key in records]
         locations = queries.locations(connection, keys)
         owners = queries.tasks_of(connection, keys)
-        stale = outdated.citation_notes(self.root, list(records.values()))
+        stale = stale_citations.citation_notes(self.root, list(records.values()))
         past = outdated.describe_outdated(connection, list(records.values()))
         reasons: Mapping[int, Sequence[str]] = {}
         if ranking is not None:

@@ -22,7 +22,7 @@ from ralph.core.work import RunStatus, TaskStatus
 from ralph.loop import run_prompts, runs
 from ralph.loop.run_shapes import run_json
 from ralph.loop.state import Run, describe_step
-from ralph.recall import sessions, usage
+from ralph.recall import injection_ledger, sessions
 from ralph.recall.json_shapes import session_json
 from ralph.recall.sessions import Session
 from ralph.search import index
@@ -258,26 +258,26 @@ def session_title(session: Session) -> str:
 class _Usage(NamedTuple):
     """The ledger of injections, and the number of tokens injected into each session."""
 
-    ledger: usage.Ledger
+    ledger: injection_ledger.Ledger
     tokens_by_session: Counter[str]
 
 
-def read_ledger(root: Path) -> usage.Ledger:
+def read_ledger(root: Path) -> injection_ledger.Ledger:
     """Return the complete ledger, reading it again if it has changed."""
     return _read_usage(root).ledger
 
 
 def _read_usage(root: Path) -> _Usage:
     try:
-        status = usage.ledger_file(root).stat()
+        status = injection_ledger.ledger_file(root).stat()
     except OSError:
-        return _Usage(usage.Ledger(), Counter())
+        return _Usage(injection_ledger.Ledger(), Counter())
     return _read_usage_version(root, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4)
 def _read_usage_version(root: Path, changed: int, size: int) -> _Usage:
-    ledger = usage.read_ledger(root, usage.ALL_BYTES)
+    ledger = injection_ledger.read_ledger(root, injection_ledger.WHOLE_LEDGER)
     tokens = Counter[str]()
     for injection in ledger.injections:
         tokens[injection.session] += injection.tokens

@@ -1,0 +1,197 @@
+"""Check whether the files, symbols, commands and commits that records cite still exist.
+
+`check_citations` checks everything on request (`ralph check`). `refresh_citations` does the same
+within a time limit when a session starts, but only if a memory file or HEAD has changed. Both write
+their results to a cache, which searches and hooks read (`stale_citations`, `citation_cache`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ralph.core import paths
+from ralph.core.errors import Conflict, Hint, NotFound, Refused, Unreadable, WriteFailed
+from ralph.core.record import Record, Status
+from ralph.recall import recall
+from ralph.recall.citation_verifier import CitationVerifier
+from ralph.recall.stale_citations import cache_file, read_cache
+from ralph.search.citations import (
+    STALE,
+    CheckedCitation,
+    Citation,
+    CitationState,
+    find_citations,
+)
+from ralph.storage import files
+from ralph.storage.sources import Format, memory_files, read_source, sources
+
+if TYPE_CHECKING:
+    from ralph.core.repository import GitHistory
+
+
+_CITING_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
+
+
+class CitationReport(NamedTuple):
+    """A record, its location, and the state of its citations."""
+
+    record: Record
+    place: str
+    line: int
+    path: Path
+    looked: tuple[CheckedCitation, ...] = ()
+
+    @property
+    def verdict(self) -> CitationState:
+        """The worst state among its citations, ignoring those that cannot be verified."""
+        states = [
+            checked.verdict
+            for checked in self.looked
+            if checked.verdict is not CitationState.UNVERIFIABLE
+        ]
+        return min(states, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something that the record cites was removed or moved."""
+        return self.verdict in STALE
+
+
+def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[CitationReport, ...]:
+    """Check the citations in all records, or in the given ones.
+
+    Raises NotFound for an unknown id.
+    """
+    from ralph.core.repository import GitHistory
+
+    reports = list(_valid_records(root))
+    if record_ids:
+        reports = [report for report in reports if report.record.id in record_ids]
+    missing = sorted(set(record_ids) - {report.record.id for report in reports})
+    if missing:
+        raise NotFound(
+            f"no record has the id {missing[0]}",
+            hint=Hint("find-record", '`ralph search "words"` shows the ids'),
+        )
+    checked = _check(GitHistory(root), reports)
+    if not record_ids:
+        checked = [report for report in checked if report.looked]
+        _save_results(root, checked)
+    return tuple(checked)
+
+
+def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
+    """Check the citations in one record within `patience` seconds. A limit of 0 means no limit."""
+    from ralph.core.repository import GitHistory
+
+    return _check(GitHistory(root, patience), [CitationReport(record, "", 0, root)])[0].looked
+
+
+def refresh_citations(root: Path, *, most: int = 0, patience: float = 0) -> bool:
+    """Refresh the cache if it is due, and return whether it was refreshed.
+
+    Only the newest `most` records are checked, within `patience` seconds. Earlier results are kept
+    for whatever could not be checked.
+    """
+    from ralph.core.repository import GitHistory
+
+    if not _is_cache_due(root):
+        return False
+    records = list(_valid_records(root))
+    if not records:
+        return False
+    records.sort(key=lambda report: report.record.created_at, reverse=True)
+    git = GitHistory(root, patience)
+    reports = _check(git, records[: most or None])
+    unchecked = {report.record.id for report in records[len(reports) :]}
+    timed_out = set[tuple[str, str]]()
+    if git.late:
+        timed_out = _unverified(reports)
+    _save_results(root, reports, _earlier_lines(root, unchecked, timed_out))
+    return True
+
+
+def _is_cache_due(root: Path) -> bool:
+    """Return whether a memory file or HEAD has changed since the cache was written."""
+    cache = cache_file(root)
+    memories = [path for path, _ in memory_files(root) if path.is_file()]
+    if not cache.is_file():
+        return bool(memories)
+    if not read_cache(root).startswith(recall.CITATIONS_HEAD):
+        return True
+    cached_at = cache.stat().st_mtime_ns
+    head_log = paths.head_log(root)
+    if head_log is not None and head_log.exists():
+        memories.append(head_log)
+    return any(path.stat().st_mtime_ns > cached_at for path in memories)
+
+
+def _unverified(reports: Iterable[CitationReport]) -> set[tuple[str, str]]:
+    """Return the citations that were not verified, as pairs of record id and what is cited."""
+    found = set[tuple[str, str]]()
+    for report in reports:
+        for checked in report.looked:
+            if checked.verdict is CitationState.UNVERIFIABLE:
+                found.add((report.record.id, checked.citation.what))
+    return found
+
+
+def _earlier_lines(root: Path, unchecked: set[str], timed_out: set[tuple[str, str]]) -> list[str]:
+    """Return the cached lines for records and citations that were not checked this time."""
+    if not unchecked and not timed_out:
+        return []
+    lines = []
+    for line in read_cache(root).decode("utf-8", "surrogateescape").split("\n"):
+        record_id, *fields = line.split("\t")
+        cited = tuple(fields[2:3])  # after kind and state; other lines may be shorter
+        if record_id in unchecked or (record_id, *cited) in timed_out:
+            lines.append(f"{line}\n")
+    return lines
+
+
+def _valid_records(root: Path) -> Iterator[CitationReport]:
+    for source in sources(root):
+        if source.format not in _CITING_FORMATS:
+            continue
+        with suppress(Unreadable):
+            for record, line in read_source(source).records:
+                if record.status is not Status.RETIRED:
+                    yield CitationReport(record, source.name, line, source.path)
+
+
+def _check(git: GitHistory, reports: Sequence[CitationReport]) -> list[CitationReport]:
+    cited_by_report = [find_citations(report.record) for report in reports]
+    all_cited: list[Citation] = []
+    for cited in cited_by_report:
+        all_cited += cited
+    check = CitationVerifier(git, all_cited)
+    checked = []
+    for report, cited in zip(reports, cited_by_report, strict=True):
+        checked.append(report._replace(looked=check.check(cited)))
+    return checked
+
+
+def _save_results(
+    root: Path, reports: Sequence[CitationReport], other_lines: Sequence[str] = ()
+) -> None:
+    lines = []
+    for report in reports:
+        for checked in report.looked:
+            if checked.verdict is CitationState.UNVERIFIABLE:
+                continue
+            citation = checked.citation
+            lines.append(
+                recall.citation_line(
+                    report.record.id,
+                    citation.kind,
+                    checked.verdict,
+                    citation.what,
+                    checked.place,
+                )
+            )
+    text = recall.citation_page((*lines, *other_lines))
+    with suppress(Conflict, Refused, Unreadable, WriteFailed):
+        files.write(cache_file(root), text, root=paths.state_boundary(root), mode=files.PRIVATE)

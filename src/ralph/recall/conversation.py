@@ -1,0 +1,182 @@
+"""Show a session as a conversation: who said what, and which tools were used in between."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ralph.capture import summary as summaries
+from ralph.capture.pipeline import first_line
+from ralph.core import ids
+from ralph.core.record import ObservationKind, Record
+from ralph.recall.chat_log import session_members
+
+if TYPE_CHECKING:
+    from ralph.recall.sessions import Session
+
+
+_MAX_TITLE_CHARACTERS = 100
+_MAX_TOOLS = 8  # tools listed on one line; the rest are counted
+_MINUTE_CHARACTERS = 16  # in a timestamp, up to its minutes
+
+
+class Speaker(StrEnum):
+    """Who wrote a message."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A single tool use: what the tool did, when, and whether it failed."""
+
+    title: str
+    at: str = ""
+    failed: bool = False
+
+
+class Turn(NamedTuple):
+    """One message, and the tools used before it."""
+
+    by: Speaker
+    at: str
+    text: str
+    tools: tuple[ToolUse, ...] = ()
+
+    @property
+    def tool_summary(self) -> str:
+        """The tools on one line, or "" if there were none.
+
+        A long list is cut to the first few titles and a count.
+        """
+        if not self.tools:
+            return ""
+        counts: Counter[str] = Counter()
+        for tool in self.tools:
+            title = tool.title
+            if tool.failed:
+                title += " (failed)"
+            counts[title] += 1
+        titles: list[str] = []
+        for title, count in counts.items():
+            if count > 1:
+                title += f" x{count}"
+            titles.append(title)
+        listed = titles[:_MAX_TOOLS]
+        if len(titles) > _MAX_TOOLS:
+            listed.append(f"and {len(titles) - _MAX_TOOLS} more")
+        noun = "tool"
+        if len(self.tools) > 1:
+            noun = "tools"
+        return f"{len(self.tools)} {noun}: {', '.join(listed)}"
+
+
+class ChatHistory(NamedTuple):
+    """A session and its turns."""
+
+    session: Session
+    turns: tuple[Turn, ...] = ()
+
+
+def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
+    """Return a session as a conversation, by default the newest one.
+
+    Only sessions that the task `within` may see are considered. Raises the same errors as
+    `sessions.find`.
+    """
+    from ralph.recall import sessions
+
+    session, records = sessions.session_records(root, session_id, within=within)
+    full_texts: dict[str, str] = {}
+    for messages in session_members(root, session.id, "messages"):
+        if not isinstance(messages, list):  # lines with the state of a chat have a count here
+            continue
+        for message in messages:
+            match message:
+                case {"id": str(name), "text": str(full_text)}:
+                    full_texts[name] = full_text
+    return ChatHistory(session, to_turns(records, full_texts))
+
+
+def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
+    """Return observations as turns, ordered by time. Those without a time come first.
+
+    `texts` maps the ids of observations that were cut to their full texts.
+    """
+    full_texts = texts or {}
+    turns: list[Turn] = []
+    tools: list[ToolUse] = []
+    for record in sorted(records, key=_creation_time):
+        text = full_texts.get(record.id, record.text)
+        if summaries.is_message(record):
+            turns.append(Turn(Speaker.ASSISTANT, record.created_at, text, tuple(tools)))
+            tools.clear()
+        elif summaries.is_prompt(record):
+            if tools:  # the assistant was interrupted before it answered
+                turns.append(_turn_without_text(tools))
+                tools.clear()
+            turns.append(Turn(Speaker.USER, record.created_at, text))
+        else:
+            tools.append(_to_tool_use(record))
+    if tools:
+        turns.append(_turn_without_text(tools))
+    return tuple(turns)
+
+
+def _creation_time(record: Record) -> float:
+    created_at = ids.parse_time(record.created_at)
+    if created_at is None:
+        return -math.inf
+    return created_at.timestamp()
+
+
+def _turn_without_text(tools: Sequence[ToolUse]) -> Turn:
+    return Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools))
+
+
+def _to_tool_use(record: Record) -> ToolUse:
+    title = record.title or record.text
+    if record.extra.get("agent_id") and record.kind is ObservationKind.NOTE:
+        title = f"subagent: {record.text}"
+    failed = record.kind is ObservationKind.ERROR
+    return ToolUse(first_line(title, _MAX_TITLE_CHARACTERS), record.created_at, failed)
+
+
+def render_markdown(history: ChatHistory) -> str:
+    """Render a conversation as a Markdown page."""
+    session = history.session
+    facts = {
+        "session": session.id,
+        "task": session.task,
+        "mode": session.mode,
+        "host": session.host,
+        "started": _to_minute(session.started_at),
+        "messages": str(session.messages),
+    }
+    title = " ".join(session.prompt.split()) or session.id
+    fact_lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+    parts = [f"# {title}\n\n{fact_lines}\n"]
+    parts += map(_render_turn, history.turns)
+    return "\n".join(parts)
+
+
+def _render_turn(turn: Turn) -> str:
+    heading = f"## {turn.by.value.capitalize()}"
+    if turn.at.strip():
+        heading += f" ({_to_minute(turn.at)})"
+    page = f"{heading}\n\n"
+    if turn.tool_summary:
+        page += f"> {turn.tool_summary}\n\n"
+    if turn.text.strip():
+        page += f"{turn.text.strip()}\n"
+    return page
+
+
+def _to_minute(timestamp: str) -> str:
+    return " ".join(timestamp[:_MINUTE_CHARACTERS].replace("T", " ").split())

@@ -1,0 +1,142 @@
+"""Search the graph by words (`ralph graph search`).
+
+The words are ranked against memories and journal entries, and nodes that the words name are added.
+From these hits, the search walks along the edges. The score falls with each step. Without a time,
+only what holds today is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import TYPE_CHECKING
+
+from ralph.core import ids
+from ralph.core.graph import (
+    ENTITY_TYPES,
+    NodeType,
+    entity_id,
+    entity_type,
+)
+from ralph.core.record import Family, Query
+from ralph.recall.graph import HOPS, query_graph
+from ralph.search import graph as walking
+from ralph.search import meaning, rank
+from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules
+from ralph.storage import graph as stored
+from ralph.storage import lookup, queries, sessions
+from ralph.storage.index import Progress
+
+if TYPE_CHECKING:
+    from ralph.core.settings import Embedding
+
+
+LIMIT = 10
+_MAX_SEEDS = 20  # hits from which a search starts walking
+_MIN_SCORE = 0.05  # nodes with a lower score are related by chance
+_NAMED_SCORE = 0.8  # score of a node that the words name
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQuery:
+    """What to search the graph for, as of when, and how far to walk from the hits."""
+
+    words: str
+    at: str = ""  # a day or an instant; "" is today
+    types: Collection[NodeType] = ()  # empty: all types
+    hops: int = HOPS
+    limit: int | None = LIMIT  # None: all nodes
+    task: str = ""  # the task whose records are visible; "" for all
+
+
+def search(
+    root: Path,
+    query: GraphQuery,
+    *,
+    embedding: Embedding | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[ReachedNode], list[str]]:
+    """Rank nodes by words as of a time, and walk from the hits; return the nodes and warnings."""
+    words = query.words
+    task = query.task
+    when = query.at or ids.today()
+    warnings: list[str] = []
+
+    def question(
+        graph: Connection, connection: Connection, allowed: GraphVisibility
+    ) -> list[ReachedNode]:
+        warnings.clear()
+        by_meaning = None
+        if embedding is not None:
+            records = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
+            by_meaning = meaning.meaning_for(root, embedding, connection, records, warnings.append)
+        ranked = _rank_records(connection, words, when, task, by_meaning)
+        if ranked.weak and ranked.best:
+            warnings.append(rank.WEAK)
+        scores = _scores_by_node(connection, ranked)
+        scores |= dict.fromkeys(_named_nodes(words), _NAMED_SCORE)
+        seeds = _visible_seeds(graph, scores, when, allowed)
+        rules = WalkRules(at=when, visibility=allowed, hub=walking.HUB)
+        found: list[ReachedNode] = []
+        for reached in walking.walk(graph, seeds, query.hops, rules):
+            is_wanted = not query.types or reached.node.type in query.types
+            if reached.score < _MIN_SCORE or not is_wanted:
+                continue
+            is_named = scores.get(reached.start) == _NAMED_SCORE
+            found.append(reached._replace(weak=ranked.weak and not is_named))
+        return found[: query.limit]
+
+    return query_graph(root, question, task=task, progress=progress), warnings
+
+
+def _rank_records(
+    connection: Connection, words: str, when: str, task: str, by_meaning: rank.Meaning | None
+) -> rank.Ranking:
+    """Rank the memories and journal entries that a task may see."""
+    visible = lookup.visible_to(queries.safe(task))
+    keep = [
+        (family, test, values)
+        for family, test, values in visible
+        if family is not Family.OBSERVATION
+    ]
+    return rank.rank(
+        connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=by_meaning
+    )
+
+
+def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, float]:
+    """Return the scores of the nodes that were found. A journal entry counts toward its task."""
+    scores: dict[str, float] = {}
+    for hit in ranked.best:
+        if not (ranked.weak or rank.is_answer(hit) or hit.link):
+            continue
+        name = hit.row.id
+        if lookup.family_of(hit.row.key) is Family.JOURNAL:
+            name = entity_id(NodeType.TASK, sessions.task_of_entry(connection, hit.row.key))
+        scores.setdefault(name, hit.score)
+    return scores
+
+
+def _named_nodes(words: str) -> set[str]:
+    """Return the ids of nodes that the words may name, together or one by one."""
+    named = set[str]()
+    for name in (words.strip(), *words.split()):
+        named.update(entity_id(kind, name) for kind in ENTITY_TYPES)
+        if entity_type(name) is not None:
+            named.add(name)
+    return named
+
+
+def _visible_seeds(
+    graph: Connection, scores: Mapping[str, float], when: str, allowed: GraphVisibility
+) -> dict[int, float]:
+    """Return the scores, by key, of the nodes that held at a time and that the task may see."""
+    keys = stored.keys_of(graph, sorted(scores))
+    nodes = stored.nodes(graph, keys.values())
+    seeds = {}
+    for name, key in keys.items():
+        if nodes[key].holds(when) and key not in allowed.hidden:
+            seeds[key] = scores[name]
+    return seeds

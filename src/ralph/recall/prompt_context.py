@@ -1,0 +1,152 @@
+"""Answer a prompt as a hook would, with the reason for each record.
+
+The text comes from the same functions that hooks call. `inject_matches` answers a request for
+particular words or ids instead, and includes records that no hook would inject.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ralph.core import ids, paths
+from ralph.core.record import Detail, Hit, Query
+from ralph.core.settings import Config, Inject
+from ralph.recall import injection_ledger, recall, stale_citations
+from ralph.recall.memory_budget import memory_budget
+from ralph.search import index, rank
+from ralph.storage import lookup, queries
+
+if TYPE_CHECKING:
+    from ralph.search.question import WeightedWord
+
+
+class PromptContext(NamedTuple):
+    """What is injected with a prompt, and why.
+
+    Each reason has `id`, `score` (0 for a record found by a file name), `why` and `tokens`.
+    """
+
+    text: str = ""
+    layer: int = 0
+    reasons: tuple[dict[str, Any], ...] = ()
+
+
+def answer_prompt(
+    root: Path, config: Config, prompt: str, *, session: str = "", task: str = ""
+) -> PromptContext:
+    """Return what a hook injects with a prompt, and why.
+
+    The result is empty if injection is turned off.
+    """
+    question = recall.human_question(prompt)
+    if not question or config.memories.inject is Inject.NONE:
+        return PromptContext()
+    options = recall_options(root, config, session, task)
+
+    def ask(connection: sqlite3.Connection) -> PromptContext:
+        recalled = recall.recall_for_prompt(connection, question, options)
+        costs = dict(recalled.records)
+        reasons = []
+        for shown in recalled.shown:
+            row = shown.row
+            if row.id in costs:
+                reasons.append(
+                    {
+                        "id": row.id,
+                        "score": round(shown.ranked.score, 4),
+                        "why": _why_recalled(shown, recalled.words, options),
+                        "tokens": costs[row.id],
+                    }
+                )
+        return PromptContext(recalled.text, recalled.layer, tuple(reasons))
+
+    return index.ask(root, ask)
+
+
+def _why_recalled(
+    shown: recall.Shown, words: Sequence[WeightedWord], options: recall.RecallOptions
+) -> list[str]:
+    """Return why a record is injected with a prompt, and what is stale in it."""
+    row = shown.row
+    why = []
+    if not shown.ranked.score:  # found by a file name, without comparing words
+        text = f"{row.files} {row.title} {shown.text}".lower()
+        for name in shown.ranked.matched:
+            if name.lower() in text:
+                why.append(f"names the file {name}")
+    why += rank.explain(shown.ranked, words, options.today)
+    note = recall.citation_note(row, options.stale)
+    if note:
+        why.append(note)
+    return why
+
+
+def inject_matches(root: Path, config: Config, words: str, *, task: str = "") -> PromptContext:
+    """Return the best records for words or ids, including records that no hook injects.
+
+    A record that looks like prompt injection is found only by its id.
+    """
+    from ralph.memory.record_shapes import mark_weak
+    from ralph.recall import search as searching
+
+    options = recall_options(root, config, "", task)
+    hits: tuple[Hit, ...] = ()
+    if words.strip():
+        query = Query(words, limit=recall.MAX_RECORDS, layer=Detail.FULL, task=task)
+        hits = searching.search(root, query, embedding=config.embedding).found.hits
+
+    def ask(connection: sqlite3.Connection) -> PromptContext:
+        hits_by_key: dict[int, Hit] = {}
+        for hit in hits:
+            key = queries.key_of(connection, hit.record.id)
+            if key is not None:
+                hits_by_key[key] = hit
+        rows = lookup.fetch_rows(connection, list(hits_by_key))
+        allowed: dict[str, Hit] = {}
+        chosen: list[recall.Shown] = []
+        for key, hit in hits_by_key.items():
+            row = rows.get(key)
+            if row is None:
+                continue
+            is_found_by_id = hit.why == ("id",)
+            if is_found_by_id or not recall.is_withheld(row, options):
+                allowed[row.id] = hit
+                chosen.append(recall.unchanged(rank.RankedRow(row)))
+        recalled = recall.render_shown(chosen, options)
+        reasons = []
+        for record_id, tokens in recalled.records:
+            hit = allowed[record_id]
+            reasons.append(
+                {
+                    "id": record_id,
+                    "score": hit.score,
+                    "why": list(hit.why),
+                    "tokens": tokens,
+                    **mark_weak(hit.weak),
+                }
+            )
+        return PromptContext(recalled.text, recalled.layer, tuple(reasons))
+
+    return index.ask(root, ask)
+
+
+def recall_options(root: Path, config: Config, session: str, task: str) -> recall.RecallOptions:
+    """Return the options that a hook would use in this project and session."""
+    seen: Collection[str] = ()
+    if session:
+        seen = injection_ledger.seen_records(root, session)
+    choice = config.memories.filter
+    options = recall.RecallOptions(ids.today(), session, seen)
+    options.enabled = config.memories.enabled
+    options.types = tuple(kind.value for kind in choice.types)
+    options.tags = choice.tags
+    options.since = ids.first_day(choice.recent)
+    options.task = queries.safe(task)
+    options.budget = memory_budget(config)
+    options.stale = stale_citations.load_citations(root)
+    accepted = (paths.accepted_texts(root), paths.personal_accepted())
+    options.accepted_files = [str(path) for path in accepted if path]
+    return options

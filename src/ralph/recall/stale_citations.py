@@ -1,0 +1,80 @@
+"""Point out records with stale citations, and rank them lower.
+
+A citation is a file, symbol, command or commit that a record mentions. It is stale if its target
+was removed or has moved. Only the results of the last check are read here, because searches and
+hooks must not start git. `citation_check` performs the check and writes the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ralph.core import paths
+from ralph.core.record import Hit, Record
+from ralph.recall import recall
+
+
+def cache_file(root: Path) -> Path:
+    """Return the path of a checkout's citation cache.
+
+    A worktree's cache is in the main checkout, under git's name for the worktree.
+    """
+    return paths.checkout_cache(root) / recall.CITATIONS_FILE
+
+
+def read_cache(root: Path) -> bytes:
+    """Return the content of the citation cache, or b"" if it cannot be read."""
+    try:
+        path = cache_file(root)
+        if path.is_file():  # a symlink may point to a FIFO or a device
+            return path.read_bytes()
+    except OSError:
+        pass
+    return b""
+
+
+def load_citations(root: Path) -> recall.CitationCache:
+    """Return the verified citations of a checkout."""
+    return recall.CitationCache(str(root), read_cache(root))
+
+
+def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
+    """Return a note for each record with a stale citation, by id."""
+    cache = load_citations(root)
+    notes = {}
+    for record in records:
+        note = cache.note(record.id, f"{record.title}\n{record.text}", record.origin.files)
+        if note:
+            notes[record.id] = note
+    return notes
+
+
+def add_citation_notes(
+    root: Path, records: Sequence[Record], notes: Mapping[str, str] | None = None
+) -> list[Record]:
+    """Return the records with the notes about stale citations appended to their texts."""
+    if notes is None:
+        notes = citation_notes(root, records)
+    noted = []
+    for record in records:
+        if record.id in notes:
+            record = replace(record, text=f"{record.text}\n({notes[record.id]})")
+        noted.append(record)
+    return noted
+
+
+def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Rank hits with stale citations lower, and add the note to their `why`."""
+    cache = load_citations(root)
+    ranked: list[Hit] = []
+    for hit in hits:
+        record = hit.record
+        text = f"{record.title}\n{record.text}"
+        share = cache.share(record.id, text, record.origin.files)
+        if share < 1:
+            note = cache.note(record.id, text, record.origin.files)
+            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
+        ranked.append(hit)
+    return tuple(sorted(ranked, key=lambda hit: -hit.score))
