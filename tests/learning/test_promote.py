@@ -10,7 +10,8 @@ from tests.support.situations import TEACHING, session
 from ralph.core import paths
 from ralph.core.errors import NotFound, Refused, UsageError
 from ralph.core.record import MemoryKind, Record, Status
-from ralph.formats.pages import REGION_END, REGION_START, parse_patterns, parse_region
+from ralph.formats.patterns import parse_patterns
+from ralph.formats.regions import REGION_END, REGION_START, parse_region
 from ralph.learning import insights, review
 from ralph.learning.review import Target
 from ralph.memory import memory

@@ -19,8 +19,9 @@ from tests.support.looping import Workshop, done, project
 from ralph.core import paths
 from ralph.core.record import Family, Query, Status
 from ralph.core.work import Ask, Reply
-from ralph.formats.pages import parse_patterns, parse_region
+from ralph.formats.patterns import parse_patterns
 from ralph.formats.progress import is_progress_pattern, parse_progress
+from ralph.formats.regions import parse_region
 from ralph.learning import insights
 from ralph.learning.propose import places
 from ralph.loop.loop import LoopRequest

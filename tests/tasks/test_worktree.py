@@ -11,7 +11,7 @@ from tests.support.worktrees import commit, new, now
 from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import MemoryKind, Record
-from ralph.formats.pages import parse_region
+from ralph.formats.regions import parse_region
 from ralph.install import doctor
 from ralph.loop import runs
 from ralph.loop.loop import LoopRequest

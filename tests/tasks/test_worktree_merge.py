@@ -13,7 +13,8 @@ from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import MemoryKind, Record
 from ralph.core.work import Task
 from ralph.formats import merge as merging
-from ralph.formats.pages import parse_patterns, parse_region, patterns_template
+from ralph.formats.patterns import parse_patterns, patterns_template
+from ralph.formats.regions import parse_region
 from ralph.install import doctor
 from ralph.memory import memory
 from ralph.memory.merge_driver import merge_lines

@@ -10,8 +10,9 @@ __all__ = [
     "log",
     "memories",
     "merge",
-    "pages",
+    "patterns",
     "progress",
+    "regions",
     "sigils",
     "work",
 ]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ralph.core import config, paths
 from ralph.core.config_files import parse_yaml
 from ralph.core.errors import Conflict, NotFound, RalphError, UsageError
-from ralph.formats.pages import REGION_START
+from ralph.formats.regions import REGION_START
 from ralph.install.clients import InstallScope
 from ralph.install.hook_state import find_installed
 from ralph.install.hosts import FileEdit, InstallPlan, apply_plan, plan_uninstall

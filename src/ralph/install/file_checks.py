@@ -19,7 +19,7 @@ from ralph.core.errors import RalphError
 from ralph.core.text import Problem
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
-from ralph.formats.pages import parse_patterns
+from ralph.formats.patterns import parse_patterns
 from ralph.formats.progress import parse_progress
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.install.findings import Finding, new_finding

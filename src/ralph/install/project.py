@@ -11,7 +11,7 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
-from ralph.formats.pages import patterns_template
+from ralph.formats.patterns import patterns_template
 from ralph.storage import files
 from ralph.storage.config import hide_from_git, template
 from ralph.storage.gitignore import GITIGNORE, SELF_IGNORING_GITIGNORE, missing_lines

@@ -35,7 +35,8 @@ from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.core.work import TaskStatus
 from ralph.formats.memories import CONFLICTS, parse_memories
-from ralph.formats.pages import HEADINGS, PatternsDocument, parse_patterns, parse_region
+from ralph.formats.patterns import HEADINGS, PatternsDocument, parse_patterns
+from ralph.formats.regions import parse_region
 from ralph.formats.sigils import without_sigils
 from ralph.learning import inbox, insights
 from ralph.learning.inbox import ReviewItem

@@ -396,7 +396,7 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
     Raises Conflict if the file already exists. With `force`, the existing file is backed up and
     replaced instead.
     """
-    from ralph.formats.pages import patterns_template
+    from ralph.formats.patterns import patterns_template
 
     names_of([in_])
     if in_ not in _DEFAULT_KINDS:
@@ -484,7 +484,7 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
 
     def make(existing: Sequence[Record]) -> Record:
         if is_pattern:
-            from ralph.formats.pages import as_pattern
+            from ralph.formats.patterns import as_pattern
 
             return as_pattern(record)
         name = new_id(collection, MemoryKind(record.kind), existing)

@@ -91,7 +91,7 @@ class Collection:
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
         """Add a record to the text of a file. The footer of a patterns file is renewed."""
         if self.name == "patterns":
-            from ralph.formats.pages import parse_patterns
+            from ralph.formats.patterns import parse_patterns
 
             author = record.origin.task or "hand"
             return parse_patterns(text).add(record).stamped(ids.today(), author)

@@ -358,7 +358,7 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
 
         return parse_knowledge(text, slug)
     if form is Format.PATTERNS:
-        from ralph.formats.pages import parse_patterns
+        from ralph.formats.patterns import parse_patterns
 
         return parse_patterns(text)
     if form is Format.INSIGHTS:

@@ -27,7 +27,7 @@ from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.core.work import ProcessResult, Task, ignore_text
 from ralph.formats import merge as merging
-from ralph.formats.pages import parse_region
+from ralph.formats.regions import parse_region
 from ralph.loop import runs
 from ralph.memory.merge_driver import merge_lines
 from ralph.privacy.injection import looks_like_instructions

@@ -1,13 +1,27 @@
-"""The codecs for bullet lists in global-patterns.md and in regions of AGENTS.md or CLAUDE.md.
+"""The codec for global-patterns.md, which lists patterns as bullets in sections.
 
-A bullet's id is derived from its text. A region is the part of a file between Ralph's two marks,
-which are HTML comments. In a file that belongs to people, Ralph writes only there.
+    # Global Codebase Patterns
+
+    ## Conventions
+
+    - Commands print results to stdout and notes to stderr.
+
+    ## Gotchas
+
+    - Run `make gen` before the tests.
+
+    ---
+
+    _Last updated: 2026-01-31 by t-1a2b3c_
+
+The heading of a section determines the kind of its patterns, and a pattern's id is derived from its
+text. After every edit the file is parsed again, and the edit is refused if it would alter another
+pattern.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,9 +30,8 @@ from ralph.core import ids
 from ralph.core import text as markdown
 from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record, kind_of, label_of
-from ralph.core.text import BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
-
-# --- global-patterns.md ------------------------------------------------------------------------
+from ralph.core.text import BOM, Bullet, Entry, Line, Problem, TextDocument
+from ralph.formats.splices import check_splice
 
 HEADINGS = {
     MemoryKind.PATTERN: "Conventions",
@@ -26,22 +39,26 @@ HEADINGS = {
     MemoryKind.FIX: "Gotchas",
     MemoryKind.CONTEXT: "Tips",
 }
+"""The heading under which new patterns of each kind are added."""
+
+_UNRELATED = 3  # the lowest preference for a section: its heading names no kind and no label
 
 
 class PatternSection(NamedTuple):
-    """A `##` section, with its heading and where it starts.
+    """A `##` section and its span.
 
-    `tail` is the end of its last line, and `ends_with_bullet` says whether that is a bullet.
+    `end` is where its last line of text ends, and `ends_with_bullet` says whether that line belongs
+    to a bullet.
     """
 
     heading: str
     start: int
-    tail: int
+    end: int
     ends_with_bullet: bool
 
 
 class FooterSpan(NamedTuple):
-    """The span `text[start:end]` of the footer."""
+    """The position of the footer, which is `text[start:end]`."""
 
     start: int
     end: int
@@ -49,11 +66,11 @@ class FooterSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatternsDocument(TextDocument):
-    """A parsed global-patterns.md. `closing` is the position at which to add a new section."""
+    """A parsed global-patterns.md. `sections_end` is the position at which to add a section."""
 
     sections: tuple[PatternSection, ...]
     footer: FooterSpan | None
-    closing: int
+    sections_end: int
 
     def add(self, record: Record) -> PatternsDocument:
         """Return a copy of the document with a bullet added, unless it is already there.
@@ -70,15 +87,17 @@ class PatternsDocument(TextDocument):
         section = self._section_for(expected, record.label)
         if section is None:
             block = f"## {HEADINGS[MemoryKind(expected.kind)]}{newline * 2}{bullet}"
-            insertion = markdown.insertion_below(self.text, self.closing, block, newline)
+            insertion = markdown.insertion_below(self.text, self.sections_end, block, newline)
         else:
             expected = as_pattern(record, section.heading)
-            end = markdown.text_end(self.text, section.tail)
+            end = markdown.text_end(self.text, section.end)
+            # A list continues without a blank line, and so does a section that does not use them.
             apart = not section.ends_with_bullet and markdown.is_spaced_below(self.text, end)
             insertion = markdown.insertion_below(
-                self.text, section.tail, bullet, newline, apart=apart
+                self.text, section.end, bullet, newline, apart=apart
             )
-        return self._spliced(insertion.position, insertion.position, insertion.text, expected)
+        position = insertion.position
+        return self._spliced(start=position, end=position, block=insertion.text, expected=expected)
 
     def _section_for(self, pattern: Record, label: str) -> PatternSection | None:
         """Return the section that a pattern belongs in, or None if there is none.
@@ -86,20 +105,24 @@ class PatternsDocument(TextDocument):
         A section named after the label is preferred, then one with our heading, then one whose
         heading is an alias for the kind.
         """
+        our_heading = HEADINGS[MemoryKind(pattern.kind)]
+
+        def preference(section: PatternSection) -> int:
+            if label in (section.heading, label_of(section.heading)):
+                return 0
+            if section.heading.casefold() in (our_heading.casefold(), label.casefold()):
+                return 1
+            if kind_of(section.heading) is not None:
+                return 2
+            return _UNRELATED
+
         fitting = [
             section for section in self.sections if _section_kind(section.heading) is pattern.kind
         ]
-        for section in fitting:
-            if label in (section.heading, label_of(section.heading)):
-                return section
-        names = (HEADINGS[MemoryKind(pattern.kind)].casefold(), label.casefold())
-        for section in fitting:
-            if section.heading.casefold() in names:
-                return section
-        for section in fitting:
-            if kind_of(section.heading) is not None:
-                return section
-        return None
+        best = min(fitting, key=preference, default=None)
+        if best is None or preference(best) == _UNRELATED:
+            return None
+        return best
 
     def replace(self, record_id: str, record: Record) -> PatternsDocument:
         """Return a copy of the document with one bullet changed, and moved if its kind changed.
@@ -121,7 +144,7 @@ class PatternsDocument(TextDocument):
             written = markdown.render_bullet(expected.text, newline, lead, marker.text_column)
         if not self.text[: entry.end].endswith("\n"):
             written = written.rstrip("\r\n")
-        return self._spliced(entry.start, entry.end, written, expected)
+        return self._spliced(start=entry.start, end=entry.end, block=written, expected=expected)
 
     def remove(self, record_id: str) -> PatternsDocument:
         """Return a copy of the document without one bullet. Its section heading is kept.
@@ -152,23 +175,10 @@ class PatternsDocument(TextDocument):
         position, block = markdown.insertion_below(self.text, len(self.text), footer, newline)
         return parse_patterns(self.text[:position] + block + self.text[position:])
 
-    def _spliced(self, start: int, end: int, block: str, expected: Record) -> PatternsDocument:
+    def _spliced(self, *, start: int, end: int, block: str, expected: Record) -> PatternsDocument:
         after = parse_patterns(self.text[:start] + block + self.text[end:])
-        _check_splice(self.entries, after.entries, start, end, expected)
+        check_splice(self.entries, after.entries, start=start, end=end, expected=expected)
         return after
-
-
-def _check_splice(
-    before: Sequence[Entry], after: Sequence[Entry], start: int, end: int, expected: Record
-) -> None:
-    """Raise Refused unless the splice put exactly the expected record between the old ones."""
-    above = [entry.record for entry in before if entry.start < start]
-    below = [entry.record for entry in before if entry.start >= end]
-    if [entry.record for entry in after] != [*above, expected, *below]:
-        raise Refused(
-            "this text cannot be written here: it would not read back the same",
-            hint="close its fences and comments, and do not begin it with list marks or rules",
-        )
 
 
 def patterns_template(newline: str = "\n") -> str:
@@ -195,7 +205,7 @@ def parse_patterns(text: str) -> PatternsDocument:
     problems: list[Problem] = []
     chunks = [_Chunk(None, [])]
     footer: FooterSpan | None = None
-    closing = len(text)
+    sections_end = len(text)
     for line in markdown.scan_lines(text):
         problem = markdown.line_problem(line)
         if problem is not None:
@@ -206,7 +216,7 @@ def parse_patterns(text: str) -> PatternsDocument:
             chunks.append(_Chunk(name, [line]))
         elif markdown.is_footer(line):
             footer = FooterSpan(line.start, line.start + len(line.text))
-            closing = _closing_position(line, chunks[-1].lines)
+            sections_end = _sections_end(line, chunks[-1].lines)
             chunks.append(_Chunk(None, [line]))
         else:
             chunks[-1].lines.append(line)
@@ -223,12 +233,17 @@ def parse_patterns(text: str) -> PatternsDocument:
             sections.append(_read_section(chunk.name, chunk.lines, bullets))
     problems += _duplicate_problems(entries)
     return PatternsDocument(
-        text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing
+        text,
+        tuple(entries),
+        markdown.sort_problems(problems),
+        sections=tuple(sections),
+        footer=footer,
+        sections_end=sections_end,
     )
 
 
-def _closing_position(footer: Line, above: Sequence[Line]) -> int:
-    """Return the position of the rule above the footer, or of the footer itself."""
+def _sections_end(footer: Line, above: Sequence[Line]) -> int:
+    """Return the position of the rule above the footer, or of the footer if there is no rule."""
     for line in reversed(above):
         if line.blank:
             continue
@@ -239,14 +254,14 @@ def _closing_position(footer: Line, above: Sequence[Line]) -> int:
 
 
 def _read_section(name: str, lines: Sequence[Line], bullets: Sequence[Bullet]) -> PatternSection:
-    tail = 0
+    end = 0
     for line in lines:
         if line.is_markdown and markdown.is_rule(line.text):
             break
         if not line.blank:
-            tail = line.end
-    ends_with_bullet = any(bullet.end == tail for bullet in bullets)
-    return PatternSection(name, lines[0].start, tail, ends_with_bullet)
+            end = line.end
+    ends_with_bullet = any(bullet.end == end for bullet in bullets)
+    return PatternSection(name, lines[0].start, end, ends_with_bullet)
 
 
 def _duplicate_problems(entries: Sequence[Entry]) -> list[Problem]:
@@ -286,136 +301,3 @@ def _section_kind(name: str) -> MemoryKind:
 
 def _pattern_id(text: str) -> str:
     return ids.derived("pat", markdown.normalise_text(text))
-
-
-# --- regions -----------------------------------------------------------------------------------
-
-REGION_START = "<!-- ralph:start -->"
-REGION_END = "<!-- ralph:end -->"
-REGION_LABEL = "learned"
-
-_MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
-
-
-class Region(NamedTuple):
-    """The span between two marks, from the end of the first mark's line to the second mark."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class RegionDocument(TextDocument):
-    """A parsed file, with the regions in it."""
-
-    regions: tuple[Region, ...]
-
-    def add(self, record: Record) -> RegionDocument:
-        """Return a copy with a bullet added to the first region, unless it is already there.
-
-        If there is no region, one is created. Raises Refused if a mark is unpaired, or if the text
-        is empty, contains a mark, or would not read back the same.
-        """
-        self._check_marks()
-        text = markdown.check_text(record.text, "text").strip(" \t\n")
-        if _MARK.search(text):
-            raise Refused(
-                "the text contains a mark of the region itself",
-                hint="leave out the `<!-- ralph: -->`",
-            )
-        expected = _region_record(text)
-        if any(entry.record.id == expected.id for entry in self.entries):
-            return self
-        newline = markdown.newline_of(self.text)
-        bullet = markdown.render_bullet(expected.text, newline)
-        if self.regions:
-            return self._spliced(self._end_of_text(self.regions[0]), bullet, expected)
-        block = f"{REGION_START}{newline}{bullet}{REGION_END}"
-        position, block = markdown.insertion_below(self.text, len(self.text), block, newline)
-        return self._spliced(position, block, expected)
-
-    def _end_of_text(self, region: Region) -> int:
-        """Return the position below the last line of text in a region."""
-        last = markdown.text_end(self.text[: region.end], region.end)
-        if last <= region.start:
-            return region.start
-        return self.text.find("\n", last) + 1
-
-    def remove(self, record_id: str) -> RegionDocument:
-        """Return a copy of the document without one bullet. The region itself is kept.
-
-        Raises NotFound or Conflict if the id does not name exactly one bullet, and Refused if a
-        mark is unpaired.
-        """
-        self._check_marks()
-        entry = markdown.find_entry(self.entries, record_id)
-        return parse_region(self.text[: entry.start] + self.text[entry.end :])
-
-    def _check_marks(self) -> None:
-        for problem in self.problems:
-            if problem.level == "error":
-                raise Refused(
-                    f"line {problem.line}: {problem.what}",
-                    hint=f"{problem.hint}; nothing was written",
-                )
-
-    def _spliced(self, position: int, block: str, expected: Record) -> RegionDocument:
-        after = parse_region(self.text[:position] + block + self.text[position:])
-        entries = after.entries
-        if any(problem.level == "error" for problem in after.problems):
-            entries = ()  # the new text broke a mark
-        _check_splice(self.entries, entries, position, position, expected)
-        return after
-
-
-def parse_region(text: str) -> RegionDocument:
-    """Parse the regions in a file. Any text is valid."""
-    lines = list(markdown.scan_lines(text))
-    regions: list[Region] = []
-    problems: list[Problem] = []
-    start: Line | None = None
-    for line in lines:
-        if line.role is LineRole.INSIDE:
-            continue
-        mark = _MARK.fullmatch(line.text.strip())
-        if mark is None:
-            continue
-        if mark[1] == "end" and start is not None:
-            regions.append(Region(start.end, line.start))
-            start = None
-            continue
-        if start is not None:
-            problems.append(_unpaired_mark(start))
-            start = None
-        if mark[1] == "start":
-            start = line
-        else:
-            problems.append(_unpaired_mark(line))
-    if start is not None:
-        problems.append(_unpaired_mark(start))
-    entries: list[Entry] = []
-    for region in regions:
-        inside = [line for line in lines if region.start <= line.start < region.end]
-        for bullet in markdown.read_bullets(inside):
-            record = _region_record(bullet.text)
-            entries.append(Entry(record, bullet.start, bullet.end, bullet.number))
-    return RegionDocument(text, tuple(entries), tuple(problems), tuple(regions))
-
-
-def _unpaired_mark(line: Line) -> Problem:
-    return Problem(
-        line.number,
-        "this mark of a region has no partner",
-        f"write {REGION_START} above and {REGION_END} below the bullets",
-        "error",
-        "unpaired-region",
-    )
-
-
-def _region_record(text: str) -> Record:
-    return Record(
-        ids.derived("reg", markdown.normalise_text(text)),
-        MemoryKind.CONTEXT,
-        text,
-        label=REGION_LABEL,
-    )
