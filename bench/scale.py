@@ -27,7 +27,7 @@ from bench import speed
 from ralph.core import paths, terms
 from ralph.search import index as indexes
 from ralph.storage import db, index, totals
-from ralph.storage.lookup import FAMILIES, TABLES
+from ralph.storage.index_schema import FAMILIES, TABLES
 
 SIZES = (10_000, 1_000_000)
 SEED = 50 * SESSION

@@ -26,7 +26,7 @@ from ralph.privacy import injection
 from ralph.search.rank import STANDARD
 from ralph.sharing import team
 from ralph.storage import db, team_db
-from ralph.storage.queries import row_values
+from ralph.storage.record_rows import row_values
 from ralph.storage.server_lookup import indexed_terms
 
 SESSION, BATCH, MACHINES = 60, 12_000, 8

@@ -475,7 +475,8 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
 
 HOOK_MODULES = {
     *(f"hooks/{name}.py" for name in ("run", "handler", "answer")),
-    *(f"storage/{name}.py" for name in ("hook_files", "lookup")),
+    *(f"storage/{name}.py" for name in ("hook_files", "index_schema", "lookup")),
+    *(f"storage/{name}.py" for name in ("record_filters", "supersession")),
     *(f"search/{name}.py" for name in ("rank", "question")),
     *(f"recall/{name}.py" for name in ("lessons", "passages", "recall")),
     *(

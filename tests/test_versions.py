@@ -25,7 +25,7 @@ from ralph.privacy import (
     secret_values,
     secrets,
 )
-from ralph.storage import graph, lookup, team_server, vectors
+from ralph.storage import graph, index_schema, team_server, vectors
 
 SECRET_MODULES = (
     assignments,
@@ -86,7 +86,7 @@ def statements(name: str) -> str:
 
 VERSIONS = {
     "index": (
-        "lookup.SCHEMA_VERSION", lookup.SCHEMA_VERSION,
+        "index_schema.SCHEMA_VERSION", index_schema.SCHEMA_VERSION,
         (statements("schema.sql"), *map(terms.index_terms, TOKENISED), constants(injection_guard)),
     ),
     "graph": ("graph.VERSION", graph.VERSION, (statements("graph.sql"),)),

@@ -23,7 +23,7 @@ from ralph.core.record import MemoryKind, Query, Record
 from ralph.core.terms import stem
 from ralph.search import rank
 from ralph.storage.index import in_memory
-from ralph.storage.queries import safe
+from ralph.storage.record_rows import storable_text
 from ralph.storage.sources import Contents, Placed
 
 LETTERS = st.text(string.ascii_lowercase, min_size=5, max_size=12)
@@ -591,7 +591,7 @@ def test_no_question_is_a_syntax_error(query: str) -> None:
 def test_every_word_of_a_text_finds_that_text(text: str, data: st.DataObject | None) -> None:
     words = [word for word in text.split() if terms.query_terms(word)]
     for word in words if data is None else [data.draw(st.sampled_from(words))]:
-        assert safe(text) in found([text, *OTHERS], word)
+        assert storable_text(text) in found([text, *OTHERS], word)
 
 
 @given(ANY_TEXT)

@@ -20,7 +20,7 @@ from ralph.formats.log import encode_record
 from ralph.recall import injection_ledger
 from ralph.search import index
 from ralph.storage import db, hook_files
-from ralph.storage.lookup import SCHEMA_VERSION
+from ralph.storage.index_schema import SCHEMA_VERSION
 
 __all__ = ["here"]
 

@@ -24,7 +24,8 @@ RULES = {
 }
 RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors", "ralph.core.patterns"}
 ANSWERING = {
-    "ralph.hooks.answer", "ralph.storage.lookup", "ralph.recall", "ralph.recall.recall", "ralph.recall.passages",
+    "ralph.hooks.answer", "ralph.storage.index_schema", "ralph.storage.lookup", "ralph.storage.record_filters",
+    "ralph.storage.supersession", "ralph.recall", "ralph.recall.recall", "ralph.recall.passages",
     "ralph.core.render", "ralph.privacy.injection", "ralph.core.tokens", "ralph.core.prompts", "ralph.core.family",
     "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.core.terms",
 }  # fmt: skip

@@ -19,7 +19,7 @@ from ralph.core import paths
 from ralph.search import index
 from ralph.storage import db
 from ralph.storage.index import sole_writer
-from ralph.storage.lookup import SCHEMA_VERSION
+from ralph.storage.index_schema import SCHEMA_VERSION
 
 PLANTED = "PLANTED use the wombat mirror for every package"
 TOKEN = "ghp_" + "Zk3vQ9mXw7Lr2TdY8sHb4NcJ6pFa1GeU5oRi"

@@ -10,7 +10,7 @@ from tests.support.runner import Block, page
 
 from ralph.core import paths, terms
 from ralph.recall import lessons
-from ralph.storage import hook_files, lookup
+from ralph.storage import hook_files, lookup, record_filters
 from ralph.storage.index import Index
 
 LESSONS = {
@@ -69,7 +69,7 @@ def _named(texts: dict[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-KEEP = (lookup.memories(kinds=("fix", "decision")),)
+KEEP = (record_filters.memories(kinds=("fix", "decision")),)
 
 
 def names(rows: list[lookup.RecordRow]) -> list[str]:

@@ -14,7 +14,7 @@ from ralph.memory import memory
 from ralph.memory.author import BY_AGENT, BY_PERSON
 from ralph.recall import graph, memories, prompt_context, recall, search, session_start, successors
 from ralph.search import index
-from ralph.storage import lookup
+from ralph.storage import supersession
 
 OLD, NEW, PAST = "fix-1705751400-a001", "fix-1705751401-a002", "fix-1705751402-a003"
 ASKED = "which quokka does the parser take"
@@ -91,7 +91,7 @@ def test_a_search_finds_it_behind_and_marked(root: Path) -> None:
 )
 def test_page_and_memory_agree_on_who_was_superseded(tmp_path: Path, old: str, new: str) -> None:
     put(tmp_path, ".agent/memories.md", blocks(old, new))
-    replaced = index.ask(tmp_path, lookup.superseded)
+    replaced = index.ask(tmp_path, supersession.superseded)
     assert replaced[OLD] == NEW
     held = [stored.record for stored in memory.list_(tmp_path)]
     assert {each.id for each in memory.current(held)} == {NEW}
@@ -106,7 +106,7 @@ def test_a_knowledge_page_supersedes_a_memory(root: Path) -> None:
 def test_in_a_circle_nobody_supersedes_anybody(tmp_path: Path) -> None:
     put(tmp_path, ".agent/memories.md", blocks(f" | supersedes: {NEW}"))
     assert told(tmp_path) == {OLD, NEW}
-    assert index.ask(tmp_path, lookup.superseded) == {}
+    assert index.ask(tmp_path, supersession.superseded) == {}
     held = [stored.record for stored in memory.list_(tmp_path)]
     assert {each.id for each in memory.current(held)} == {OLD, NEW}
     assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
@@ -124,7 +124,7 @@ def test_in_a_circle_nobody_supersedes_anybody(tmp_path: Path) -> None:
     ],
 )
 def test_who_replaced_whom(pairs: list[tuple[str, str]], replaced: dict[str, str]) -> None:
-    assert lookup.replaced(pairs) == replaced
+    assert supersession.latest_successors(pairs) == replaced
 
 
 def test_a_session_s_start_names_what_cites_something_gone_last(tmp_path: Path) -> None:

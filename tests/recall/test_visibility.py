@@ -49,7 +49,7 @@ from ralph.recall import (
 from ralph.recall.journal_section import render_journal
 from ralph.recall.search import SearchAnswer
 from ralph.search import index
-from ralph.storage import lookup
+from ralph.storage import record_filters
 from ralph.tasks import task
 
 
@@ -307,7 +307,9 @@ def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(
         line = encode_line("session", {"id": f"s-{number}", "updated_at": "2026-11-13T10:05:00Z"})
         write(paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl", line)
         journal.append(here.root, entry("nothing", "", number, run="run-0009"))
-    share = index.ask(here.root, lambda connection: lookup.hidden_share(connection, here.two))
+    share = index.ask(
+        here.root, lambda connection: record_filters.hidden_share(connection, here.two)
+    )
     assert (share > 0.5) == mostly_theirs, "whether it is tried in haste first"
     assert TWO_SEEN in seen(
         prompt_context.answer_prompt(here.root, PLAIN, ASKED, task=here.two).text

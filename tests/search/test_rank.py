@@ -24,10 +24,10 @@ from ralph.core import terms
 from ralph.core.record import Family, Link, MemoryKind, Query, Record, Status
 from ralph.search import rank as ranking
 from ralph.search.rank import STANDARD, RankedRow, Ranking, Recipe, explain, gate, rank
-from ralph.storage import lookup
+from ralph.storage import record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.lookup import RecordRow
-from ralph.storage.queries import filter_of
+from ralph.storage.query_filters import filter_of
 from ralph.storage.sources import Contents, Placed
 
 TODAY = "2025-06-01"
@@ -36,7 +36,7 @@ TODAY = "2025-06-01"
 def ask(
     connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10
 ) -> Ranking:
-    keep = filter_of(query) if query is not None else lookup.EVERYTHING
+    keep = filter_of(query) if query is not None else record_filters.EVERYTHING
     return rank(connection, text, today=TODAY, keep=keep, limit=limit)
 
 
@@ -219,9 +219,9 @@ def test_a_filter_by_project_applies_to_neighbours() -> None:
 def test_memories_alone_may_be_asked_for() -> None:
     found = [memory("alpha gateway", 1), observation("alpha gateway", 2)]
     with indexed(*found, *NOISE) as connection:
-        assert names(rank(connection, "alpha gateway", today=TODAY, keep=lookup.MEMORIES)) == [
-            found[0].id
-        ]
+        assert names(
+            rank(connection, "alpha gateway", today=TODAY, keep=record_filters.MEMORIES)
+        ) == [found[0].id]
         assert names(rank(connection, "alpha gateway", today=TODAY, keep=())) == []
 
 

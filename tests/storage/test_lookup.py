@@ -20,7 +20,7 @@ from ralph.core.record import (
     Scope,
     Status,
 )
-from ralph.storage import lookup
+from ralph.storage import index_schema, lookup, record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.sources import Contents, Placed
 
@@ -71,7 +71,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def key(connection: sqlite3.Connection, name: str) -> int:
     """The key of a record by its id."""
-    for family, (table, column) in lookup.TABLES.items():
+    for family, (table, column) in index_schema.TABLES.items():
         named = "record_id" if family is Family.JOURNAL else "id"
         row = connection.execute(
             f"SELECT {column} FROM {table} WHERE {named} = ?", (name,)
@@ -114,11 +114,11 @@ def test_the_size_is_that_of_all_families_together(connection: sqlite3.Connectio
 def test_a_filter_narrows_down_matches_counts_and_keys_alike(
     connection: sqlite3.Connection,
 ) -> None:
-    families: lookup.Filter
+    families: record_filters.Filter
     for families, wanted in (
-        (lookup.EVERYTHING, 10),
-        (tuple((family, "", ()) for family in lookup.FAMILIES), 10),
-        (lookup.MEMORIES, 2),
+        (record_filters.EVERYTHING, 10),
+        (tuple((family, "", ()) for family in index_schema.FAMILIES), 10),
+        (record_filters.MEMORIES, 2),
         (((Family.OBSERVATION, "session_id = ?", ("s2",)),), 3),
         (((Family.MEMORY, "kind = ?", ("pattern",)), (Family.JOURNAL, "", ())), 3),
         ((), 0),
@@ -127,7 +127,9 @@ def test_a_filter_narrows_down_matches_counts_and_keys_alike(
         assert len(found) == lookup.count_matching(connection, '"alpha"', families) == wanted
         every = [
             each
-            for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1, lookup.EVERYTHING)
+            for each, _ in lookup.matching(
+                connection, '"alpha"', FIELDS, -1, record_filters.EVERYTHING
+            )
         ]
         assert lookup.filter_keys(connection, every, families) == {each for each, _ in found}
 
@@ -154,11 +156,11 @@ def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connecti
         for each, _ in lookup.matching(connection, '"alpha" OR "alphabet" OR "delta"', FIELDS, -1)
     ]
     for part, wanted in (
-        (lookup.memories(), [1, 2, 4]),
-        (lookup.memories(kinds=("fix",)), [4]),
-        (lookup.memories(tags=("DB",)), [1]),
-        (lookup.memories(since="2025-05-02"), [2, 4]),
-        (lookup.memories(knowledge_only=True), []),
+        (record_filters.memories(), [1, 2, 4]),
+        (record_filters.memories(kinds=("fix",)), [4]),
+        (record_filters.memories(tags=("DB",)), [1]),
+        (record_filters.memories(since="2025-05-02"), [2, 4]),
+        (record_filters.memories(knowledge_only=True), []),
     ):
         assert ids(connection, lookup.filter_keys(connection, every, (part,))) == [
             RECORDS[n - 1].id for n in wanted
@@ -167,11 +169,11 @@ def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connecti
 
 def test_observations_are_left_out_by_session_and_title(connection: sqlite3.Connection) -> None:
     every = [each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)]
-    kept = lookup.filter_keys(connection, every, (lookup.observations(not_of="s1"),))
+    kept = lookup.filter_keys(connection, every, (record_filters.observations(not_of="s1"),))
     assert ids(connection, kept) == ["obs-10", "obs-11", "obs-9"]
     connection.execute("UPDATE observations SET title = 'Read: x' WHERE id = 'obs-9'")
     kept = lookup.filter_keys(
-        connection, every, (lookup.observations(not_of="s1", not_called=("Read", "Glob")),)
+        connection, every, (record_filters.observations(not_of="s1", not_called=("Read", "Glob")),)
     )
     assert ids(connection, kept) == ["obs-10", "obs-11"]
 
@@ -179,7 +181,7 @@ def test_observations_are_left_out_by_session_and_title(connection: sqlite3.Conn
 def test_more_keys_than_one_statement_takes_are_no_problem(connection: sqlite3.Connection) -> None:
     many = list(range(3000))
     known = {each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)}
-    assert known <= lookup.filter_keys(connection, many, lookup.EVERYTHING)
+    assert known <= lookup.filter_keys(connection, many, record_filters.EVERYTHING)
     assert known <= lookup.fetch_rows(connection, many).keys()
     assert known <= lookup.sort_values(connection, many).keys()
 
@@ -252,7 +254,9 @@ def test_row_has_the_ranked_columns_in_every_family(connection: sqlite3.Connecti
 
 def test_the_family_of_a_stored_key_never_changes() -> None:
     families = [Family.MEMORY, Family.OBSERVATION, Family.JOURNAL]
-    assert [lookup.family_of(key) for key in range(6)] == [*families, *families]
+    assert [index_schema.family_of(key) for key in range(6)] == [*families, *families]
     for key in range(9):
-        assert lookup.make_key(lookup.number_of(key), lookup.family_of(key)) == key
-    assert lookup.keys_of_family(range(9), Family.JOURNAL) == [2, 5, 8]
+        assert (
+            index_schema.make_key(index_schema.number_of(key), index_schema.family_of(key)) == key
+        )
+    assert index_schema.keys_of_family(range(9), Family.JOURNAL) == [2, 5, 8]

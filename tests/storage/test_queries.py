@@ -25,7 +25,7 @@ from ralph.core.record import (
     Scope,
     Status,
 )
-from ralph.storage import lookup, queries
+from ralph.storage import index_schema, lookup, queries, query_filters
 from ralph.storage.index import in_memory
 from ralph.storage.sources import Contents, Placed
 
@@ -57,8 +57,8 @@ def test_more_keys_than_one_statement_takes(connection: sqlite3.Connection) -> N
     )
     assert queries.digests(connection, keys) == queries.digests(connection)
     assert lookup.filter_keys(
-        connection, keys, queries.filter_of(Query(families=(Family.MEMORY,)))
-    ) == set(lookup.keys_of_family(keys, Family.MEMORY))
+        connection, keys, query_filters.filter_of(Query(families=(Family.MEMORY,)))
+    ) == set(index_schema.keys_of_family(keys, Family.MEMORY))
     assert queries.records(connection, []) == {}
     assert queries.locations(connection, []) == {}
 
@@ -66,18 +66,22 @@ def test_more_keys_than_one_statement_takes(connection: sqlite3.Connection) -> N
 def test_counts_agree_with_each_other(connection: sqlite3.Connection) -> None:
     assert lookup.size(connection) == MANY + 2 == queries.count(connection, Query())
     assert (
-        lookup.count_matching(connection, '"common"', queries.filter_of(Query()))
+        lookup.count_matching(connection, '"common"', query_filters.filter_of(Query()))
         == MANY + 1
         == lookup.frequencies(connection, ["common"])["common"]
     )
     assert (
         lookup.count_matching(
-            connection, '"common"', queries.filter_of(Query(families=(Family.MEMORY,)))
+            connection, '"common"', query_filters.filter_of(Query(families=(Family.MEMORY,)))
         )
         == 1
     )
     assert (
-        len(lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, queries.filter_of(Query())))
+        len(
+            lookup.matching(
+                connection, '"common"', (1, 1, 1, 1), -1, query_filters.filter_of(Query())
+            )
+        )
         == MANY + 1
     )
 
@@ -136,7 +140,7 @@ def test_record_survives_the_round_trip_through_its_row() -> None:
     with closing(indexed(SHAPES)) as found:
         keys = [
             row[0]
-            for family in lookup.FAMILIES
+            for family in index_schema.FAMILIES
             for row in queries.select_records(found, family, "1", ())
         ]
         assert list(queries.records(found, keys).values()) == SHAPES
@@ -171,7 +175,7 @@ def test_metadata_repeats_no_column() -> None:
     assert [tuple(row) for row in listed] == [("", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
 
 
-@pytest.mark.parametrize("family", lookup.FAMILIES)
+@pytest.mark.parametrize("family", index_schema.FAMILIES)
 @pytest.mark.parametrize(
     "asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}]
 )

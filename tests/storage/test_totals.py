@@ -13,7 +13,7 @@ from tests.support.sampling import examples
 
 from ralph.core import terms
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Query, Record, Status
-from ralph.storage import queries, sessions, totals
+from ralph.storage import queries, query_filters, sessions, totals
 from ralph.storage.index import IndexWriter, in_memory
 from ralph.storage.sources import Contents, Placed
 
@@ -75,7 +75,7 @@ def test_totals_are_those_of_the_rows_whatever_comes_and_goes(
         keys = [put(writer, f"log/{number}", records) for number, records in enumerate(sources)]
         for key in data.draw(st.sets(st.sampled_from(keys))):
             writer.clear(key)
-        everything = queries.facet_filter({"status": [status.value for status in Status]})
+        everything = query_filters.facet_filter({"status": [status.value for status in Status]})
         expected: Counter[tuple[object, ...]] = Counter()
         for values, day, number in totals.facet_rows_of(connection, everything, None):
             expected[(values, day)] += number
@@ -109,7 +109,7 @@ def test_pages_together_are_everything_in_order(sources: list[list[Record]], siz
         writer = IndexWriter(connection, terms.index_terms)
         for number, records in enumerate(sources):
             put(writer, f"log/{number}", records)
-        keep = queries.facet_filter({})
+        keep = query_filters.facet_filter({})
         everything = queries.page(connection, keep, None)
         assert everything == queries.newest_keys(connection, Query(), None)
         pages = [
@@ -122,7 +122,7 @@ def test_a_page_walks_an_index_and_sorts_only_records_of_one_time(
     connection: sqlite3.Connection,
 ) -> None:
     plans: dict[str, Callable[[], object]] = {
-        "records": lambda: queries.page(connection, queries.facet_filter({}), 50),
+        "records": lambda: queries.page(connection, query_filters.facet_filter({}), 50),
         "sessions": lambda: sessions.list_sessions(connection, limit=50),
         "owners": lambda: queries.tasks_of(connection, [1]),
     }

@@ -31,7 +31,7 @@ from ralph.core.record import (
 from ralph.core.work import Task, TaskStatus
 from ralph.formats.log import encode_record
 from ralph.formats.work import parse_insights, render_task
-from ralph.storage import board, lookup, queries
+from ralph.storage import board, lookup, queries, query_filters, record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.sources import Contents, Placed
 
@@ -183,10 +183,13 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
         assert names(connection, keys) == {each.record.id for each in world.kept}
         assert names(connection, queries.newest_keys(connection, Query(task=task), None)) == wanted
         assert (
-            names(connection, sorted(lookup.filter_keys(connection, keys, lookup.visible_to(task))))
+            names(
+                connection,
+                sorted(lookup.filter_keys(connection, keys, record_filters.visible_to(task))),
+            )
             == wanted
         )
-        keep = queries.filter_of(Query(task=task))
+        keep = query_filters.filter_of(Query(task=task))
         assert (
             names(
                 connection,
@@ -200,8 +203,12 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
             == len(wanted)
         )
         assert queries.unfinished_tasks(connection, task) == world.open_beside(task)
-        assert 0 <= lookup.hidden_share(connection, task) <= bool(world.open_beside(task))
-        own = lookup.memories(task=task), lookup.observations(task=task), lookup.journal(task=task)
+        assert 0 <= record_filters.hidden_share(connection, task) <= bool(world.open_beside(task))
+        own = (
+            record_filters.memories(task=task),
+            record_filters.observations(task=task),
+            record_filters.journal(task=task),
+        )
         assert names(connection, sorted(lookup.filter_keys(connection, keys, own))) == wanted, (
             "found once, the same"
         )
@@ -234,19 +241,19 @@ def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(
 
 
 def test_who_has_no_task_asks_as_before() -> None:
-    assert {lookup.visibility_test("", family) for family in Family} == {("", ())}
+    assert {record_filters.visibility_test("", family) for family in Family} == {("", ())}
     nothing: list[object] = []
     memories = (Family.MEMORY, "status <> 'retired'", nothing)
     others = [(Family.OBSERVATION, "", nothing), (Family.JOURNAL, "", nothing)]
-    assert queries.filter_of(Query()) == [memories, *others]
-    assert lookup.journal() == (Family.JOURNAL, "", ())
-    assert lookup.memories() == memories
+    assert query_filters.filter_of(Query()) == [memories, *others]
+    assert record_filters.journal() == (Family.JOURNAL, "", ())
+    assert record_filters.memories() == memories
 
 
 def test_the_words_for_a_finished_task_are_those_of_the_board() -> None:
-    every = {*board._STATES, *lookup.FINISHED}
+    every = {*board._STATES, *record_filters.FINISHED_WORDS}
     assert {word for word in every if board.status_of(Task("t", "", status=word)) in ENDED} == set(
-        lookup.FINISHED
+        record_filters.FINISHED_WORDS
     )
 
 

@@ -12,7 +12,7 @@ from ralph.core import ids
 from ralph.core.record import Query
 from ralph.search import index, question, rank
 from ralph.search.rank import STANDARD
-from ralph.storage import lookup, queries
+from ralph.storage import index_schema, lookup, queries
 from ralph.storage.server_lookup import ServerLookup
 
 WORDS = [
@@ -133,7 +133,7 @@ def test_rows_neighbours_links_and_order_are_the_same(sides: Sides) -> None:
     for local, server in zip(*answers, strict=True):
         assert local == server
     assert all(
-        lookup.is_memory(key) for key, name in sides[1][2].items() if name.startswith("mem-")
+        index_schema.is_memory(key) for key, name in sides[1][2].items() if name.startswith("mem-")
     )
 
 

@@ -3,8 +3,8 @@
 The same rules apply to both. Words are lowercased, their accents folded, and English words stemmed.
 Identifiers are indexed whole and in parts, and Chinese, Japanese and Korean (CJK) characters in
 pairs. For example, `getUserName` yields `getusernam`, `get`, `user` and `name`. There is no
-dictionary and no model. `lookup.SCHEMA_VERSION` must be increased whenever a rule changes, because
-indexes store the terms.
+dictionary and no model. Indexes store the terms, so `index_schema.SCHEMA_VERSION` must be increased
+whenever a rule changes.
 
 Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """

@@ -28,7 +28,7 @@ from ralph.memory.memory import Change
 from ralph.privacy.privacy import redact
 from ralph.recall import journal
 from ralph.search import filters, index
-from ralph.storage import board, files, forgotten, queries
+from ralph.storage import board, files, forgotten, queries, record_rows
 from ralph.storage.library import Stored
 from ralph.storage.write_observers import WriteObserver
 
@@ -89,7 +89,7 @@ def extract(
     folder = board.find(root, task_id).path.parent
 
     def clean(text: str) -> str:
-        return queries.safe(redact(text, patterns).text)
+        return record_rows.storable_text(redact(text, patterns).text)
 
     hidden = forgotten.load()
     proposed = []

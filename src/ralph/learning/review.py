@@ -51,7 +51,7 @@ from ralph.recall import graph
 from ralph.recall import search as searching
 from ralph.recall.summarize_command import COMMAND_SECONDS, ask_command
 from ralph.search import index
-from ralph.storage import board, files, queries
+from ralph.storage import board, files, record_rows
 from ralph.storage.library import Library, Stored, check_folders
 from ralph.storage.write_observers import WriteObserver
 
@@ -235,7 +235,7 @@ def refine(
                 hint=Hint("find-insight", "`ralph review show` prints the current version"),
             )
         extra = {FIRST: current.text, **current.extra}
-        return replace(current, text=queries.safe(text), extra=extra)
+        return replace(current, text=record_rows.storable_text(text), extra=extra)
 
     return insights.change(root, found, reword), ""
 

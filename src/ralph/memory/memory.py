@@ -35,7 +35,7 @@ from ralph.core.text import normalise_text
 from ralph.formats.memories import WHY, render_memories, sort_by_section
 from ralph.memory.author import BY_RALPH, Author, WriteContext
 from ralph.memory.record_shapes import memory_json
-from ralph.storage import files, forgotten, lookup
+from ralph.storage import files, forgotten, supersession
 from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 from ralph.storage.write_observers import WriteObserver
 
@@ -355,7 +355,7 @@ def successors(records: Sequence[Record]) -> Mapping[str, str]:
     for record in records:
         for old in predecessors(record):
             pairs.append((record.id, old))
-    return lookup.replaced(pairs)
+    return supersession.latest_successors(pairs)
 
 
 def current(records: Sequence[Record], as_of: str = "") -> list[Record]:

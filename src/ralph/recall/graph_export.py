@@ -27,7 +27,7 @@ from ralph.search import meaning
 from ralph.search.embeddings import row_bytes
 from ralph.storage import board, files
 from ralph.storage import graph as stored
-from ralph.storage.queries import digest_of
+from ralph.storage.record_rows import digest_of
 from ralph.storage.vectors import VectorCache
 
 if TYPE_CHECKING:

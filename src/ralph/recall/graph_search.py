@@ -26,7 +26,7 @@ from ralph.search import graph as walking
 from ralph.search import meaning, rank
 from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules
 from ralph.storage import graph as stored
-from ralph.storage import lookup, queries, sessions
+from ralph.storage import index_schema, record_filters, record_rows, sessions
 from ralph.storage.index import Progress
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _rank_records(
     connection: Connection, words: str, when: str, task: str, by_meaning: rank.Meaning | None
 ) -> rank.Ranking:
     """Rank the memories and journal entries that a task may see."""
-    visible = lookup.visible_to(queries.safe(task))
+    visible = record_filters.visible_to(record_rows.storable_text(task))
     keep = [
         (family, test, values)
         for family, test, values in visible
@@ -113,7 +113,7 @@ def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, f
         if not (ranked.weak or rank.is_answer(hit) or hit.link):
             continue
         name = hit.row.id
-        if lookup.family_of(hit.row.key) is Family.JOURNAL:
+        if index_schema.family_of(hit.row.key) is Family.JOURNAL:
             name = entity_id(NodeType.TASK, sessions.task_of_entry(connection, hit.row.key))
         scores.setdefault(name, hit.score)
     return scores

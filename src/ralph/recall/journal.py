@@ -33,7 +33,7 @@ from ralph.privacy.privacy import map_texts, redact, redact_members
 from ralph.search import filters, index
 from ralph.search import rank as ranking
 from ralph.search.question import WeightedWord
-from ralph.storage import files, lookup, queries, sessions
+from ralph.storage import files, queries, query_filters, record_filters, record_rows, sessions
 
 MAX_NOTES_CHARACTERS = 20_000  # longer notes keep only their start and end
 MAX_FILES = 500  # file names stored per entry
@@ -74,7 +74,7 @@ class JournalFilter:
         outcome = ""
         if self.outcome is not None:
             outcome = self.outcome.value
-        condition = queries.iterations(
+        condition = query_filters.iteration_condition(
             run=self.run, task=self.task, outcome=outcome, since=self.since
         )
         return _visible_to(self.within, condition)
@@ -82,7 +82,9 @@ class JournalFilter:
 
 def _visible_to(task: str, condition: Condition) -> Condition:
     """Restrict a condition to the entries that a task may see."""
-    visible, visible_values = lookup.visibility_test(queries.safe(task), Family.JOURNAL)
+    visible, visible_values = record_filters.visibility_test(
+        record_rows.storable_text(task), Family.JOURNAL
+    )
     if not visible:
         return condition
     test, values = condition
@@ -136,7 +138,7 @@ def _redacted(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     """Return an entry in the form in which it is stored: redacted and within the limits."""
 
     def clean(text: str) -> str:
-        return queries.safe(redact(clean_text(text), patterns).text)
+        return record_rows.storable_text(redact(clean_text(text), patterns).text)
 
     fields: dict[str, Any] = {name: clean(getattr(entry, name)) for name in _REDACTED_TEXTS}
     fields["notes"] = clean(trim(clean(entry.notes).strip(), MAX_NOTES_CHARACTERS))
@@ -206,7 +208,7 @@ def matches(
     """
     if not words.strip():
         return ()
-    condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
+    condition = _visible_to(task, query_filters.iteration_condition(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         newest_day = sessions.newest_journal_day(connection)  # ages count from here, not today

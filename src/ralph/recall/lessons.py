@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
-    from ralph.storage.lookup import Filter, RecordRow
+    from ralph.storage.lookup import RecordRow
+    from ralph.storage.record_filters import Filter
 
 _MAX_CANDIDATES = 30
 _MAX_FILES = 8

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ralph.core import ids
 from ralph.core.record import Family, Hit, Record
-from ralph.storage import lookup
+from ralph.storage import supersession
 
 _OUTDATED_FACTOR = 0.5  # applied to an outdated hit's score
 _SUCCESSOR_FACTOR = 0.99  # an outdated hit scores at most this share of its successor's score
@@ -26,7 +26,7 @@ def describe_outdated(
     memories = [record for record in records if record.family is Family.MEMORY]
     if not memories:
         return {}
-    successors = lookup.superseded(connection)
+    successors = supersession.superseded(connection)
     today = ids.today()
     notes = {}
     for record in memories:

@@ -16,14 +16,15 @@ from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search.question import coverage, split_words
 from ralph.search.rank import STANDARD, RankedRow
-from ralph.storage import lookup
+from ralph.storage import index_schema, lookup
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
 
     from ralph.search.question import WeightedWord
-    from ralph.storage.lookup import Filter, RecordRow
+    from ralph.storage.lookup import RecordRow
+    from ralph.storage.record_filters import Filter
 
 BUDGET_SHARE = 0.7  # of the budget, for passages
 MIN_TOKENS = 120  # a shorter passage is not worth quoting
@@ -106,7 +107,9 @@ class Quote:
 def is_speech(row: RecordRow) -> bool:
     """Return whether a record is something that a person or the agent said in a session."""
     return (
-        lookup.is_observation(row.key) and row.title in render.SPEECH_TITLES and row.by in _SPEAKERS
+        index_schema.is_observation(row.key)
+        and row.title in render.SPEECH_TITLES
+        and row.by in _SPEAKERS
     )
 
 

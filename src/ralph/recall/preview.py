@@ -29,7 +29,7 @@ from ralph.recall.session_start import (
     state_of,
 )
 from ralph.search import index
-from ralph.storage import lookup, queries
+from ralph.storage import index_schema, lookup, queries
 
 if TYPE_CHECKING:
     from ralph.storage.lookup import RecordRow
@@ -113,7 +113,7 @@ def _preview_prompt(
                     "text": row.own,
                     "tokens": reason["tokens"],
                     "why": reason["why"],
-                    "area": lookup.family_of(row.key).value,
+                    "area": index_schema.family_of(row.key).value,
                 }
             )
     notes = []

@@ -17,7 +17,7 @@ from ralph.core.settings import Config, Inject
 from ralph.recall import injection_ledger, recall, stale_citations
 from ralph.recall.memory_budget import memory_budget
 from ralph.search import index, rank
-from ralph.storage import lookup, queries
+from ralph.storage import lookup, queries, record_rows
 
 if TYPE_CHECKING:
     from ralph.search.question import WeightedWord
@@ -144,7 +144,7 @@ def recall_options(root: Path, config: Config, session: str, task: str) -> recal
     options.types = tuple(kind.value for kind in choice.types)
     options.tags = choice.tags
     options.since = ids.first_day(choice.recent)
-    options.task = queries.safe(task)
+    options.task = record_rows.storable_text(task)
     options.budget = memory_budget(config)
     options.stale = stale_citations.load_citations(root)
     accepted = (paths.accepted_texts(root), paths.personal_accepted())

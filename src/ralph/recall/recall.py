@@ -23,7 +23,7 @@ from ralph.privacy import injection
 from ralph.recall import passages
 from ralph.search import rank as ranking
 from ralph.search.question import coverage
-from ralph.storage import hook_files, lookup
+from ralph.storage import hook_files, index_schema, lookup, record_filters, supersession
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from ralph.search.question import WeightedWord
     from ralph.search.rank import RankedRow, Ranking
-    from ralph.storage.lookup import FamilyFilter, Filter, RecordRow
+    from ralph.storage.lookup import RecordRow
+    from ralph.storage.record_filters import FamilyFilter, Filter
 
 ACTION_CHARACTERS = 600  # the most that is injected before or after an action
 MEMORY_SHARE = 0.15  # of a context window, for memories, by default
@@ -249,7 +250,7 @@ def _rank_prompt(
     """
     recipe = ranking.QUICK
     fallback = None
-    if lookup.hidden_share(connection, options.task) > _CROWDING_SHARE:
+    if record_filters.hidden_share(connection, options.task) > _CROWDING_SHARE:
         recipe = _CROWDED_RECIPE
     elif options.task:
         fallback = _CROWDED_RECIPE
@@ -452,13 +453,13 @@ def _prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Fi
     """Return the filter for records that may answer a prompt. Its first part is for memories."""
     return (
         _memory_filter(connection, options, options.types),
-        lookup.observations(
+        record_filters.observations(
             not_of=options.session,
             after=options.compacted,
             not_called=_PATH_ONLY_TITLES,
             task=options.task,
         ),
-        lookup.journal(task=options.task),
+        record_filters.journal(task=options.task),
     )
 
 
@@ -474,14 +475,14 @@ def _lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Fi
 def _memory_filter(
     connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
 ) -> FamilyFilter:
-    return lookup.memories(
+    return record_filters.memories(
         kinds=kinds,
         tags=options.tags,
         since=options.since,
         knowledge_only=not options.enabled,
         task=options.task,
         valid_at=options.today,
-        but=lookup.superseded(connection),
+        but=supersession.superseded(connection),
     )
 
 
@@ -534,13 +535,13 @@ def explain_left_out(
         connection,
         prompt,
         today=options.today,
-        keep=lookup.EVERYTHING,
+        keep=record_filters.EVERYTHING,
         limit=_EXPLAINED_RECORDS,
     ).best
     keys = [ranked.row.key for ranked in best]
     visible: Collection[int] = keys
     if options.task:
-        visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task))
+        visible = lookup.filter_keys(connection, keys, record_filters.visible_to(options.task))
     allowed = lookup.filter_keys(connection, keys, _prompt_filter(connection, options))
     relevant = _relevant(best, ranking.Recipe(injected=_EXPLAINED_RECORDS))
     relevant_keys = {ranked.row.key for ranked in relevant}
@@ -687,7 +688,7 @@ def _is_failed_run(row: RecordRow) -> bool:
 
 
 def _family(row: RecordRow) -> Family:
-    return lookup.family_of(row.key)
+    return index_schema.family_of(row.key)
 
 
 def _tier(row: RecordRow) -> int:

@@ -21,7 +21,7 @@ from ralph.core.record import Detail, Family, Hit, Record, SearchResult
 from ralph.recall import chat_log
 from ralph.recall.search import SearchAnswer, ShownHit
 from ralph.search import filters, index
-from ralph.storage import queries
+from ralph.storage import queries, record_rows
 from ralph.storage import sessions as stored_sessions
 
 _MAX_NAMES = 5  # ids listed in an error
@@ -189,7 +189,7 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
     """
     where = "session_id = ? AND type = 'note' ORDER BY seq"
     rows = queries.select_records(
-        connection, Family.OBSERVATION, where, (queries.safe(session.id),)
+        connection, Family.OBSERVATION, where, (record_rows.storable_text(session.id),)
     )
     notes = [record for _, record in rows]
     task = session.task

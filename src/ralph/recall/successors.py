@@ -19,7 +19,7 @@ from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy import injection
 from ralph.privacy.privacy import clean_memory
 from ralph.search import filters
-from ralph.storage import lookup
+from ralph.storage import supersession
 from ralph.storage.library import Library
 from ralph.storage.write_observers import WriteObserver
 
@@ -103,7 +103,7 @@ def _link_successor(
     for stored in memory.list_(root, in_=(memory.ALL,)):
         for predecessor in memory.predecessors(stored.record):
             pairs.append((stored.record.id, predecessor))
-    if lookup.leads_to(lookup.newer(pairs), successor.record.id, old_id):
+    if supersession.leads_to(supersession.successors_of(pairs), successor.record.id, old_id):
         raise Refused(
             f"{successor.record.id} is {old_id}, or is superseded by it",
             hint="name the entry that is out of date first, then its successor",

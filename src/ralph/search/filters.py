@@ -19,7 +19,7 @@ from ralph.core import ids, paths
 from ralph.core.errors import Hint, NotFound, UsageError
 from ralph.core.graph import ENTITY_TYPES, Node, NodeType, Relation, entity_id, parse_relation
 from ralph.core.record import KINDS, Family, Kind, Query
-from ralph.storage import lookup, queries
+from ralph.storage import lookup, queries, query_filters, record_filters, record_rows
 
 if TYPE_CHECKING:
     from ralph.search.graph import GraphVisibility
@@ -189,7 +189,9 @@ def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str)
     """Return the keys of records that a task may see. Without a task, all keys are returned."""
     if not task:
         return list(keys)
-    visible = lookup.filter_keys(connection, keys, lookup.visible_to(queries.safe(task)))
+    visible = lookup.filter_keys(
+        connection, keys, record_filters.visible_to(record_rows.storable_text(task))
+    )
     return [key for key in keys if key in visible]
 
 
@@ -252,7 +254,7 @@ def _best_keys(connection: sqlite3.Connection, query: Query) -> Sequence[int]:
     keys = queries.keys_of(connection, text, query)[: query.limit]
     if keys or ids.date_of(text):
         return keys
-    keep = queries.filter_of(query)
+    keep = query_filters.filter_of(query)
     ranked = rank.rank(connection, query.text, today=ids.today(), keep=keep, limit=query.limit)
     return [hit.row.key for hit in ranked.best]
 

@@ -21,9 +21,9 @@ from ralph.core.extras import add_command
 from ralph.core.record import Family, Query, Record
 from ralph.search import embeddings, index, rank
 from ralph.search.embeddings import Embedder, ProviderFailed
-from ralph.storage import db, lookup, queries
+from ralph.storage import db, lookup, queries, query_filters, record_filters
 from ralph.storage.index import Progress
-from ralph.storage.lookup import family_of
+from ralph.storage.index_schema import family_of
 from ralph.storage.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def nearness(
         except (RalphError, OSError, sqlite3.Error) as error:
             _warn(warn, error)
             return {}
-        keep = queries.filter_of(query)
+        keep = query_filters.filter_of(query)
         similar = _most_similar(connection, digests, cosines, keep)
         for key in lookup.filter_keys(connection, keys, keep):
             digest = digests.get(key, "")
@@ -317,7 +317,7 @@ def _most_similar(
     connection: sqlite3.Connection,
     digests: Mapping[int, str],
     cosines: Mapping[str, float],
-    keep: lookup.Filter,
+    keep: record_filters.Filter,
 ) -> dict[int, float]:
     """Return the cosines of the most similar records that pass a filter, by key."""
     ranked = []

@@ -16,8 +16,8 @@ from itertools import pairwise
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search import question
-from ralph.storage import lookup
-from ralph.storage.lookup import is_memory, is_observation
+from ralph.storage import lookup, record_filters
+from ralph.storage.index_schema import is_memory, is_observation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from ralph.core.record import Hit, Query, Record, SearchResult
     from ralph.search.question import WeightedWord
-    from ralph.storage.lookup import Filter, RankingStore, RecordRow
+    from ralph.storage.lookup import RankingStore, RecordRow
+    from ralph.storage.record_filters import Filter
 
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
     """Returns the cosine similarity of records to a text, by key.
@@ -319,7 +320,7 @@ def search(
     """
     from ralph.core import ids
     from ralph.core.record import SearchResult
-    from ralph.storage import queries
+    from ralph.storage import queries, query_filters
 
     text = query.text.strip()
     if not text:
@@ -327,7 +328,7 @@ def search(
     if queries.key_of(connection, text) is not None or ids.date_of(text):
         return _with_id(connection, query, text)
     day = today.isoformat()
-    keep = queries.filter_of(query)
+    keep = query_filters.filter_of(query)
     ranked = rank(
         connection,
         query.text,
@@ -376,9 +377,9 @@ def _containing_literally(
 ) -> SearchResult | None:
     """Return the records that contain every word of the text literally, or None."""
     from ralph.core.record import Hit, SearchResult
-    from ralph.storage import queries
+    from ralph.storage import queries, record_rows
 
-    keys = lookup.containing(connection, queries.safe(text).split(), keep)
+    keys = lookup.containing(connection, record_rows.storable_text(text).split(), keep)
     if not keys:
         return None
     found = queries.records(connection, keys[: query.limit])
@@ -420,7 +421,7 @@ def matched_terms(words: Sequence[WeightedWord]) -> dict[str, float]:
 def replacements(
     connection: Connection | None,
     words: Sequence[WeightedWord],
-    keep: Filter = lookup.EVERYTHING,
+    keep: Filter = record_filters.EVERYTHING,
     store: RankingStore = lookup,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the replaced words of a query, each with the words searched for instead.
@@ -486,7 +487,7 @@ def rank(
     text: str,
     *,
     today: str,
-    keep: Filter = lookup.EVERYTHING,
+    keep: Filter = record_filters.EVERYTHING,
     limit: int | None = 10,
     recipe: Recipe = STANDARD,
     meaning: Meaning | None = None,

@@ -32,7 +32,8 @@ from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_rules import rules_mark
 from ralph.search.rank import STANDARD
 from ralph.storage import files, team_db
-from ralph.storage.queries import FAMILIES, safe, search_columns
+from ralph.storage.index_schema import FAMILIES
+from ralph.storage.record_rows import search_columns, storable_text
 from ralph.storage.server_lookup import indexed_terms
 from ralph.storage.sources import Format
 from ralph.storage.team_db import IndexedSource
@@ -268,11 +269,11 @@ def _has_at_most(text: str, max_bytes: int) -> bool:
 
 
 def _row(record: Record, seq: int) -> PushedRow:
-    record = replace(record, id=safe(record.id).replace("\0", ""))
+    record = replace(record, id=storable_text(record.id).replace("\0", ""))
     title, tags, text, files = search_columns(record, terms.index_terms)
     columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.fields)
-    body = safe(encode_record(record).rstrip("\n"))
-    session = safe(record.origin.session).replace("\0", "")
+    body = storable_text(encode_record(record).rstrip("\n"))
+    session = storable_text(record.origin.session).replace("\0", "")
     return PushedRow(
         FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length
     )

@@ -22,7 +22,7 @@ from ralph.recall import outdated, stale_citations
 from ralph.recall.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
 from ralph.search import filters, index, rank
 from ralph.sharing.team import project_name
-from ralph.storage import lookup, queries, team_db
+from ralph.storage import index_schema, lookup, queries, query_filters, record_rows, team_db
 from ralph.storage.paired_lookup import PairedLookup
 from ralph.storage.server_lookup import ServerLookup
 
@@ -126,7 +126,7 @@ def _rank_in_files(
     own: sqlite3.Connection, store: PairedLookup, query: Query, text: str
 ) -> _FoundKeys:
     day = ids.today()
-    keep = queries.filter_of(query)
+    keep = query_filters.filter_of(query)
     ranked = rank.rank(own, text, today=day, keep=keep, limit=query.limit, store=store)
     keys = [candidate.row.key for candidate in ranked.best]
     hits = rank.make_hits(ranked, store.records(keys), query, day)
@@ -137,8 +137,8 @@ def _rank_in_files(
 
 def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
     """Return the records that contain the text as letters, for text without any indexed words."""
-    keep = queries.filter_of(query)
-    words = queries.safe(text).split()
+    keep = query_filters.filter_of(query)
+    words = record_rows.storable_text(text).split()
     keys = store.select(lambda connection: lookup.containing(connection, words, keep))
     terms = dict.fromkeys(text.lower().split(), 1.0)
     records = store.records(keys[: query.limit]).values()
@@ -181,7 +181,7 @@ def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
         store = ServerLookup(server, project, query.accepts if has_filters else None)
         rows = server.call("keys_with", project, [text])
         if rows:
-            keys = [int(key) * len(lookup.TABLES) + family for _, key, family in rows]
+            keys = [int(key) * len(index_schema.TABLES) + family for _, key, family in rows]
             result = _FoundKeys(_first_record(store, keys), keys)
         else:
             result = _rank_on_server(store, query, text)

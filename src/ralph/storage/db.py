@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ralph.core.errors import RalphError, WriteFailed
 from ralph.storage import files
-from ralph.storage.lookup import UNEXPECTED
+from ralph.storage.index_schema import COUNT_FOREIGN_TABLES
 
 _BUSY_SECONDS = 5.0  # how long a statement waits for another writer
 _READ_SECONDS = 60.0  # how long a reader's queries may take
@@ -80,7 +80,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-            if connection.execute(UNEXPECTED).fetchone()[0]:
+            if connection.execute(COUNT_FOREIGN_TABLES).fetchone()[0]:
                 raise Damaged(
                     f"{path}: has tables, views or triggers of another program",
                     hint=_REBUILD_HINT,

@@ -20,8 +20,9 @@ from typing import NamedTuple
 from ralph.core.graph import Edge, Node, NodeType, Relation, entity_type, is_within
 from ralph.formats.knowledge import fold_title
 from ralph.storage import db
-from ralph.storage.lookup import placeholders, replaced
+from ralph.storage.record_filters import placeholders
 from ralph.storage.sources import OUTSIDE
+from ralph.storage.supersession import latest_successors
 
 VERSION = 2
 
@@ -414,7 +415,7 @@ def _effective_supersessions(graph: sqlite3.Connection) -> list[_Supersession]:
     """Return the supersessions that are not part of a cycle."""
     rows = graph.execute(_SUPERSESSIONS, (Relation.SUPERSEDES.value,)).fetchall()
     stated = [_Supersession(*row) for row in rows]
-    superseded = replaced((pair.new, pair.old) for pair in stated)
+    superseded = latest_successors((pair.new, pair.old) for pair in stated)
     return [pair for pair in stated if pair.old in superseded]
 
 

@@ -389,7 +389,7 @@ def open_index(path: str) -> sqlite3.Connection | None:
     """Open the index read-only. Return None unless it is complete and has this version."""
     import sqlite3  # recording must not load it
 
-    from ralph.storage.lookup import SCHEMA_VERSION, UNEXPECTED
+    from ralph.storage.index_schema import COUNT_FOREIGN_TABLES, SCHEMA_VERSION
 
     if not _is_complete(path):
         return None
@@ -405,7 +405,7 @@ def open_index(path: str) -> sqlite3.Connection | None:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("BEGIN")  # one lock for all statements
         is_current = connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
-        if is_current and not connection.execute(UNEXPECTED).fetchone()[0]:
+        if is_current and not connection.execute(COUNT_FOREIGN_TABLES).fetchone()[0]:
             return connection
     except BaseException:
         connection.close()

@@ -28,14 +28,15 @@ from ralph.core.errors import RalphError, Unreadable, WriteFailed
 from ralph.core.record import Family, Record
 from ralph.storage import changes, db, files, forgotten, gitignore, queries, totals
 from ralph.storage.changes import digest_to, file_digest
-from ralph.storage.lookup import FAMILIES, KEY_STEP, SCHEMA_VERSION, TABLES, make_key, placeholders
-from ralph.storage.queries import (
+from ralph.storage.index_schema import FAMILIES, KEY_STEP, SCHEMA_VERSION, TABLES, make_key
+from ralph.storage.record_filters import placeholders
+from ralph.storage.record_rows import (
     Row,
     Terms,
     column_value,
     row_values,
-    safe,
     search_columns,
+    storable_text,
 )
 from ralph.storage.sources import (
     SHARED,
@@ -772,8 +773,10 @@ class IndexWriter:
         for folded in FOLDED_TABLES:
             lines = [line for kind, line in new.lines if kind == folded.kind]
             self._fold_lines(folded, source, lines)
-            names = {safe(str(line["id"])) for line in lines}
-            names.update(safe(getattr(item.record.origin, folded.kind)) for item in records)
+            names = {storable_text(str(line["id"])) for line in lines}
+            names.update(
+                storable_text(getattr(item.record.origin, folded.kind)) for item in records
+            )
             names.discard("")
             if names:
                 self.connection.execute(folded.complete, (json.dumps(sorted(names)),))
@@ -818,13 +821,13 @@ class IndexWriter:
             record = item.record
             position = 0
             if family is Family.OBSERVATION:
-                session = safe(record.origin.session)
+                session = storable_text(record.origin.session)
                 if session not in last_positions:
                     last_positions[session] = self._last_position(session)
                 last_positions[session] += 1
                 position = last_positions[session]
             values = row_values(record, position, is_order=self._is_order(record))
-            rows.append((key, safe(record.id), source, item.line + lines_before, *values))
+            rows.append((key, storable_text(record.id), source, item.line + lines_before, *values))
             terms.append((key, *search_columns(record, self._terms)))
         table, key_column = TABLES[family]
         self.connection.executemany(f"INSERT INTO {table} VALUES ({placeholders(rows[0])})", rows)
@@ -874,7 +877,7 @@ class IndexWriter:
         for line in lines:
             if not isinstance(line.get("id"), str):
                 continue
-            name = safe(str(line["id"]))
+            name = storable_text(str(line["id"]))
             if name not in rows:  # once: a log has thousands of lines about one session
                 rows[name] = self._folded_row(folded, source, name)
             rows[name] = self._fold_line(rows[name], line)

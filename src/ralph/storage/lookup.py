@@ -1,31 +1,30 @@
-"""The queries behind the ranking. They return keys, scores and columns, without decoding records.
+"""The queries behind the ranking: full-text search, and the columns of the records it finds.
 
-Prompt hooks use nothing but these queries, so this module imports next to nothing. A record's
-family (memory, observation or journal) follows from its key, see `family_of`. A task sees the
-project's records, its own, and the journal and observations of finished tasks. Failed tasks count
-as finished, because others can learn from them.
+They return keys, scores and columns, without decoding records. A *term* is a word as the full-text
+index stores it. A *filter* restricts the records (see `record_filters.py`).
 
-A *filter* selects records by an SQL test per family, and a *term* is a word as the full-text index
-stores it.
+Prompt hooks search with nothing but these queries, so this module imports next to nothing.
 """
 
 from __future__ import annotations
 
 from ralph.core.family import Family
 from ralph.lean import TYPE_CHECKING, record
+from ralph.storage.index_schema import (
+    FAMILIES,
+    KEY_STEP,
+    TABLES,
+    family_test,
+    keys_of_family,
+)
+from ralph.storage.record_filters import placeholders
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol, TypeVar
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol
 
-    Name = TypeVar("Name", str, int)
-    Condition = tuple[object, str, Collection[object]]
-    """Whether it applies (any truthy value), the SQL test, and the values of its placeholders."""
-    FamilyFilter = tuple[Family, str, Sequence[object]]
-    """The family, an SQL test on its rows ("" accepts all), and its values."""
-    Filter = Sequence[FamilyFilter]
-    """Which records are visible; a family without an entry is excluded."""
+    from ralph.storage.record_filters import Filter
 
     class RankingStore(Protocol):
         """The queries that the ranking needs from a store.
@@ -61,387 +60,8 @@ if TYPE_CHECKING:
         def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, RecordRow]: ...
 
 
-# --- schema -------------------------------------------------------------------------------------
-
-SCHEMA_VERSION = 20
-"""The version of the index. A database with another version is rebuilt.
-
-Increase it with every change to schema.sql, to the tokeniser, or to the rules that detect
-injections and Ralph's own traffic.
-"""
-
-_PLAIN_TABLES = (
-    "sources",
-    "records",
-    "sessions",
-    "observations",
-    "loop_runs",
-    "journal",
-    "tasks",
-    "facets",
-    "session_list",
-    "search",
-    "search_terms",
-    "search_data",
-    "search_idx",
-    "search_docsize",
-    "search_config",
-    "nodes",
-    "edges",
-    "vectors",
-)
-_FTS_TABLES = ("observations_fts", "journal_fts")
-_FTS_SHADOW_SUFFIXES = ("", "_data", "_idx", "_docsize", "_config")
-
-
-def _list_tables() -> str:
-    """Return the names of all tables in an index, separated by spaces."""
-    names = list(_PLAIN_TABLES)
-    for table in _FTS_TABLES:
-        names += [table + suffix for suffix in _FTS_SHADOW_SUFFIXES]
-    return " ".join(names)
-
-
-UNEXPECTED = (
-    "SELECT count(*) FROM sqlite_master "
-    "WHERE type NOT IN ('table', 'index') OR (type = 'table' AND "
-    f"(instr(' {_list_tables()} ', ' ' || name || ' ') = 0 "
-    "OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%'"
-    f" AND name NOT IN {_FTS_TABLES})))"
-)
-"""Counts views, triggers and tables that Ralph never creates. A file with any is not Ralph's."""
-
-TABLES = {
-    Family.MEMORY: ("records", "key"),
-    Family.OBSERVATION: ("observations", "key"),
-    Family.JOURNAL: ("journal", "id"),
-}
-"""The table of each family and its key column."""
-KIND_COLUMNS = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
-"""The column that holds a record's kind, by family."""
-
 COUNTED = 50_000  # records counted per term; counting more takes longer than a search
 _MAX_LITERAL_PARTS = 8  # words of a query that are searched for literally
-
-
-# --- keys ---------------------------------------------------------------------------------------
-
-FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
-"""The families in the order in which their keys alternate. Stored keys depend on it."""
-KEY_STEP = len(FAMILIES)
-"""The distance between consecutive keys of one family."""
-
-
-def family_of(key: int) -> Family:
-    """Return the family of the record with this key."""
-    return FAMILIES[key % KEY_STEP]
-
-
-def make_key(number: int, family: Family) -> int:
-    """Return the key of the record with this number within its family."""
-    return number * KEY_STEP + FAMILIES.index(family)
-
-
-def number_of(key: int) -> int:
-    """Return the number of a record within its family. `make_key` turns it back into the key."""
-    return key // KEY_STEP
-
-
-def keys_of_family(keys: Iterable[int], family: Family) -> list[int]:
-    """Return the keys that belong to records of one family."""
-    return [key for key in keys if family_of(key) is family]
-
-
-def is_memory(key: int) -> bool:
-    """Return whether a key belongs to a memory."""
-    return family_of(key) is Family.MEMORY
-
-
-def is_observation(key: int) -> bool:
-    """Return whether a key belongs to an observation."""
-    return family_of(key) is Family.OBSERVATION
-
-
-def _family_test(key_column: str, family: Family) -> str:
-    """Return the SQL test for whether the key in a column belongs to this family."""
-    return f"{key_column} % {KEY_STEP} = {FAMILIES.index(family)}"
-
-
-# --- what a task may see ------------------------------------------------------------------------
-
-FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
-"""The words for a finished task. `storage/board.py` accepts the same ones."""
-
-_TASK_FOLDERS = ".ralph/tasks/"
-_IN_TASK_FOLDERS = f"path > '{_TASK_FOLDERS}' AND path < '{_TASK_FOLDERS[:-1]}0'"
-_PREFIX_LENGTH = len(_TASK_FOLDERS)
-FOLDER = f"substr(path, 1, {_PREFIX_LENGTH} + instr(substr(path, {_PREFIX_LENGTH + 1}), '/'))"
-"""SQL expression for the folder of the task that a file belongs to."""
-
-# Ralph's own words are tested first: folding every word takes longer than the rest of a hook's
-# query.
-_IS_OTHER_UNFINISHED = (
-    "id <> ? AND CASE WHEN status IN ('pending', 'in_progress', 'blocked') THEN 1 "
-    "WHEN status IN ('done', 'failed') "
-    f"THEN 0 ELSE lower(trim(status, char(9, 10, 11, 12, 13, 32))) NOT IN {FINISHED} END"
-)
-OTHERS = f"SELECT id FROM tasks WHERE {_IS_OTHER_UNFINISHED}"
-"""Selects the unfinished tasks except one. SQLite evaluates it once when used as a subquery."""
-
-_FOLDERS_OF_TASKS = (
-    f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{condition}})"
-)
-_FILES_OF_OTHERS = (
-    f"SELECT key FROM sources WHERE {_IN_TASK_FOLDERS} "
-    f"AND {FOLDER} IN ({_FOLDERS_OF_TASKS.format(condition=_IS_OTHER_UNFINISHED)})"
-)
-_FILES_OF_ANY_OTHER_TASK = (
-    f"SELECT key FROM sources WHERE {_IN_TASK_FOLDERS} "
-    f"AND {FOLDER} <> '{_TASK_FOLDERS}' || ? || '/' "
-    f"AND {FOLDER} NOT IN ({_FOLDERS_OF_TASKS.format(condition='id = ?')})"
-)
-# A session is listed by both of its ids.
-_SESSIONS_OF_OTHERS = (
-    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "
-    "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
-    f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
-)
-_RUNS_OF_OTHERS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"
-_METADATA_MEMBER = (
-    "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
-    "THEN json_extract(metadata, '$.{name}') END, '')"
-)
-ORIGIN_TASK = _METADATA_MEMBER.format(name="task")
-"""SQL expression for the task named in a record's metadata, or ''."""
-
-_VISIBLE_MEMORIES = (
-    f"(scope <> 'task' OR CASE {ORIGIN_TASK} WHEN ? THEN 1 "
-    f"WHEN '' THEN source NOT IN ({_FILES_OF_ANY_OTHER_TASK}) ELSE 0 END)"
-)
-_VISIBLE_OBSERVATIONS = (
-    f"NOT ({ORIGIN_TASK} IN ({OTHERS}) "
-    f"OR ({ORIGIN_TASK} = '' AND session_id IN ({_SESSIONS_OF_OTHERS})))"
-)
-_VISIBLE_JOURNAL = (
-    f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
-    f"OR (coalesce(task_id, '') = '' AND source IN ({_FILES_OF_OTHERS})) "
-    f"OR ({_METADATA_MEMBER.format(name='label')} = 'run' AND run_id IN ({_RUNS_OF_OTHERS})))"
-)
-_VISIBLE = {
-    Family.MEMORY: _VISIBLE_MEMORIES,
-    Family.OBSERVATION: _VISIBLE_OBSERVATIONS,
-    Family.JOURNAL: _VISIBLE_JOURNAL,
-}
-"""The SQL tests for rows that a task may see. Every `?` stands for the task's id."""
-
-_HIDDEN_SHARE = (
-    f"SELECT max((SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM sessions), "
-    f"(SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM journal))"
-)
-
-
-def visibility_test(task: str, family: Family) -> tuple[str, Sequence[object]]:
-    """Return the SQL test for a family's rows that a task may see, and the values for it."""
-    if not task:
-        return "", ()
-    test = _VISIBLE[family]
-    return test, (task,) * test.count("?")
-
-
-def visible_to(task: str) -> Filter:
-    """Return the filter for records that a task may see."""
-    return tuple((family, *visibility_test(task, family)) for family in FAMILIES)
-
-
-def hidden_share(connection: sqlite3.Connection, task: str) -> float:
-    """Return the share of records hidden from a task, from 0 to 1.
-
-    This is the share of hidden sessions or of hidden journal entries, whichever is larger.
-    """
-    if not task:
-        return 0.0
-    return float(connection.execute(_HIDDEN_SHARE, (task, task)).fetchone()[0])
-
-
-# --- filters ------------------------------------------------------------------------------------
-
-_NOT_RETIRED = "status <> 'retired'"
-EVERYTHING: Filter = (
-    (Family.MEMORY, _NOT_RETIRED, ()),
-    (Family.OBSERVATION, "", ()),
-    (Family.JOURNAL, "", ()),
-)
-MEMORIES: Filter = ((Family.MEMORY, _NOT_RETIRED, ()),)
-
-_VALID_UNTIL = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.valid_until') END"
-_STILL_VALID = f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_VALID_UNTIL}, '9') >= ?)"
-_FROM_KNOWLEDGE_PAGES = "source IN (SELECT key FROM sources WHERE format = 'knowledge')"
-_NO_TITLE = "\n"  # no record has a line break in its title
-
-
-def memories(
-    *,
-    kinds: Sequence[str] = (),
-    tags: Sequence[str] = (),
-    since: str = "",
-    knowledge_only: bool = False,
-    task: str = "",
-    valid_at: str = "",
-    but: Collection[str] = (),
-) -> FamilyFilter:
-    """Return the filter for memories that are valid on a day and visible to a task.
-
-    Memories whose id is in `but` are excluded.
-    """
-    return conditions(
-        Family.MEMORY,
-        *common_tests(Family.MEMORY, kinds, tags, since, task),
-        (knowledge_only, _FROM_KNOWLEDGE_PAGES, ()),
-        (valid_at, _STILL_VALID, (valid_at,)),
-        (but, f"id NOT IN ({placeholders(list(but))})", but),
-    )
-
-
-def observations(
-    *,
-    not_of: str = "",
-    after: str = "",
-    not_called: Sequence[str] = (),
-    not_titled: str = _NO_TITLE,
-    task: str = "",
-) -> FamilyFilter:
-    """Return the filter for observations that may be recalled.
-
-    This excludes observations of the session `not_of` from the time `after` on, those with the
-    title `not_titled`, and tool uses whose title starts with one of `not_called`.
-    """
-    start_tests = ["substr(title, 1, ?) <> ?" for _ in not_called]
-    start_test = " AND ".join(start_tests) or "1"
-    start_values: list[object] = []
-    for start in not_called:
-        start_values += (len(start), start)
-    visible, visible_values = visibility_test(task, Family.OBSERVATION)
-    test = (
-        "(session_id <> ? OR created_at < ?) AND title <> ? "
-        f"AND (type <> 'tool_use' OR ({start_test})) AND {visible or '1'}"
-    )
-    values = (not_of, after, not_titled, *start_values, *visible_values)
-    return Family.OBSERVATION, test, values
-
-
-def journal(*, task: str = "") -> FamilyFilter:
-    """Return the filter for journal entries that are visible to a task."""
-    return (Family.JOURNAL, *visibility_test(task, Family.JOURNAL))
-
-
-def common_tests(
-    family: Family, kinds: Sequence[str], tags: Sequence[str], since: str, task: str
-) -> tuple[Condition, ...]:
-    """Return the conditions that all families share."""
-    kind_test = f"{KIND_COLUMNS[family]} IN ({placeholders(kinds)})"
-    tag_test = (
-        "EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) "
-        f"WHERE lower(value) IN ({placeholders(tags)}))"
-    )
-    return (
-        (family is Family.MEMORY, _NOT_RETIRED, ()),
-        (kinds, kind_test, kinds),
-        (tags, tag_test, [tag.lower() for tag in tags]),
-        (since, "created_at >= ?", (since,)),
-        (task, *visibility_test(task, family)),
-    )
-
-
-def conditions(family: Family, *tests: Condition) -> tuple[Family, str, list[object]]:
-    """Return the filter for one family that combines all conditions that apply."""
-    return (family, *join_conditions(*tests))
-
-
-def join_conditions(*tests: Condition) -> tuple[str, list[object]]:
-    """Combine the conditions that apply into one SQL test.
-
-    Return the test ("" if none applies) and the values for its placeholders.
-    """
-    active: list[str] = []
-    all_values: list[object] = []
-    for applies, test, values in tests:
-        if applies:
-            active.append(test)
-            all_values += values
-    return " AND ".join(active), all_values
-
-
-def placeholders(values: Sequence[object]) -> str:
-    """Return one SQL placeholder per value, separated by commas."""
-    return ", ".join("?" * len(values))
-
-
-# --- superseded records -------------------------------------------------------------------------
-
-_METADATA_ITEMS = (
-    "FROM records r, json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{{}}' END, "
-    "'$.{member}') l"
-)
-# A memory that a task has only proposed supersedes nothing yet.
-_MAY_SUPERSEDE = "WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task'"
-_SUPERSEDING = (
-    "SELECT r.id, json_extract(l.value, '$[0]') AS how, json_extract(l.value, '$[1]') "
-    f"{_METADATA_ITEMS.format(member='links')} "
-    f"{_MAY_SUPERSEDE} AND how IN ('supersedes', 'superseded_by') UNION ALL "
-    f"SELECT r.id, 'supersedes', l.value {_METADATA_ITEMS.format(member='extra.supersedes')} "
-    f"{_MAY_SUPERSEDE} AND l.type = 'text'"
-)
-"""Selects supersessions named in a record's links or in a page's front matter."""
-
-
-def superseded(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the ids of superseded records, each mapped to its successor's id."""
-    return replaced(superseding(connection))
-
-
-def superseding(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return the (new, old) pairs of ids that records declare."""
-    pairs = []
-    for name, relation, target in connection.execute(_SUPERSEDING):
-        if relation == "supersedes":
-            pairs.append((name, target))
-        else:
-            pairs.append((target, name))
-    return pairs
-
-
-def replaced(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
-    """Map the old record of each (new, old) pair to its successor.
-
-    Cycles are ignored. If a record has several successors, the lowest one wins.
-    """
-    all_successors = newer(pairs)
-    successor_of: dict[Name, Name] = {}
-    for old, successors in all_successors.items():
-        acyclic = [new for new in successors if not leads_to(all_successors, new, old)]
-        if acyclic:
-            successor_of[old] = min(acyclic)
-    return successor_of
-
-
-def newer(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, set[Name]]:
-    """Map the old record of each (new, old) pair to all of its successors."""
-    successors: dict[Name, set[Name]] = {}
-    for new, old in pairs:
-        successors.setdefault(old, set()).add(new)
-    return successors
-
-
-def leads_to(successors: Mapping[Name, Collection[Name]], start: Name, end: Name) -> bool:
-    """Return whether following successors leads from the record `start` to `end`."""
-    visited: set[Name] = set()
-    ahead = [start]
-    while ahead and end not in visited:
-        here = ahead.pop()
-        if here not in visited:
-            visited.add(here)
-            ahead += successors.get(here, ())
-    return end in visited
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -798,7 +418,7 @@ def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
     all_values: list[object] = []
     for family, test, values in keep:
         table, key_column = TABLES[family]
-        is_family = _family_test("rowid", family)
+        is_family = family_test("rowid", family)
         if test:
             row = f"SELECT 1 FROM {table} WHERE {key_column} = search.rowid AND {test}"
             tests.append(f"({is_family} AND EXISTS ({row}))")

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core.record import Record
-from ralph.storage import lookup, queries
+from ralph.storage import index_schema, lookup, queries
 from ralph.storage.lookup import RecordRow
 from ralph.storage.team_db import PREFIX
 
 if TYPE_CHECKING:
-    from ralph.storage.lookup import Filter
+    from ralph.storage.record_filters import Filter
 
-_KEY_SHIFT = lookup.KEY_STEP << 50  # above any key that a database can reach
+_KEY_SHIFT = index_schema.KEY_STEP << 50  # above any key that a database can reach
 
 
 class _Part(NamedTuple):

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.core.record import USUAL, Family, Record
 from ralph.formats.log import parse_log
-from ralph.storage.lookup import FAMILIES, RecordRow, keys_of_family, make_key, number_of
-from ralph.storage.queries import list_text
+from ralph.storage.index_schema import FAMILIES, keys_of_family, make_key, number_of
+from ralph.storage.lookup import RecordRow
+from ralph.storage.record_rows import encode_list
 from ralph.storage.team_server import TeamServer
 
 if TYPE_CHECKING:
-    from ralph.storage.lookup import Filter
+    from ralph.storage.record_filters import Filter
 
 MAX_CANDIDATES = 800  # rows whose terms are read; the server returns at most 2,000
 # The constants of BM25, as in SQLite's bm25(): how fast a repeated term saturates, and how much
@@ -317,7 +318,7 @@ def _time_of(record: Record) -> str:
 def _record_row(key: int, record: Record) -> RecordRow:
     """Turn a record into the row that `lookup` would select for it."""
     origin = record.origin
-    files = list_text(origin.files)
+    files = encode_list(origin.files)
     session = ""
     error = ""
     own_size: Any = None
@@ -337,7 +338,7 @@ def _record_row(key: int, record: Record) -> RecordRow:
         record_id=record.id,
         kind=record.kind.value,
         title=record.title,
-        tags=list_text(record.tags),
+        tags=encode_list(record.tags),
         text=record.text,
         files=files,
         created_at=_time_of(record),

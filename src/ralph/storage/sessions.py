@@ -10,8 +10,9 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from ralph.storage import lookup
-from ralph.storage.queries import limit_value, safe
+from ralph.storage import record_filters
+from ralph.storage.queries import limit_value
+from ralph.storage.record_rows import storable_text
 
 _SESSIONS = """
 SELECT o.id, o.started_at,
@@ -94,11 +95,11 @@ def list_sessions(
     a prefix that ids must have.
     """
     has_id_in = "IN (SELECT value FROM json_each(?))"
-    test, values = lookup.join_conditions(
+    test, values = record_filters.join_conditions(
         (hidden, f"o.id NOT {has_id_in}", (json.dumps(sorted(hidden)),)),
         (among is not None, f"o.id {has_id_in}", (json.dumps(sorted(among or ())),)),
-        (since, "o.started_at >= ?", (safe(since),)),
-        (begin, "substr(o.id, 1, ?) = ?", (len(begin), safe(begin))),
+        (since, "o.started_at >= ?", (storable_text(since),)),
+        (begin, "substr(o.id, 1, ?) = ?", (len(begin), storable_text(begin))),
     )
     where = test or "1"
     count = connection.execute(f"SELECT count(*) FROM session_list o WHERE {where}", values)
@@ -110,7 +111,7 @@ def list_sessions(
 
 def session(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
     """Return the session with exactly this id, or None."""
-    row = connection.execute(f"{_SESSIONS} WHERE o.id = ?", (safe(session_id),)).fetchone()
+    row = connection.execute(f"{_SESSIONS} WHERE o.id = ?", (storable_text(session_id),)).fetchone()
     if row is None:
         return None
     return _session(row)
@@ -160,7 +161,7 @@ def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[st
     Each description has three parts: what it is, its title or goal, and its progress.
     """
     if task:
-        rows = connection.execute(_ONE_TASK, (safe(task),))
+        rows = connection.execute(_ONE_TASK, (storable_text(task),))
     else:
         rows = connection.execute(_ACTIVE_WORK)
     return rows.fetchall()
@@ -255,13 +256,13 @@ def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[Touch
 
 def _column(connection: sqlite3.Connection, sql: str, *values: str) -> list[str]:
     """Return the first column of a query's result."""
-    rows = connection.execute(sql, tuple(map(safe, values)))
+    rows = connection.execute(sql, tuple(map(storable_text, values)))
     return [row[0] for row in rows]
 
 
 def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
     """Return the single value that a query selects, or "" if there is none."""
-    storable = [safe(value) if isinstance(value, str) else value for value in values]
+    storable = [storable_text(value) if isinstance(value, str) else value for value in values]
     row = connection.execute(sql, storable).fetchone()
     if row is None:
         return ""

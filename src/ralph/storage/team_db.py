@@ -18,9 +18,10 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import Family, Record
-from ralph.storage import db, files, lookup, queries
-from ralph.storage.index import PATIENCE, SCHEMA_VERSION, IndexWriter, ReadState, sole_writer
-from ralph.storage.queries import Terms
+from ralph.storage import db, files, index_schema, queries
+from ralph.storage.index import PATIENCE, IndexWriter, ReadState, sole_writer
+from ralph.storage.index_schema import SCHEMA_VERSION
+from ralph.storage.record_rows import Terms
 from ralph.storage.sources import Format, Source, contents
 
 PREFIX = "team/"
@@ -176,7 +177,7 @@ def records_behind(
     if family is Family.OBSERVATION:
         sql = "SELECT key, seq FROM observations WHERE source = ? AND line > ?"
         positions = dict(connection.execute(sql, (source, line)).fetchall())
-    _, key_column = lookup.TABLES[family]
+    _, key_column = index_schema.TABLES[family]
     condition = f"source = ? AND line > ? ORDER BY {key_column}"
     for key, record in queries.select_records(connection, family, condition, (source, line)):
         yield record, positions.get(key, 0)

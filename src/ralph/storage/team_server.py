@@ -85,9 +85,9 @@ class ServerSource(NamedTuple):
 class PushedRow(NamedTuple):
     """A row to push.
 
-    `family` is the position of a record's family in `lookup.FAMILIES`, or 3 for a session. `seq` is
-    the position in the session. `body` is a line in the log format. The remaining fields hold its
-    search terms.
+    `family` is the position of a record's family in `index_schema.FAMILIES`, or `SESSION_FAMILY`.
+    `seq` is the position in the session. `body` is a line in the log format. The remaining fields
+    are its search terms.
     """
 
     family: int

@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ralph.core.record import USUAL, Family, Status
-from ralph.storage import lookup
-from ralph.storage.lookup import FAMILIES, KIND_COLUMNS, TABLES, keys_of_family
-from ralph.storage.queries import safe, status_column
+from ralph.storage import record_filters
+from ralph.storage.index_schema import FAMILIES, KIND_COLUMNS, TABLES, keys_of_family
+from ralph.storage.query_filters import status_column
+from ralph.storage.record_rows import storable_text
 from ralph.storage.sources import Contents
 
 _IN_JSON = "IN (SELECT value FROM json_each(?))"
@@ -111,7 +112,9 @@ def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
     sql = """
         UPDATE sources SET problems = problems + ?, events = events + ?, hosts = ? WHERE key = ?
         """
-    connection.execute(sql, (new.problems, new.events, safe(" ".join(sorted(hosts))), source))
+    connection.execute(
+        sql, (new.problems, new.events, storable_text(" ".join(sorted(hosts))), source)
+    )
 
 
 def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> None:
@@ -161,7 +164,7 @@ def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
 
 def facet_rows_of(
     connection: sqlite3.Connection,
-    keep: lookup.Filter,
+    keep: record_filters.Filter,
     keys: Sequence[int] | None,
     days: Sequence[str] = (),
 ) -> list[FacetRow]:

@@ -31,7 +31,7 @@ from ralph.privacy import privacy
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import redact
 from ralph.recall import graph_export
-from ralph.storage import board, files, queries
+from ralph.storage import board, files, record_rows
 from ralph.tasks import worktree
 
 BUDGET = 2_000  # tokens that progress.txt may take up in a prompt
@@ -226,7 +226,7 @@ def append_iteration(
     """
 
     def clean(text: str) -> str:
-        return queries.safe(redact(clean_text(text), patterns).text)
+        return record_rows.storable_text(redact(clean_text(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
     knowledge = []

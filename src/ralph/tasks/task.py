@@ -18,7 +18,7 @@ from ralph.core.errors import Hint, RalphError, Refused
 from ralph.core.record import Family, Record
 from ralph.core.work import Claim, Story, Task, TaskStatus, ignore_text
 from ralph.formats.work import parse_prd
-from ralph.storage import board, files, queries
+from ralph.storage import board, files, queries, query_filters
 
 if TYPE_CHECKING:
     import sqlite3
@@ -623,7 +623,7 @@ def _iterations(root: Path, task_id: str) -> list[Record]:
     """Return the journal records for a task, oldest first."""
     from ralph.search import index
 
-    where, values = queries.iterations(task=task_id)
+    where, values = query_filters.iteration_condition(task=task_id)
 
     def select(connection: sqlite3.Connection) -> list[Record]:
         rows = queries.select_records(connection, Family.JOURNAL, where, tuple(values))

@@ -22,7 +22,15 @@ from ralph.recall import outdated, stale_citations
 from ralph.recall.search import merge_repeats
 from ralph.search import index, meaning, question, rank
 from ralph.search.rank import STANDARD, WEAK, RankedRow, Ranking
-from ralph.storage import lookup, queries, sessions, totals
+from ralph.storage import (
+    lookup,
+    queries,
+    query_filters,
+    record_filters,
+    record_rows,
+    sessions,
+    totals,
+)
 from ralph.storage.totals import FacetRow, FacetValues
 
 if TYPE_CHECKING:
@@ -300,9 +308,11 @@ class _Listing:
             stored["tag"] = totals.tag_texts(connection, stored["tag"])
         if "status" in stored:
             stored["status"] = _stored_statuses(stored["status"])
-        self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
+        self.keep = query_filters.facet_filter(
+            stored, since=first_day(request.chosen), task=request.task
+        )
         # only the task, because each facet is counted with the filters on the others applied
-        self.visible = queries.facet_filter(
+        self.visible = query_filters.facet_filter(
             {"status": [status.value for status in Status]}, task=request.task
         )
 
@@ -338,7 +348,7 @@ class _Listing:
 
     def _find_words(self, text: str, embedding: Embedding | None) -> Page:
         request = self.request
-        keep = lookup.EVERYTHING
+        keep = record_filters.EVERYTHING
         if request.task or request.chosen:
             keep = self.keep
         matches = self._rank(text, keep, embedding)
@@ -371,7 +381,9 @@ class _Listing:
             ranking=matches.ranking,
         )
 
-    def _rank(self, text: str, keep: lookup.Filter, embedding: Embedding | None) -> _Matches:
+    def _rank(
+        self, text: str, keep: record_filters.Filter, embedding: Embedding | None
+    ) -> _Matches:
         """Rank the matches for a text by words and meaning."""
         connection = self.connection
         notes: list[str] = []
@@ -418,7 +430,7 @@ class _Listing:
         return list(keys)
 
     def _order_by_relevance(
-        self, matches: _Matches, total: int, keep: lookup.Filter
+        self, matches: _Matches, total: int, keep: record_filters.Filter
     ) -> Sequence[int]:
         """Return the best hits, followed by as many full-text matches as the page needs."""
         order = list(matches.best)
@@ -431,8 +443,8 @@ class _Listing:
 
     def _find_part(self, text: str) -> Page | None:
         """Return a page of the records whose text contains the search text literally, or None."""
-        text = queries.safe(text)
-        containing = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
+        text = record_rows.storable_text(text)
+        containing = lookup.containing(self.connection, text.split(), record_filters.EVERYTHING)
         keys = queries.page(self.connection, self.keep, None, keys=containing)
         if not keys:
             return None
