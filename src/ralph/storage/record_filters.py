@@ -233,7 +233,7 @@ def common_conditions(
 
 def combine_conditions(family: Family, *conditions: Condition) -> tuple[Family, str, list[object]]:
     """Return the filter for one family that combines all conditions that apply."""
-    return (family, *join_conditions(*combine_conditions))
+    return (family, *join_conditions(*conditions))
 
 
 def join_conditions(*conditions: Condition) -> tuple[str, list[object]]:
@@ -243,7 +243,7 @@ def join_conditions(*conditions: Condition) -> tuple[str, list[object]]:
     """
     active: list[str] = []
     all_values: list[object] = []
-    for applies, test, values in combine_conditions:
+    for applies, test, values in conditions:
         if applies:
             active.append(test)
             all_values += values
