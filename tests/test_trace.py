@@ -20,7 +20,14 @@ from ralph.hooks import handler
 
 SOURCE = str(Path(handler.__file__).parents[1])
 MOST = 5
-DISPATCHERS = ("cli/main.py", "cli/options.py", "web/requests.py", "web/server.py", "mcp/server.py")
+DISPATCHERS = (
+    "cli/main.py",
+    "cli/invocation.py",
+    "cli/options.py",
+    "web/requests.py",
+    "web/server.py",
+    "mcp/server.py",
+)
 AGENT = [{"say": "Yes."}, {"say": "Yes.\n<verify-pass/>", "read_only": True}]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.cli.config import config_ as cli
 from ralph.cli.main import run
-from ralph.cli.project import config as cli
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import click
 
-from ralph.cli.options import Command, Invocation
+from ralph.cli.commands import Command
 from ralph.core import process
 from ralph.core.errors import RalphError
 from ralph.recall.brief import SKILL
@@ -74,7 +74,7 @@ _AGENT = [
 
 
 @click.command(name="demo", cls=Command, examples=["ralph demo"])
-def cli(call: Invocation) -> None:
+def cli() -> None:
     """Watch Ralph work on sample projects.
 
     The demo shows a loop, two sessions, search, and what stays private. It needs no key and no

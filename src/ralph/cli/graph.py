@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli.options import Group, Invocation, read_words
+from ralph.cli import options
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, pass_call
+from ralph.cli.options import read_words
 from ralph.cli.output import (
     bar,
     one_line,
@@ -25,8 +27,7 @@ from ralph.core.errors import UsageError
 from ralph.core.graph import Edge, Node
 from ralph.memory.memory import Change
 from ralph.memory.record_shapes import mark_weak, record_json
-from ralph.recall import graph as verbs
-from ralph.recall import graph_export, graph_links, graph_search
+from ralph.recall import graph, graph_export, graph_links, graph_search
 from ralph.recall.graph import HOPS, GraphOverview, NodeView
 from ralph.recall.graph_search import LIMIT, GraphQuery
 from ralph.recall.json_shapes import edge_json, node_json
@@ -84,22 +85,23 @@ def cli() -> None:
 )
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
-@opt.visibility
-@opt.formats("table", "json")
+@options.visibility
+@options.formats("table", "json")
+@pass_call
 def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> None:
     """Show a node with its dates and edges.
 
     Without ID, show the size of the graph.
     """
     if not name.strip():
-        overview = verbs.overview(call.root, task=within)
+        overview = graph.overview(call.root, task=within)
         if form == "json":
             _print_overview_json(overview)
         else:
             _print_overview(overview, call)
         return
     moment = when(as_of)
-    view = verbs.show(call.root, full_id(call.root, name), at=moment, task=within)
+    view = graph.show(call.root, full_id(call.root, name), at=moment, task=within)
     if form == "json":
         _print_node_json(view)
     else:
@@ -222,23 +224,34 @@ def _node_name(node: Node) -> str:
     metavar="NAME",
     help="Follow only these relations, comma-separated.",
 )
-@opt.limit(None)
+@options.limit(None)
 @_as_of
-@opt.visibility
-@opt.formats("table", "json", "quiet")
-def neighbors(call: Invocation, name: str, limit: int | None, form: str, **options: Any) -> None:
-    """List the nodes near a node, the nearest first."""
-    types = node_types(options["types"])
-    followed = relations(options["names"])
-    moment = when(options["as_of"])
-    nodes = verbs.neighbors(
+@options.visibility
+@options.formats("table", "json", "quiet")
+@pass_call
+def neighbors(
+    call: Invocation,
+    name: str,
+    hops: int,
+    types: tuple[str, ...],
+    names: tuple[str, ...],
+    limit: int | None,
+    as_of: str,
+    within: str,
+    form: str,
+) -> None:
+    """List the nodes near a node, nearest first."""
+    chosen_types = node_types(types)
+    followed = relations(names)
+    moment = when(as_of)
+    nodes = graph.neighbors(
         call.root,
         full_id(call.root, name),
-        hops=options["hops"],
-        types=types,
+        hops=hops,
+        types=chosen_types,
         relations=followed,
         at=moment,
-        task=options["within"],
+        task=within,
     )
     _print_reached(nodes[:limit], call, form, "No neighbors.")
     if limit is not None and len(nodes) > limit:
@@ -249,14 +262,15 @@ def neighbors(call: Invocation, name: str, limit: int | None, form: str, **optio
 @click.argument("start", metavar="A")
 @click.argument("end", metavar="B")
 @_as_of
-@opt.visibility
-@opt.formats("table", "json")
+@options.visibility
+@options.formats("table", "json")
+@pass_call
 def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
     """Show a shortest path from A to B.
 
     The exit code is 1 if there is none.
     """
-    (first, last), edges = verbs.path(
+    (first, last), edges = graph.path(
         call.root,
         full_id(call.root, start),
         full_id(call.root, end),
@@ -303,27 +317,37 @@ def _other_end(edge: Edge, node_id: str) -> str:
 )
 @click.argument("words", nargs=-1, required=True)
 @_as_of
-@opt.visibility
+@options.visibility
 @_hops
 @_types
-@opt.limit(LIMIT)
-@opt.formats("table", "json", "quiet")
-def search(call: Invocation, words: tuple[str, ...], form: str, **options: Any) -> None:
+@options.limit(LIMIT)
+@options.formats("table", "json", "quiet")
+@pass_call
+def search(
+    call: Invocation,
+    words: tuple[str, ...],
+    as_of: str,
+    within: str,
+    hops: int,
+    types: tuple[str, ...],
+    limit: int,
+    form: str,
+) -> None:
     """Find nodes by words or meaning, and what is linked to them.
 
-    Only what is valid now, or on the day of --as-of, is found.
+    Only what is valid now, or on the day given with --as-of, is found.
     """
-    moment = when(options["as_of"])
-    types = node_types(options["types"])
+    moment = when(as_of)
+    chosen_types = node_types(types)
     embedding = call.config.embedding
     with bar("reading the files") as progress:
         query = GraphQuery(
             read_words(words),
             at=moment,
-            types=types,
-            hops=options["hops"],
-            limit=options["limit"],
-            task=options["within"],
+            types=chosen_types,
+            hops=hops,
+            limit=limit,
+            task=within,
         )
         nodes, warnings = graph_search.search(
             call.root, query, embedding=embedding, progress=progress
@@ -416,6 +440,7 @@ def _describe_reached(node: Node) -> str:
 )
 @click.option("--until", default="", metavar="DATE", help="Last day on which the link is valid.")
 @click.option("--remove", is_flag=True, help="Remove the link (only links added by hand).")
+@pass_call
 def link(
     call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool
 ) -> None:
@@ -425,7 +450,7 @@ def link(
     also be a file, a symbol, a tag, a task or a session. RELATION is one of related_to,
     discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
     """
-    opt.exclude({"--remove": remove, "--from or --until": since or until})
+    options.exclude({"--remove": remove, "--from or --until": since or until})
     source_id = full_id(call.root, source)
     target_id = full_id(call.root, target)
     saved, edge = graph_links.link(
@@ -457,7 +482,8 @@ def _parse_day(text: str) -> str:
 @click.option(
     "--task", default="", metavar="ID", help="Only this task's part (default: all tasks)."
 )
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def export(call: Invocation, task: str, form: str) -> None:
     """Write each task's part of the graph to its folder.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli.options import Command, Group, Invocation, read_text
+from ralph.cli import options
+from ralph.cli.commands import Command, Group
+from ralph.cli.invocation import Invocation, pass_call
+from ralph.cli.options import read_text
 from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.core.errors import UsageError
 from ralph.core.settings import Embedding, Provider
-from ralph.learning import forget as forgetting
+from ralph.learning import forget
 from ralph.learning.forget import ForgetPlan, ForgetRequest
 from ralph.search import index, meaning
 from ralph.search.filters import full_id, when
@@ -31,7 +33,8 @@ def cli() -> None:
 
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
 @click.option("--embed", is_flag=True, help="Also embed every record with embedding.provider.")
-@opt.limit(None, "With --embed: maximum number of records; a later call continues.")
+@options.limit(None, "With --embed: maximum number of records; a later call continues.")
+@pass_call
 def sync(call: Invocation, embed: bool, limit: int | None) -> None:
     """Read the files that changed.
 
@@ -90,6 +93,7 @@ def _describe_sync(synced: Synced) -> str:
 
 
 @cli.command("rebuild", examples=["ralph index rebuild"])
+@pass_call
 def rebuild(call: Invocation) -> None:
     """Rebuild the index from the files."""
     with bar("reading the files", every=1) as progress:
@@ -97,7 +101,8 @@ def rebuild(call: Invocation) -> None:
 
 
 @cli.command("verify", examples=["ralph index verify"])
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def verify(call: Invocation, form: str) -> int:
     """Compare the index with the files, record by record.
 
@@ -122,8 +127,9 @@ def verify(call: Invocation, form: str) -> int:
     type=click.IntRange(min=1),
     help="Remove logs older than this many days (default: retention_days).",
 )
-@opt.yes
-@opt.formats("table", "json")
+@options.yes
+@options.formats("table", "json")
+@pass_call
 def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
     """Remove old logs, and indexes of deleted worktrees.
 
@@ -164,9 +170,10 @@ def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
     metavar="TEXT",
     help='Everything that contains exactly this text, in any case ("-" reads it from stdin).',
 )
-@opt.yes
-@opt.formats("table", "json")
-def forget(
+@options.yes
+@options.formats("table", "json")
+@pass_call
+def forget_(
     call: Invocation,
     names: tuple[str, ...],
     session: str,
@@ -187,10 +194,10 @@ def forget(
     text = _text_to_match(matching)
     record_ids = tuple(dict.fromkeys(full_id(call.root, name) for name in names))
     request = ForgetRequest(record_ids, session, when(before), text)
-    plan = forgetting.plan_forget(call.root, request)
+    plan = forget.plan_forget(call.root, request)
     if yes:
         with bar("reading the files") as progress:
-            forgetting.forget(call.root, plan, progress)
+            forget.forget(call.root, plan, progress)
     if form == "json":
         _print_plan_json(plan, done=yes)
     else:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph.cli import options as opt
+from ralph.cli import options
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.loop_terminal import LoopTerminal
-from ralph.cli.options import Group, Invocation, read_text
+from ralph.cli.options import read_text
 from ralph.cli.output import (
     cut,
     one_line,
@@ -56,7 +58,7 @@ _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """Variables set for an agent inside a loop. A run that the agent starts must not inherit them."""
 
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
-_run_options = opt.combine(
+_run_options = options.combine(  # each is a field of LoopRequest
     click.option(
         "--max-iterations",
         type=click.IntRange(min=1),
@@ -77,7 +79,7 @@ _run_options = opt.combine(
         help="What must hold at the end: test_pass, build_success, lint_clean, type_check, "
         '"custom:COMMAND", marker, or none (may be repeated).',
     ),
-    opt.agent,
+    options.agent,
     click.option(
         "--verify/--no-verify",
         default=None,
@@ -120,26 +122,40 @@ def cli() -> None:
 )
 @click.option("--as", "run_id", default="", hidden=True, help="Id of the run, if it is detached.")
 @click.option(
-    "--request", "given", default="", hidden=True, help="Its options as JSON, if it is detached."
+    "--request",
+    "request_json",
+    default="",
+    hidden=True,
+    help="Its options as JSON, if it is detached.",
 )
 @_run_options
-def start(call: Invocation, detach: bool, run_id: str, given: str, **options: Any) -> int:
+@pass_call
+def start(
+    call: Invocation,
+    goal: str | None,
+    task: str | None,
+    feature: str | None,
+    force: bool,
+    detach: bool,
+    run_id: str,
+    request_json: str,
+    **run_options: Any,
+) -> int:
     """Work on a goal until it is met.
 
     Without a goal, work on the ready tasks until none is left. The exit code tells why the run
     ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
     thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md lists them all).
     """
-    from ralph.loop import loop as verbs
+    from ralph.loop import loop
 
-    for name, value in (
-        ("the goal", options["goal"]),
-        ("--task", options["task"]),
-        ("--feature", options["feature"]),
-    ):
+    for name, value in (("the goal", goal), ("--task", task), ("--feature", feature)):
         if value is not None and not value.strip():
             raise UsageError(f"{name} is empty", hint="leave it out to work on every ready task")
-    request = _request(json.loads(given) if given else options)
+    if request_json:
+        request = _build_request(**json.loads(request_json))
+    else:
+        request = _build_request(goal=goal, task=task, feature=feature, force=force, **run_options)
     if detach:
         _detach(call, request)
         return 0
@@ -150,7 +166,7 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     say(*untrusted)
     with terminal.listening():
         printer = terminal.printer()
-        run = verbs.start(
+        run = loop.start(
             call.root, call.config, request, printer, run_id=terminal.run, by=call.author.by
         )
         _share_with_team(call, printer)
@@ -182,19 +198,20 @@ def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:
 @_run_id
 @click.option("--feedback", default="", metavar="TEXT", help="A message to the agent.")
 @_run_options
-def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
+@pass_call
+def resume(call: Invocation, run_id: str, feedback: str, **run_options: Any) -> int:
     """Resume a run.
 
     The run was stopped, interrupted or killed, or reached one of its limits. Without RUN, this is
     the newest one.
     """
-    from ralph.loop import loop as verbs
+    from ralph.loop import loop
 
-    request = _request(options)
+    request = _build_request(**run_options)
     terminal = LoopTerminal(call.root, runs.find(call.root, run_id).id, call.patterns)
     with terminal.listening():
         printer = terminal.printer()
-        run = verbs.resume(
+        run = loop.resume(
             call.root,
             call.config,
             terminal.run,
@@ -217,10 +234,11 @@ def _share_with_team(call: Invocation, printer: LoopPrinter) -> None:
         printer.print_line(result)
 
 
-def _request(options: dict[str, Any]) -> LoopRequest:
+def _build_request(**run_options: Any) -> LoopRequest:
+    """Build the request from options, which have the names of its fields. None means not given."""
     from ralph.loop.loop import LoopRequest
 
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in run_options.items() if value is not None}
     given["criteria"] = tuple(given.get("criteria", ()))
     return LoopRequest(**given)
 
@@ -228,6 +246,7 @@ def _request(options: dict[str, Any]) -> LoopRequest:
 @cli.command("stop", examples=["ralph loop stop", "ralph loop stop run-1a2b3c4d --now"])
 @_run_id
 @click.option("--now", is_flag=True, help="Stop the agent immediately, not after its iteration.")
+@pass_call
 def stop(call: Invocation, run_id: str, now: bool) -> None:
     """Ask a run to stop after its iteration, or immediately."""
     _mark_dead_runs(call)
@@ -256,13 +275,13 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
 
 def _detach(call: Invocation, request: LoopRequest) -> None:
     """Start the run in a separate process, and wait until it has started."""
-    from ralph.loop import loop as verbs
+    from ralph.loop import loop
     from ralph.memory.quarantine import accept_titles
 
     root = call.root
     _mark_dead_runs(call)
-    plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
-    title, _ = verbs.title_and_description(plan.goal)
+    plan = loop.prepare(root, loop.apply_request(call.config, request), request)
+    title, _ = loop.title_and_description(plan.goal)
     accept_titles(root, call.author.by, plan.goal, title)
     run_id = runs.new_id(root)
     child = _start_process(root, run_id, request)
@@ -325,7 +344,8 @@ def _mark_dead_runs(call: Invocation) -> None:
 @click.option(
     "--watch", is_flag=True, help="Show it again whenever it changes, until the run ends."
 )
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     """Show the state of a run.
 
@@ -361,8 +381,9 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
 
 
 @cli.command("list", examples=["ralph loop list --format json"])
-@opt.limit(_LIST_LIMIT)
-@opt.formats("table", "json")
+@options.limit(_LIST_LIMIT)
+@options.formats("table", "json")
+@pass_call
 def list_(call: Invocation, limit: int, form: str) -> None:
     """List the runs, newest first."""
 
@@ -396,7 +417,8 @@ def list_(call: Invocation, limit: int, form: str) -> None:
 @click.option(
     "--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration."
 )
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
     """Show a run with its journal, or the prompt of an iteration."""
     root = call.root
@@ -427,6 +449,7 @@ def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
 @cli.command("logs", examples=["ralph loop logs -f run-1a2b3c4d"])
 @_run_id
 @click.option("--follow", "-f", is_flag=True, help="Follow the output until the run ends.")
+@pass_call
 def logs(call: Invocation, run_id: str, follow: bool) -> None:
     """Show a run's output."""
     run = runs.find(call.root, run_id)
@@ -518,9 +541,10 @@ def _minute(timestamp: str) -> str:
 @cli.command("journal", examples=["ralph loop journal", "ralph loop journal run-1a2b3c4d 3"])
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
-@opt.limit(_LIST_LIMIT)
-@opt.all_tasks
-@opt.formats("table", "json")
+@options.limit(_LIST_LIMIT)
+@options.all_tasks
+@options.formats("table", "json")
+@pass_call
 def journal_(
     call: Invocation, name: str, iteration: int | None, limit: int, within: str, form: str
 ) -> None:
@@ -590,13 +614,14 @@ def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None
 @click.option(
     "--command", default="", metavar="LINE", help="With --check NAME: its program and arguments."
 )
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -> int:
     """List the agents that the loop can use.
 
     With --check, the exit code is 1 if one of them does not answer.
     """
-    from ralph.loop.agents import choice as agents
+    from ralph.loop.agents import choice
 
     if (name and not check) or (command and not name):
         raise UsageError(
@@ -604,11 +629,11 @@ def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -
             hint="ralph loop agents --check acp --command LINE",
         )
     if check:
-        rows = agents.check_agents(call.root, name, command)
+        rows = choice.check_agents(call.root, name, command)
         usable_key = "answer"
         usable_heading = "answers"
     else:
-        rows = agents.list_agents(call.root)
+        rows = choice.list_agents(call.root)
         usable_key = "usable"
         usable_heading = "usable"
 
@@ -638,6 +663,7 @@ def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -
 
 @cli.command("slash", hidden=True)
 @click.argument("text", default="-")
+@pass_call
 def slash(call: Invocation, text: str) -> None:
     """Run what `/ralph` in a coding agent asks for.
 
@@ -681,7 +707,7 @@ def _slash_stop(words: Sequence[str]) -> None:
 
 def _slash_config(call: Invocation, key: str, value: str) -> None:
     """Print the loop's settings or one of them, or change one. The key may omit its section."""
-    from ralph.cli.project import config
+    from ralph.cli.config import config_
 
     values = load(call.root, env=os.environ).json_values
     settings = [name for name in values if name.startswith(("ralph.", "execution."))]
@@ -691,7 +717,7 @@ def _slash_config(call: Invocation, key: str, value: str) -> None:
             f"{key} is not a setting of the loop", hint=f"use one of {', '.join(settings)}"
         )
     if value:
-        click.get_current_context().invoke(config, key=chosen[0], value=value)
+        click.get_current_context().invoke(config_, key=chosen[0], value=value)
         return
     rows = []
     for name in chosen:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ralph.cli.options import can_ask
+from ralph.cli.invocation import can_ask
 from ralph.cli.output import visible
 from ralph.core import paths
 from ralph.core.errors import WriteFailed

@@ -19,14 +19,18 @@ from typing import ClassVar, NamedTuple, TypeGuard
 import click
 
 from ralph import __version__
-from ralph.cli.options import Group, Invocation
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation
 from ralph.core.errors import RalphError, UsageError
 
 INTERRUPTED = 130
 
 
 class CommandEntry(NamedTuple):
-    """A command in the table, given as `module:attribute` in this package, and its summary."""
+    """A command in the table, given as `module:attribute` in this package, and its summary.
+
+    A command whose verb has the same name ends with an underscore.
+    """
 
     target: str
     summary: str
@@ -35,28 +39,30 @@ class CommandEntry(NamedTuple):
 GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Start": {
         "init": CommandEntry("project:init", "Create Ralph's files in a project"),
-        "deinit": CommandEntry("project:deinit", "Remove Ralph and its memory from a project"),
-        "install": CommandEntry("project:install", "Add Ralph to your coding agents"),
-        "uninstall": CommandEntry("project:uninstall", "Remove Ralph from your coding agents"),
+        "deinit": CommandEntry("project:deinit_", "Remove Ralph and its memory from a project"),
+        "install": CommandEntry("install:install", "Add Ralph to your coding agents"),
+        "uninstall": CommandEntry("install:uninstall", "Remove Ralph from your coding agents"),
         "demo": CommandEntry("demo:cli", "Watch Ralph work on sample projects"),
         "status": CommandEntry(
             "status:status", "Show what is remembered here and whether it works"
         ),
-        "doctor": CommandEntry("status:doctor", "Find problems and repair them"),
+        "doctor": CommandEntry("status:doctor_", "Find problems and repair them"),
         "web": CommandEntry("servers:web", "Open the Memory Explorer in a browser"),
-        "config": CommandEntry("project:config", "Show and change settings"),
+        "config": CommandEntry("config:config_", "Show and change settings"),
     },
     "Memory": {
         "memory": CommandEntry("memory:cli", "Add, list, edit and search memories"),
-        "search": CommandEntry("search:search", "Search memories, sessions, the journal and tasks"),
-        "context": CommandEntry("search:context", "Show what an agent receives with a prompt"),
-        "forget": CommandEntry("index:forget", "Delete records permanently, everywhere"),
+        "search": CommandEntry(
+            "search:search_", "Search memories, sessions, the journal and tasks"
+        ),
+        "context": CommandEntry("search:context_", "Show what an agent receives with a prompt"),
+        "forget": CommandEntry("index:forget_", "Delete records permanently, everywhere"),
         "review": CommandEntry("review:cli", "Review proposed, stale and conflicting memories"),
     },
     "Work": {
         "loop": CommandEntry("loop:cli", "Run an agent until its goal is met"),
         "task": CommandEntry("task:cli", "Plan tasks and their order"),
-        "feature": CommandEntry("task:feature", "Group tasks under a spec and a plan"),
+        "feature": CommandEntry("feature:cli", "Group tasks under a spec and a plan"),
     },
     "Look back": {
         "session": CommandEntry("session:cli", "Show, continue and export recorded sessions"),
@@ -77,7 +83,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     },
     "More": {
         "capture": CommandEntry("project:capture", "Turn recording and injection on or off"),
-        "trust": CommandEntry("project:trust", "Approve commands that a project's config names"),
+        "trust": CommandEntry("trust:trust", "Approve commands that a project's config names"),
         "index": CommandEntry("index:cli", "Update, rebuild, verify or prune the search index"),
         "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP; check MCP servers"),
         "skill": CommandEntry(

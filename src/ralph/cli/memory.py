@@ -6,13 +6,14 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli import output
-from ralph.cli.options import Fn, Group, Invocation, can_ask, read_text
+from ralph.cli import options, output
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, can_ask, pass_call
+from ralph.cli.options import Fn, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
@@ -77,13 +78,13 @@ def _filters(function: Fn) -> Fn:
         callback=_parse_files,
         help="The files, comma-separated.",
     )
-    kinds = opt.kinds("Only these types, comma-separated.")
-    tags = opt.tags("Only entries with any of these tags.")
+    kinds = options.kinds("Only these types, comma-separated.")
+    tags = options.tags("Only entries with any of these tags.")
     return in_(kinds(tags(function)))
 
 
 def _parse_files(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    return memory.names_of(opt.split_commas([value]) or ("memories",))
+    return memory.names_of(options.split_commas([value]) or ("memories",))
 
 
 def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -110,6 +111,7 @@ _as_of = click.option(
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
 @_one_file("memories", "guardrails", "patterns", "personal")
 @click.option("--force", is_flag=True, help="Overwrite an existing file; it is kept as a backup.")
+@pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Create an empty memories.md, or another memory file."""
     click.echo(memory.init(call.root, in_, force=force))
@@ -125,9 +127,9 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 )
 @click.argument("content", nargs=-1)
 @_one_file(*NAMES)
-@opt.file
-@opt.kind("The type.", show_default="pattern; guardrails: fix; knowledge: context")
-@opt.tags("The tags, comma-separated.")
+@options.file
+@options.kind("The type.", show_default="pattern; guardrails: fix; knowledge: context")
+@options.tags("The tags, comma-separated.")
 @click.option("--title", default="", help="The title, for --in knowledge.")
 @click.option(
     "--feature",
@@ -135,11 +137,22 @@ def init(call: Invocation, in_: str, force: bool) -> None:
     metavar="NAME",
     help="The feature it was learned in, for --in knowledge.",
 )
-@opt.formats("table", "json", "quiet")
+@options.formats("table", "json", "quiet")
 @click.option("--force", is_flag=True, help="Add it even if an entry already says the same.")
-@opt.allow_secret
+@options.allow_secret
+@pass_call
 def add(
-    call: Invocation, content: tuple[str, ...], file: Path | None, form: str, **options: Any
+    call: Invocation,
+    content: tuple[str, ...],
+    in_: str,
+    file: Path | None,
+    kind: MemoryKind | None,
+    tags: tuple[str, ...] | None,
+    title: str,
+    feature: str,
+    form: str,
+    force: bool,
+    allow_secret: bool,
 ) -> None:
     """Add a memory.
 
@@ -160,10 +173,16 @@ def add(
     """
     text = read_text(" ".join(content) if content else None, file)
     is_new_project = paths.require_project(call.root, named=call.is_named)
-    context = call.write_context(allow_secret=options.pop("allow_secret"))
-    tags = options.pop("tags") or ()
-    entry = NewEntry(text, tags=tags, **options)
-    saved = memory.add_entry(call.root, entry, context)
+    entry = NewEntry(
+        text,
+        in_=in_,
+        kind=kind,
+        tags=tags or (),
+        title=title,
+        feature=feature,
+        force=force,
+    )
+    saved = memory.add_entry(call.root, entry, call.write_context(allow_secret=allow_secret))
     _print_notes(saved)
     if is_new_project:
         root = one_line(str(call.root))
@@ -208,9 +227,17 @@ def _describe_addition(saved: SavedMemory, source: str, file: str) -> str:
     "--all", "everything", is_flag=True, help=f"Show every match, not only the best {LIMIT}."
 )
 @_as_of
-@opt.formats("table", "json", "markdown", "quiet")
+@options.formats("table", "json", "markdown", "quiet")
+@pass_call
 def search(
-    call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any
+    call: Invocation,
+    query: tuple[str, ...],
+    in_: tuple[str, ...],
+    kinds: tuple[MemoryKind, ...],
+    tags: tuple[str, ...] | None,
+    everything: bool,
+    as_of: str,
+    form: str,
 ) -> None:
     """Search memories by words, tags, ids or meaning.
 
@@ -221,15 +248,15 @@ def search(
 
     request = Query(
         " ".join(query),
-        options["kinds"],
-        options["tags"] or (),
-        limit=None if options["everything"] else LIMIT,
+        kinds,
+        tags or (),
+        limit=None if everything else LIMIT,
     )
     result, entries = memories.search(
         call.root,
         request,
         in_=in_,
-        as_of=options["as_of"],
+        as_of=as_of,
         embedding=call.config.embedding,
         warn=warn,
     )
@@ -279,12 +306,20 @@ def _search_notes(result: SearchResult) -> list[str]:
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
 @_filters
 @_as_of
-@opt.formats("table", "json", "markdown", "quiet")
-def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> None:
-    """List the memories, in the order of their file."""
-    is_filtered = any(filters.values()) or filters["last"] == 0
-    filters["tags"] = filters["tags"] or ()
-    entries = memory.list_(call.root, in_=in_, **filters)
+@options.formats("table", "json", "markdown", "quiet")
+@pass_call
+def list_(
+    call: Invocation,
+    last: int | None,
+    in_: tuple[str, ...],
+    kinds: tuple[MemoryKind, ...],
+    tags: tuple[str, ...] | None,
+    as_of: str,
+    form: str,
+) -> None:
+    """List the memories in file order."""
+    is_filtered = last is not None or bool(kinds or tags or as_of)
+    entries = memory.list_(call.root, in_=in_, kinds=kinds, tags=tags or (), last=last, as_of=as_of)
     _warn_problems(call, in_)
     if is_filtered:
         empty = "No memories found."
@@ -374,9 +409,10 @@ def _markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.
     "show",
     examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'],
 )
-@opt.record_id
+@options.record_id
 @_as_of
-@opt.formats("table", "json", "markdown")
+@options.formats("table", "json", "markdown")
+@pass_call
 def show(call: Invocation, name: str, form: str, as_of: str) -> None:
     """Show one memory in full, with its links.
 
@@ -445,8 +481,9 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
 @cli.command(
     "log", examples=["ralph memory log mem-a3f8", "ralph memory log mem-a3f8 --format json"]
 )
-@opt.record_id
-@opt.formats("table", "json")
+@options.record_id
+@options.formats("table", "json")
+@pass_call
 def log(call: Invocation, name: str, form: str) -> None:
     """Show a memory's history.
 
@@ -477,18 +514,27 @@ def log(call: Invocation, name: str, form: str) -> None:
 
 
 @cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
-@opt.record_id
+@options.record_id
 @click.option("--text", help='The new text ("-" reads it from standard input).')
 @click.option("--title", help="The new title of a knowledge entry; its file keeps its name.")
-@opt.kind("The new type; the entry moves to that section.")
-@opt.tags("The new tags, which replace the old ones (an empty string removes them).")
-@opt.allow_secret
-def edit(call: Invocation, name: str, text: str | None, allow_secret: bool, **changes: Any) -> None:
+@options.kind("The new type; the entry moves to that section.")
+@options.tags("The new tags, which replace the old ones (an empty string removes them).")
+@options.allow_secret
+@pass_call
+def edit(
+    call: Invocation,
+    name: str,
+    text: str | None,
+    title: str | None,
+    kind: MemoryKind | None,
+    tags: tuple[str, ...] | None,
+    allow_secret: bool,
+) -> None:
     """Correct a memory, in $EDITOR or with options."""
     before = None
     if text is not None:
         text = read_text(text)
-    elif all(change is None for change in changes.values()):
+    elif title is None and kind is None and tags is None:
         before = memory.show(call.root, name).record.text
         text = open_editor(before)
     try:
@@ -496,9 +542,11 @@ def edit(call: Invocation, name: str, text: str | None, allow_secret: bool, **ch
             call.root,
             name,
             text=text,
+            title=title,
+            kind=kind,
+            tags=tags,
             expect=before,
             context=call.write_context(allow_secret=allow_secret),
-            **changes,
         )
     except (Conflict, NotFound, Refused) as error:
         if before is not None and text is not None and text.strip() not in ("", before.strip()):
@@ -541,7 +589,8 @@ def open_editor(text: str) -> str:
 
 
 @cli.command("archive", examples=["ralph memory archive mem-a3f8"])
-@opt.record_id
+@options.record_id
+@pass_call
 def archive(call: Invocation, name: str) -> None:
     """Hide a memory from searches, listings and agents.
 
@@ -551,7 +600,8 @@ def archive(call: Invocation, name: str) -> None:
 
 
 @cli.command("unarchive", examples=["ralph memory unarchive mem-a3f8"])
-@opt.record_id
+@options.record_id
+@pass_call
 def unarchive(call: Invocation, name: str) -> None:
     """Restore an archived memory."""
     _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
@@ -563,6 +613,7 @@ def unarchive(call: Invocation, name: str) -> None:
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW", nargs=-1, required=True)
 @click.option("--why", default="", help="The reason, which is kept with the successor.")
+@pass_call
 def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> None:
     """Replace an outdated memory with another one.
 
@@ -578,7 +629,8 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
 
 
 @cli.command("delete", examples=["ralph memory delete mem-a3f8"])
-@opt.record_id
+@options.record_id
+@pass_call
 def delete(call: Invocation, name: str) -> None:
     """Delete a memory from its file.
 
@@ -608,15 +660,33 @@ def delete(call: Invocation, name: str) -> None:
     help="Only entries from the last DAYS days (0: all).",
 )
 @_as_of
-@opt.formats("markdown", "json")
-def prime(call: Invocation, form: str, **options: Any) -> None:
+@options.formats("markdown", "json")
+@pass_call
+def prime(
+    call: Invocation,
+    budget: int,
+    in_: tuple[str, ...],
+    kinds: tuple[MemoryKind, ...],
+    tags: tuple[str, ...] | None,
+    recent: int,
+    as_of: str,
+    form: str,
+) -> None:
     """Print memories for an agent's context.
 
     Entries are never cut: the most useful ones that fit the budget are printed.
     """
-    options["tags"] = options["tags"] or ()
-    primed = memory.prime(call.root, form=form, **options)
-    _warn_problems(call, options["in_"])
+    primed = memory.prime(
+        call.root,
+        budget=budget,
+        in_=in_,
+        kinds=kinds,
+        tags=tags or (),
+        recent=recent,
+        as_of=as_of,
+        form=form,
+    )
+    _warn_problems(call, in_)
     text = primed.text
     if not text and form == "json":
         text = "[]\n"
@@ -627,7 +697,8 @@ def prime(call: Invocation, form: str, **options: Any) -> None:
 
 
 @cli.command("migrate", examples=["ralph memory migrate"])
-@opt.allow_secret
+@options.allow_secret
+@pass_call
 def migrate(call: Invocation, allow_secret: bool) -> int:
     """Convert legacy Signs in guardrails.md to entries.
 

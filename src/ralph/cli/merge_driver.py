@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import click
 
-from ralph.cli.options import Command, Invocation
+from ralph.cli.commands import Command
+from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import warn
 from ralph.core.errors import RalphError, UsageError
 
@@ -31,6 +32,7 @@ class _Versions(NamedTuple):
 @click.command(name="merge-driver", cls=Command, examples=["ralph merge-driver --register"])
 @click.argument("versions", nargs=-1, metavar="[BASE OURS THEIRS PATH [SIZE]]")
 @click.option("--register", is_flag=True, help="Let git use it for this repository's memory files.")
+@pass_call
 def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
     """Merge memory files for git, entry by entry.
 
@@ -44,10 +46,10 @@ def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) ->
     if register:
         raise _usage_error()
     merging = _parse_versions(versions)
-    from ralph.memory import merge_driver as driver
+    from ralph.memory.merge_driver import merge_files
 
     try:
-        merged = driver.merge_files(*merging)
+        merged = merge_files(*merging)
     except (RalphError, OSError) as error:
         warn(str(error))
         return _MERGE_BY_LINES

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli import output
-from ralph.cli.options import Command, Invocation
+from ralph.cli import options, output
+from ralph.cli.commands import Command
+from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import one_line, say
 from ralph.core.errors import UsageError
 
@@ -40,8 +40,9 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
     help="With --from git: only commits from this time on: a date, or 7d, 24h, 2w, 3m.",
 )
 @click.option("--yes", is_flag=True, help="Import what is found instead of previewing it.")
-@opt.dry_run
-@opt.formats("table", "json")
+@options.dry_run
+@options.formats("table", "json")
+@pass_call
 def import_(
     call: Invocation,
     path: Path | None,
@@ -62,9 +63,9 @@ def import_(
     from ralph.sharing import imports
     from ralph.sharing.histories import FINDERS, Place
 
-    opt.exclude({"PATH": path, "--from": sources})
+    options.exclude({"PATH": path, "--from": sources})
     names = imports.sources_named(
-        opt.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,)
+        options.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,)
     )
     if since and imports.GIT not in names:
         raise UsageError("--since requires `--from git`", hint="leave it out")
@@ -138,6 +139,7 @@ def _format_size(count: float) -> str:
 @click.argument("name", metavar="FORMAT", type=click.Choice(FORMATS))
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
+@pass_call
 def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
     """Export memories for other tools or for `ralph import`.
 
@@ -161,6 +163,7 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
 
 @click.command(name="backup", cls=Command, examples=["ralph backup memory.tar.gz"])
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@pass_call
 def backup(call: Invocation, path: Path) -> None:
     """Back up memories, settings, tasks and logs to one file.
 
@@ -178,7 +181,8 @@ def backup(call: Invocation, path: Path) -> None:
     examples=["ralph restore memory.tar.gz", "ralph restore memory.tar.gz --yes"],
 )
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@opt.yes
+@options.yes
+@pass_call
 def restore(call: Invocation, path: Path, yes: bool) -> None:
     """Restore from a backup.
 

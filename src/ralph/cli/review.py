@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli import output
-from ralph.cli.options import Group, Invocation, pass_call, read_text
+from ralph.cli import options, output
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, pass_call
+from ralph.cli.options import read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, warn
 from ralph.core import ids
 from ralph.core.errors import RalphError
@@ -62,7 +63,7 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
     show_default=True,
     help="Only insights with this status.",
 )
-@opt.all_tasks
+@options.all_tasks
 @click.option(
     "--ci",
     is_flag=True,
@@ -75,7 +76,7 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
     metavar="BRANCH",
     help="With --ci: compare with this branch.",
 )
-@opt.formats("table", "json", "quiet")
+@options.formats("table", "json", "quiet")
 @pass_call
 def cli(
     call: Invocation, task: str, status: str, within: str, form: str, ci: bool, base: str
@@ -223,9 +224,10 @@ def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, 
 
 
 @cli.command("show", examples=["ralph review show ins-a231"])
-@opt.record_id
-@opt.all_tasks
-@opt.formats("table", "json")
+@options.record_id
+@options.all_tasks
+@options.formats("table", "json")
+@pass_call
 def show(call: Invocation, name: str, within: str, form: str) -> None:
     """Show one item that waits for a decision.
 
@@ -252,6 +254,7 @@ def _find_item(call: Invocation, name: str, within: str) -> ReviewItem:
 
 @cli.command("accept", examples=["ralph review accept ins-a231"])
 @_ids
+@pass_call
 def accept(call: Invocation, names: tuple[str, ...]) -> None:
     """Accept insights, or memories that are withheld.
 
@@ -267,6 +270,7 @@ def accept(call: Invocation, names: tuple[str, ...]) -> None:
 
 @cli.command("reject", examples=["ralph review reject ins-a231"])
 @_ids
+@pass_call
 def reject(call: Invocation, names: tuple[str, ...]) -> None:
     """Reject insights, or delete memories that are withheld.
 
@@ -278,7 +282,7 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
 
 
 @cli.command("promote", examples=["ralph review promote mem-a3f8 --to agents --dry-run"])
-@opt.record_id
+@options.record_id
 @click.option(
     "--to",
     type=click.Choice([target.value for target in Target]),
@@ -288,19 +292,22 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
 @click.option(
     "--text", default=None, help='The text to write instead ("-" reads it from standard input).'
 )
-@opt.kind("The type, for memory and patterns.")
+@options.kind("The type, for memory and patterns.")
 @click.option(
     "--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design."
 )
-@opt.dry_run
+@options.dry_run
 @click.option("--force", is_flag=True, help="Promote it even if it reads like a prompt injection.")
+@pass_call
 def promote_(
     call: Invocation,
     name: str,
     to: str,
     text: str | None,
     kind: MemoryKind | None,
-    **options: Any,
+    page: str,
+    dry_run: bool,
+    force: bool,
 ) -> None:
     """Copy a record to a file that more agents read.
 
@@ -317,10 +324,12 @@ def promote_(
         full_id(call.root, name),
         Target(to),
         Rewording(new_text, kind),
+        page=page,
+        dry_run=dry_run,
+        force=force,
         context=call.write_context(),
-        **options,
     )
-    if options["dry_run"] and promotion.changed:
+    if dry_run and promotion.changed:
         print_raw(promotion.diff)
         return
     file = call.show_path(promotion.path)
@@ -333,6 +342,7 @@ def promote_(
 
 @cli.command("refine", examples=["ralph review refine ins-a231"])
 @_ids
+@pass_call
 def refine(call: Invocation, names: tuple[str, ...]) -> int:
     """Let summarize.command reword proposed insights.
 

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
+from ralph.cli import options
+from ralph.cli.commands import Command
+from ralph.cli.invocation import Invocation, pass_call
+from ralph.cli.options import exclude, read_words, split_commas
 from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
 from ralph.core.errors import UsageError
 from ralph.core.record import Detail, Family, Query
 from ralph.core.settings import Inject
 from ralph.memory.record_shapes import record_json
-from ralph.recall import search as verbs
+from ralph.recall import search
 from ralph.recall.json_shapes import hit_json
 from ralph.recall.search import SearchAnswer
 from ralph.search.filters import kinds, short_ids, when
@@ -107,19 +109,20 @@ class _SearchOptions:
     metavar="TYPE",
     help="Only these types, comma-separated.",
 )
-@opt.tags("Only records with any of these tags.")
-@opt.since
+@options.tags("Only records with any of these tags.")
+@options.since
 @click.option("--until", default="", metavar="WHEN", help="Only up to this time.")
-@opt.limit(None, f"Maximum number of results [default: {LIMIT}, --around: {AROUND}].")
+@options.limit(None, f"Maximum number of results [default: {LIMIT}, --around: {AROUND}].")
 @click.option("--all", "everything", is_flag=True, help="Show every match.")
 @click.option(
     "--project", default="", metavar="PATH", help="Only sessions recorded in this folder."
 )
-@opt.visibility
+@options.visibility
 @click.option("--team", is_flag=True, help="Also search what the team's other machines share.")
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
-@opt.formats("table", "json", "markdown")
-def search(call: Invocation, words: tuple[str, ...], **options: Any) -> None:
+@options.formats("table", "json", "markdown")
+@pass_call
+def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> None:
     """Search memories, sessions, the journal and tasks.
 
     Words, parts of identifiers and tags match in any language; records with a similar meaning are
@@ -128,7 +131,7 @@ def search(call: Invocation, words: tuple[str, ...], **options: Any) -> None:
     that time. Inside a task (RALPH_TASK, or its worktree) the search covers the project's records,
     those of the task, and those of finished tasks.
     """
-    chosen = _SearchOptions(**options)
+    chosen = _SearchOptions(**search_options)
     exclude({"--short": chosen.short, "--full": chosen.full, "--layer": chosen.layer})
     text = read_words(words)
     detail = _chosen_detail(chosen)
@@ -148,7 +151,7 @@ def search(call: Invocation, words: tuple[str, ...], **options: Any) -> None:
             raise UsageError(
                 "--around takes an id and no words", hint=f"ralph search --around {chosen.around}"
             )
-        timeline = verbs.timeline(
+        timeline = search.timeline(
             call.root,
             chosen.around,
             since=since,
@@ -181,7 +184,7 @@ def _detail_named(layer: str) -> Detail:
 
 def _search_tasks(call: Invocation, text: str, chosen: _SearchOptions) -> None:
     from ralph.cli.task import print_tasks
-    from ralph.tasks import task as tasks
+    from ralph.tasks import task
 
     if len(chosen.only) > 1:
         raise UsageError(
@@ -189,7 +192,7 @@ def _search_tasks(call: Invocation, text: str, chosen: _SearchOptions) -> None:
         )
     words = text.lower().split()
     matches = []
-    for listed in tasks.list_(call.root)[0]:
+    for listed in task.list_(call.root)[0]:
         content = f"{listed.task.id} {listed.task.title} {listed.task.description}".lower()
         if all(word in content for word in words):
             matches.append(listed)
@@ -227,7 +230,7 @@ def _search_records(call: Invocation, query: Query, chosen: _SearchOptions) -> N
         print_answer(answer, chosen.form, explain=chosen.explain)
         return
     with bar("reading the files") as progress:
-        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
+        answer = search.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
     warn(*answer.warnings)
     say(*map(visible, answer.notes))
     print_answer(answer, chosen.form, explain=chosen.explain)
@@ -328,9 +331,10 @@ class _Preview(NamedTuple):
     metavar="A,B",
     help="With --knowledge: the files that were changed last.",
 )
-@opt.visibility
-@opt.formats("markdown", "json")
-def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
+@options.visibility
+@options.formats("markdown", "json")
+@pass_call
+def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) -> None:
     """Show what an agent receives with a prompt.
 
     Without a prompt, show what it receives when a session starts. This is what the hooks inject,
@@ -340,7 +344,7 @@ def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
     """
     from ralph.capture import recorder
 
-    chosen = _ContextOptions(**options)
+    chosen = _ContextOptions(**context_options)
     if chosen.knowledge:
         _print_knowledge(call, " ".join(prompt), chosen)
         return
@@ -470,7 +474,7 @@ def _knowledge_json(match: Match) -> dict[str, object]:
 
 @click.command(name="skill", cls=Command, examples=["ralph skill memories"])
 @click.argument("name", default="memories", type=click.Choice(["memories"]))
-def skill(call: Invocation, name: str) -> None:
+def skill(name: str) -> None:
     """Print the guide that teaches agents to use the memory."""
     from ralph.recall import skill
 

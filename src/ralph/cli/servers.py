@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli.options import Command, Group, Invocation
+from ralph.cli import options
+from ralph.cli.commands import Command, Group
+from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import one_line, print_rows, say, warn
 from ralph.core.errors import Conflict, Refused, UsageError
 from ralph.core.extras import needs_extra
@@ -65,6 +66,7 @@ def bind_socket(port: int) -> socket.socket:
     is_flag=True,
     help="Open another window on the server that is running for this project.",
 )
+@pass_call
 def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     """Open the Memory Explorer in a browser.
 
@@ -73,7 +75,7 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     """
     with needs_extra("web", "`ralph web`"):
         from ralph.memory import quarantine
-        from ralph.web import server as site
+        from ralph.web import server
 
     def open_address(address: str) -> None:
         click.echo(address)
@@ -82,18 +84,18 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
 
     by = "agent" if quarantine.is_called_by_agent(os.environ) else "human"
     if link:
-        opt.exclude({"--link": link, "--port": port})
+        options.exclude({"--link": link, "--port": port})
         if by == "agent":  # whoever has the link acts as the person who started the server
             raise Refused(
                 "a link is for a person, and an agent made this call",
                 hint="run this in a terminal of your own",
             )
-        open_address(site.make_link(call.root))
+        open_address(server.make_link(call.root))
         return
     # Ctrl-C is how a person stops the server, which may have handled it already.
     with contextlib.suppress(KeyboardInterrupt), bind_socket(port) as listening:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        site.serve(call.root, listening, token=token, opened=open_address, by=by)
+        server.serve(call.root, listening, token=token, opened=open_address, by=by)
     say("ended")
 
 
@@ -125,6 +127,7 @@ def mcp() -> None:
     help="With --http: port to listen on (0: a free one).",
 )
 @click.option("--read-only", is_flag=True, help="Leave out the tools that write.")
+@pass_call
 def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     """Serve the memory to the MCP client that starts this.
 
@@ -133,35 +136,36 @@ def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     error; RALPH_MCP_TOKEN sets a permanent one.
     """
     with needs_extra("mcp", "`ralph mcp serve`"):
-        from ralph.mcp import server as serving
+        from ralph.mcp import server
 
     if port and not http:
         raise UsageError(
             "--port requires --http", hint="a client that starts the server needs no port"
         )
     if not http:
-        serving.over_pipes(call.explicit_root, os.environ, read_only=read_only)
+        server.over_pipes(call.explicit_root, os.environ, read_only=read_only)
         return
     with needs_extra("mcp", "`ralph mcp serve --http`"):
         from ralph.web.connections import connection_options
 
     with bind_socket(port) as listening:
-        serving.at_an_address(
+        server.at_an_address(
             call.explicit_root, os.environ, listening, connection_options(), read_only=read_only
         )
 
 
 @mcp.command("status", examples=["ralph mcp status", "ralph mcp status --refresh --format json"])
 @click.option("--refresh", is_flag=True, help="Check every server now, ignoring the cache.")
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def status(call: Invocation, refresh: bool, form: str) -> None:
     """Show whether each MCP server works.
 
     A result is at most five minutes old. Servers named in .mcp.json need `ralph trust`.
     """
-    from ralph.loop import mcp_servers as verbs
+    from ralph.loop import mcp_servers
 
-    states, problems = verbs.server_status(
+    states, problems = mcp_servers.server_status(
         call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True
     )
     warn(*map(one_line, problems))
@@ -174,7 +178,7 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
         empty="No MCP server is configured for this project.",
     )
     if form != "json":
-        for line in verbs.describe_denied(states):
+        for line in mcp_servers.describe_denied(states):
             click.echo(one_line(line))
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ralph.cli import options as opt
+from ralph.cli import options
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.loop_terminal import handling_signals
-from ralph.cli.options import Group, Invocation, read_text
+from ralph.cli.options import read_text
 from ralph.cli.output import (
     one_line,
     print_json,
@@ -28,8 +30,7 @@ from ralph.cli.search import print_answer
 from ralph.core.errors import NothingYet, RalphError
 from ralph.core.record import Detail
 from ralph.core.work import StopReason
-from ralph.recall import conversation, session_summary, summarize_command
-from ralph.recall import sessions as verbs
+from ralph.recall import conversation, session_summary, sessions, summarize_command
 from ralph.recall.chat_log import Mode
 from ralph.recall.json_shapes import history_json, session_json
 from ralph.recall.sessions import Session
@@ -67,16 +68,17 @@ def cli() -> None:
 
 
 @cli.command("list", examples=["ralph session list --since 7d --format json"])
-@opt.limit(_LIST_LIMIT)
-@opt.since
+@options.limit(_LIST_LIMIT)
+@options.since
 @click.option(
     "--task", default="", metavar="ID", help="Only sessions about this task, including the loop's."
 )
-@opt.all_tasks
-@opt.formats("table", "json")
+@options.all_tasks
+@options.formats("table", "json")
+@pass_call
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
     """List the sessions with their first prompt, newest first."""
-    sessions, total = verbs.list_(
+    listed, total = sessions.list_(
         call.root, limit=limit, since=when(since), task=task, within=within
     )
     if task and not total:
@@ -90,7 +92,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
 
     counts = ("mode", "messages") if task else ("observations",)
     print_rows(
-        sessions,
+        listed,
         form,
         to_json=session_json,
         headings=("session", "start", "length", "host", *counts, "first prompt"),
@@ -98,7 +100,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
         empty="No sessions.",
     )
     if form != "json":
-        print_more(total, len(sessions))
+        print_more(total, len(listed))
 
 
 @cli.command("show", examples=["ralph session show 3f2a", "ralph session show --layer 3 --limit 5"])
@@ -109,10 +111,11 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
     default=1,
     help="Detail of each observation: 1 one line, 2 more of it, 3 everything.",
 )
-@opt.limit(None, "Maximum number of observations; the newest are shown.")
-@opt.since
-@opt.all_tasks
-@opt.formats("table", "json")
+@options.limit(None, "Maximum number of observations; the newest are shown.")
+@options.since
+@options.all_tasks
+@options.formats("table", "json")
+@pass_call
 def show(
     call: Invocation,
     session_id: str,
@@ -128,7 +131,7 @@ def show(
     """
     start = when(since)
     try:
-        session, answer = verbs.show(
+        session, answer = sessions.show(
             call.root, session_id, layer=Detail(layer), limit=limit, since=start, within=within
         )
     except NothingYet:
@@ -164,8 +167,9 @@ def _length(session: Session) -> str:
 
 @cli.command("export", examples=["ralph session export 3f2a > plan.md"])
 @_newest_or_id
-@opt.all_tasks
-@opt.formats("markdown", "json")
+@options.all_tasks
+@options.formats("markdown", "json")
+@pass_call
 def export(call: Invocation, session_id: str, within: str, form: str) -> None:
     """Print a session as a conversation.
 
@@ -194,8 +198,9 @@ def export(call: Invocation, session_id: str, within: str, form: str) -> None:
     is_flag=True,
     help="Let summarize.command rewrite the summary, and store it; exit 1 if that fails.",
 )
-@opt.all_tasks
-@opt.formats("table", "json")
+@options.all_tasks
+@options.formats("table", "json")
+@pass_call
 def summary(
     call: Invocation, session_id: str, budget: int, improve: bool, within: str, form: str
 ) -> int:
@@ -204,7 +209,7 @@ def summary(
     Without ID, this is the newest session.
     """
     try:
-        name = verbs.find(call.root, session_id, within=within).id
+        name = sessions.find(call.root, session_id, within=within).id
     except NothingYet:
         if improve:
             raise
@@ -259,9 +264,20 @@ def _improve_summary(call: Invocation, session_id: str) -> bool:
     show_default=True,
     help="plan: only read and think; agent: work.",
 )
-@opt.agent
-@opt.formats("text", "json")
-def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent: Any) -> int:
+@options.agent
+@options.formats("text", "json")
+@pass_call
+def new(
+    call: Invocation,
+    message: str,
+    task: str,
+    mode: str,
+    agent: str,
+    command: str,
+    model: str,
+    permission: str,
+    form: str,
+) -> int:
     """Start a conversation with an agent about a task.
 
     The agent's answer is printed. "-" reads the message from standard input.
@@ -269,7 +285,15 @@ def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent
     from ralph.loop import chats
 
     text = read_text(message)
-    with _listening(call, form, chats.ChatRequest(task=task, mode=Mode(mode), **agent)) as request:
+    chosen = chats.ChatRequest(
+        task=task,
+        mode=Mode(mode),
+        agent=agent,
+        command=command,
+        model=model,
+        permission=permission,
+    )
+    with _listening(call, form, chosen) as request:
         reply = chats.new(call.root, call.config, request, text)
     return _print_reply(reply, form)
 
@@ -277,9 +301,19 @@ def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent
 @cli.command("resume", examples=['ralph session resume 3f2a "Do it as planned."'])
 @click.argument("session_id", metavar="ID")
 @click.argument("message")
-@opt.agent
-@opt.formats("text", "json")
-def resume(call: Invocation, session_id: str, message: str, form: str, **agent: Any) -> int:
+@options.agent
+@options.formats("text", "json")
+@pass_call
+def resume(
+    call: Invocation,
+    session_id: str,
+    message: str,
+    agent: str,
+    command: str,
+    model: str,
+    permission: str,
+    form: str,
+) -> int:
     """Continue a session of Claude Code or Codex.
 
     It continues in the mode in which it was started, and the agent's answer is printed.
@@ -287,7 +321,8 @@ def resume(call: Invocation, session_id: str, message: str, form: str, **agent: 
     from ralph.loop import chats
 
     text = read_text(message)
-    with _listening(call, form, chats.ChatRequest(**agent)) as request:
+    chosen = chats.ChatRequest(agent=agent, command=command, model=model, permission=permission)
+    with _listening(call, form, chosen) as request:
         reply = chats.resume(call.root, call.config, session_id, text, request)
     return _print_reply(reply, form)
 

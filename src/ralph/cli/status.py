@@ -11,19 +11,21 @@ from typing import Any
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli.options import Command, Invocation, exclude
+from ralph.cli import options
+from ralph.cli.commands import Command
+from ralph.cli.invocation import Invocation, pass_call
+from ralph.cli.options import exclude
 from ralph.cli.output import one_line, print_json, visible
 from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import UsageError
-from ralph.install import doctor as verbs
+from ralph.install import doctor
 from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
 from ralph.learning import inbox
 from ralph.loop import runs
 from ralph.recall import citation_check
-from ralph.recall import usage as usage_verbs
 from ralph.recall.citation_check import CitationReport
+from ralph.recall.usage import usage_stats
 from ralph.search.citations import STALE, CitationState
 from ralph.search.filters import full_id
 from ralph.storage.pattern_limit import PatternLimit
@@ -58,7 +60,8 @@ _VERDICT_COLOURS = {
 @click.option(
     "--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C."
 )
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here and whether it works.
 
@@ -66,7 +69,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """
     exclude({"--usage": usage, "--watch": watch})
     if usage:
-        stats = {**usage_verbs.usage_stats(call.root), "to_review": len(inbox.items(call.root))}
+        stats = {**usage_stats(call.root), "to_review": len(inbox.items(call.root))}
         if form == "json":
             print_json(stats)
         else:
@@ -217,15 +220,15 @@ def _describe_loop_usage(loop: Mapping[str, Any]) -> str:
 
 
 @click.command(name="statusline", cls=Command, examples=["ralph statusline"])
-def statusline(call: Invocation) -> None:
+def statusline() -> None:
     """Print one line for a client's status line.
 
     Claude Code passes its JSON on standard input; `ralph install claude --statusline` adds this
     command to its settings. Outside a project nothing is printed.
     """
-    from ralph.hooks.statusline import main as print_line
+    from ralph.hooks import statusline
 
-    print_line()
+    statusline.main()
 
 
 # --- ralph doctor ---------------------------------------------------------------------------------
@@ -249,8 +252,9 @@ def statusline(call: Invocation) -> None:
 @click.option(
     "--ci", is_flag=True, help="With --citations: exit 1 if something cited is gone or has moved."
 )
-@opt.formats("table", "json")
-def doctor(
+@options.formats("table", "json")
+@pass_call
+def doctor_(
     call: Invocation,
     names: tuple[str, ...],
     fix: bool,
@@ -281,7 +285,7 @@ def doctor(
         )
     repairs: Sequence[Repair] = ()
     if fix:
-        repairs = verbs.fix(call.folder, os.environ, project=not call.is_home)
+        repairs = doctor.fix(call.folder, os.environ, project=not call.is_home)
     findings = _find_problems(call, secrets=secrets)
     if form == "json":
         _print_findings_json(repairs, findings)
@@ -296,14 +300,14 @@ def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
     try:
         loaded = load(call.folder, env=os.environ, limit=PatternLimit)
         patterns = loaded.config.privacy.patterns
-        findings = verbs.config_findings(call.folder, loaded.complaints)
+        findings = doctor.config_findings(call.folder, loaded.complaints)
     except ConfigProblem as error:
-        findings = verbs.config_findings(call.folder, [error], "error")
+        findings = doctor.config_findings(call.folder, [error], "error")
     if call.is_home:
-        return [*findings, *verbs.examine_installation(call.folder, os.environ)]
+        return [*findings, *doctor.examine_installation(call.folder, os.environ)]
     return [
         *findings,
-        *verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ),
+        *doctor.examine(call.root, secrets=secrets, custom=patterns, env=os.environ),
     ]
 
 

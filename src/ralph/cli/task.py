@@ -1,24 +1,23 @@
-"""`ralph task` and `ralph feature`: plan what to do and in which order, and keep track of it."""
+"""`ralph task`: plan tasks and their order, and keep track of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli import output
-from ralph.cli.options import Group, Invocation, can_ask, read_text, split_commas
+from ralph.cli import options, output
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, can_ask, pass_call
+from ralph.cli.options import read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.core.work import Claim, TaskStatus
 from ralph.storage.board import REASON, UnreadableFile, task_file
-from ralph.storage.features import FeatureView
-from ralph.tasks import feature as features
-from ralph.tasks import task as verbs
+from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask, TaskChange, TaskView
-from ralph.tasks.task_shapes import feature_json, task_json
+from ralph.tasks.task_shapes import task_json
 
 if TYPE_CHECKING:
     from ralph.tasks.worktree import WorktreeProblem
@@ -27,12 +26,6 @@ _STATUS = click.Choice([status.value for status in TaskStatus])
 _MAX_BLOCKERS = 3  # tasks listed in the WAITS FOR column of a table
 
 _task_id = click.argument("task_id", metavar="ID")
-_description = click.option(
-    "--description",
-    default="",
-    metavar="TEXT",
-    help='A longer description ("-" reads it from standard input).',
-)
 
 
 @click.group(
@@ -50,7 +43,7 @@ def cli() -> None:
 
 @cli.command("add", examples=['ralph task add "Dark mode" --prd prd.json --priority 1 --worktree'])
 @click.argument("title")
-@_description
+@options.description
 @click.option(
     "--priority",
     type=click.IntRange(min=0),
@@ -75,24 +68,37 @@ def cli() -> None:
 @click.option(
     "--worktree", "in_worktree", is_flag=True, help="Create a git worktree for it (.worktrees/ID)."
 )
-@opt.allow_secret
-@opt.formats("table", "json", "quiet")
+@options.allow_secret
+@options.formats("table", "json", "quiet")
+@pass_call
 def add(
-    call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any
+    call: Invocation,
+    title: str,
+    description: str,
+    priority: int,
+    blocked_by: tuple[str, ...],
+    parent: str | None,
+    feature_id: str | None,
+    prd: Path | None,
+    in_worktree: bool,
+    allow_secret: bool,
+    form: str,
 ) -> None:
     """Add a task."""
-    options["blocked_by"] = split_commas(options["blocked_by"])
-    options["prd"] = None
-    if prd is not None:
-        options["prd"] = read_text(None, prd)
-    added = verbs.add(
+    added = tasks.add(
         call.root,
         title,
         read_text(description),
-        tell=say,
-        patterns=call.patterns,
+        priority=priority,
+        blocked_by=split_commas(blocked_by),
+        parent=parent,
+        feature_id=feature_id,
+        prd=None if prd is None else read_text(None, prd),
+        in_worktree=in_worktree,
         by=call.author.by,
-        **options,
+        tell=say,
+        allow_secret=allow_secret,
+        patterns=call.patterns,
     )
     task = added.task
     path = task_file(call.root, task.id)
@@ -112,12 +118,13 @@ def add(
     "--feature", "feature_id", default="", metavar="ID", help="Only tasks of this feature."
 )
 @click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be started now.")
-@opt.formats("table", "json", "quiet")
+@options.formats("table", "json", "quiet")
+@pass_call
 def list_(
     call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str
 ) -> None:
     """List the tasks by priority, then by age."""
-    tasks, unread = verbs.list_(
+    listed, unread = tasks.list_(
         call.root,
         status=TaskStatus(status) if status else None,
         feature_id=feature_id,
@@ -126,14 +133,14 @@ def list_(
     empty = "No tasks."
     if only_ready:
         empty = "No task can be started now; `ralph task list` shows what each one waits for."
-    print_tasks(tasks, form, empty)
-    _print_unread(unread, call)
+    print_tasks(listed, form, empty)
+    print_unread(unread, call)
 
 
-def print_tasks(tasks: Sequence[ListedTask], form: str, empty: str) -> None:
+def print_tasks(listed: Sequence[ListedTask], form: str, empty: str) -> None:
     """Print a listing of tasks."""
     output.print_rows(
-        tasks,
+        listed,
         form,
         to_json=task_json,
         headings=("ID", "STATUS", "PRIORITY", "CREATED", "WAITS FOR", "TITLE"),
@@ -167,7 +174,8 @@ def _describe_status(listed: ListedTask) -> str:
     return task.status
 
 
-def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
+def print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
+    """Warn about files that a listing of tasks or features could not read."""
     for file in unread:
         warn(f"{call.show_path(file.path)}: not read: {visible(file.what)}")
 
@@ -176,12 +184,13 @@ def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
     "show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --format json"]
 )
 @_task_id
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def show(call: Invocation, task_id: str, form: str) -> None:
     """Show one task in full, with its blockers, parts and stories."""
     from ralph.tasks import worktree
 
-    view = verbs.show(call.root, task_id)
+    view = tasks.show(call.root, task_id)
     problem = worktree.problem_of(call.root, view.listed.task)
     if form == "json":
         _print_task_json(view, problem)
@@ -210,7 +219,7 @@ def _print_task(view: TaskView, problem: WorktreeProblem | None, call: Invocatio
     output.print_fields(_task_fields(view, call))
     if task.description:
         click.echo(f"\n{visible(task.description)}")
-    failure = verbs.retry_note(task)
+    failure = tasks.retry_note(task)
     if failure:
         click.echo(f"\nLast failure:\n{visible(failure)}")
     if view.stories:
@@ -271,10 +280,11 @@ def _describe_claim(claim: Claim | None) -> str:
     is_flag=True,
     help="Create (or repair) its worktree without changing its status.",
 )
+@pass_call
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     """Start a task yourself; loops then skip it."""
     if not in_worktree:
-        _print_change(verbs.start(call.root, task_id))
+        _print_change(tasks.start(call.root, task_id))
         return
     from ralph.tasks import progress
 
@@ -286,12 +296,13 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
 
 @cli.command("done", examples=["ralph task done t-1a2b3c"])
 @_task_id
+@pass_call
 def finish(call: Invocation, task_id: str) -> None:
     """Mark a task as done.
 
     Its accepted or well-evidenced insights are added to .ralph/global-patterns.md.
     """
-    after, promotion, failure = verbs.complete(call.root, task_id, patterns=call.patterns)
+    after, promotion, failure = tasks.complete(call.root, task_id, patterns=call.patterns)
     _print_change(after)
     if promotion is not None:
         if promotion.added:
@@ -312,15 +323,16 @@ def finish(call: Invocation, task_id: str) -> None:
     is_flag=True,
     help="Skip the repository's git hooks, like `git commit --no-verify`.",
 )
+@pass_call
 def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None:
     """Merge a task's branch into the main checkout's branch.
 
     What the task learned is added to AGENTS.md. The merge is refused if there are uncommitted
     changes or conflicts; entries that both sides added to a memory file are all kept.
     """
-    from ralph.tasks import worktree as merging
+    from ralph.tasks import worktree
 
-    result = merging.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
+    result = worktree.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
     warn(*map(visible, result.notes))
     if not result.is_new:
         click.echo(
@@ -342,6 +354,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
 @click.option(
     "--yes", is_flag=True, help="Also drop what is unmerged, uncommitted or ignored by git."
 )
+@pass_call
 def drop(call: Invocation, task_id: str, yes: bool) -> None:
     """Remove a task's worktree and the branch created for it.
 
@@ -369,26 +382,28 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 @click.option(
     "--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives."
 )
-@opt.allow_secret
+@options.allow_secret
+@pass_call
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Mark a task as failed.
 
     Tasks that wait for it continue to wait.
     """
     _print_change(
-        verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns)
+        tasks.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns)
     )
 
 
 @cli.command("reset", examples=["ralph task reset t-1a2b3c"])
 @_task_id
 @click.option("--force", is_flag=True, help="Even if a run is working on it.")
+@pass_call
 def reset(call: Invocation, task_id: str, force: bool) -> None:
     """Make a task pending again, whatever its state.
 
     Its attempts are counted from 0 again.
     """
-    _print_change(verbs.reset(call.root, task_id, force=force))
+    _print_change(tasks.reset(call.root, task_id, force=force))
 
 
 @cli.command("block", examples=["ralph task block t-1a2b3c --by t-4d5e6f"])
@@ -397,7 +412,8 @@ def reset(call: Invocation, task_id: str, force: bool) -> None:
 @click.option(
     "--by", multiple=True, metavar="ID", help="A task that must be done first (may be repeated)."
 )
-@opt.allow_secret
+@options.allow_secret
+@pass_call
 def block(
     call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool
 ) -> None:
@@ -409,7 +425,7 @@ def block(
         raise click.UsageError(
             "give either --reason or --by: with --by it is unblocked once those tasks are done"
         )
-    after = verbs.block(
+    after = tasks.block(
         call.root,
         task_id,
         reason,
@@ -440,8 +456,9 @@ def _print_change(after: TaskChange) -> None:
 
 @cli.command("import", examples=["ralph task import prd.json", "ralph task import tasks.jsonl"])
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@opt.allow_secret
-@opt.formats("table", "json")
+@options.allow_secret
+@options.formats("table", "json")
+@pass_call
 def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None:
     """Import tasks from a prd.json or a tasks.jsonl.
 
@@ -476,128 +493,9 @@ def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None
 
 
 @cli.command("export", examples=["ralph task export > tasks.jsonl"])
+@pass_call
 def export(call: Invocation) -> None:
     """Print every task as a line of JSON, for another project."""
     from ralph.tasks import transfer
 
     output.print_raw(transfer.export(call.root))
-
-
-# --- features -------------------------------------------------------------------------------------
-
-
-@click.group(
-    name="feature",
-    cls=Group,
-    examples=['ralph feature add "Refunds"', "ralph feature show f-0c0ffe"],
-)
-def feature() -> None:
-    """Group tasks under a spec and a plan.
-
-    Features are stored in .ralph/features/.
-    """
-
-
-@feature.command(
-    "add", examples=['ralph feature add "Refunds" --description "Customers get their money back"']
-)
-@click.argument("title")
-@_description
-@opt.allow_secret
-@opt.formats("table", "json", "quiet")
-def feature_add(
-    call: Invocation, title: str, description: str, allow_secret: bool, form: str
-) -> None:
-    """Add a feature, with a spec.md and a plan.md to fill in.
-
-    The prompts of its tasks contain both.
-    """
-    added = features.add(
-        call.root,
-        title,
-        read_text(description),
-        allow_secret=allow_secret,
-        patterns=call.patterns,
-    )
-    output.print_private(added.private_parts)
-    folder = call.show_path(added.folder)
-    output.print_item(
-        form,
-        {**feature_json(added), "folder": str(added.folder)},
-        f"Added {added.feature.id}; fill in {folder}/spec.md and plan.md",
-    )
-
-
-@feature.command("list", examples=["ralph feature list --format json"])
-@opt.formats("table", "json", "quiet")
-def feature_list(call: Invocation, form: str) -> None:
-    """List the features, oldest first, with their tasks' progress."""
-
-    def row(view: FeatureView) -> Sequence[object]:
-        progress = f"{view.done} of {len(view.tasks)}"
-        one = view.feature
-        return one.id, one.status, progress, ago(one.created_at), one.title
-
-    views, unread = features.list_(call.root)
-    output.print_rows(
-        views,
-        form,
-        to_json=feature_json,
-        headings=("ID", "STATUS", "DONE", "CREATED", "TITLE"),
-        row=row,
-        empty="No features.",
-    )
-    _print_unread(unread, call)
-
-
-@feature.command("show", examples=["ralph feature show f-0c0ffe"])
-@click.argument("feature_id", metavar="ID")
-@opt.formats("table", "json")
-def feature_show(call: Invocation, feature_id: str, form: str) -> None:
-    """Show one feature with its tasks, its spec and its plan."""
-    view = features.show(call.root, feature_id)
-    if form == "json":
-        _print_feature_json(view)
-    else:
-        _print_feature(view, call)
-
-
-def _print_feature_json(view: FeatureView) -> None:
-    tasks = []
-    for task in view.tasks:
-        tasks.append({"id": task.id, "title": task.title, "status": task.status})
-    output.print_json(
-        {
-            **feature_json(view),
-            "tasks": tasks,
-            "folder": str(view.folder),
-            "spec": view.spec,
-            "plan": view.plan,
-        }
-    )
-
-
-def _print_feature(view: FeatureView, call: Invocation) -> None:
-    one = view.feature
-    click.echo(click.style(one_line(one.title) or one.id, bold=True))
-    output.print_fields(
-        {
-            "id": one.id,
-            "status": one.status,
-            "created": ago(one.created_at),
-            "folder": call.show_path(view.folder),
-        }
-    )
-    if one.description:
-        click.echo(f"\n{visible(one.description)}")
-    if view.tasks:
-        click.echo(f"\nTasks ({view.done} of {len(view.tasks)} done):")
-    else:
-        click.echo("\nNo tasks.")
-    for task in view.tasks:
-        click.echo("  " + one_line(f"{task.id} {task.status}: {task.title}"))
-    for name, text in (("spec.md", view.spec), ("plan.md", view.plan)):
-        if text:
-            click.echo(f"\n{name}:\n{visible(text.rstrip())}")
-        else:
-            click.echo(f"\n{name}: nothing is written yet")

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from ralph.cli import options as opt
-from ralph.cli.options import Group, Invocation
+from ralph.cli import options
+from ralph.cli.commands import Group
+from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, warn
 from ralph.core.render import line_text
 from ralph.formats.log import parse_log
@@ -46,6 +47,7 @@ def cli() -> None:
     metavar="NAME",
     help="Its name on the server [default: the folder's name].",
 )
+@pass_call
 def join(call: Invocation, url: str, project: str) -> None:
     """Share this project through a server.
 
@@ -58,7 +60,8 @@ def join(call: Invocation, url: str, project: str) -> None:
 
 
 @cli.command("push", examples=["ralph team push --dry-run", "ralph team push"])
-@opt.dry_run
+@options.dry_run
+@pass_call
 def push(call: Invocation, dry_run: bool) -> None:
     """Send what is new here to the server.
 
@@ -88,6 +91,7 @@ def _print_rows(result: PushResult) -> None:
 
 
 @cli.command("pull", examples=["ralph team pull"])
+@pass_call
 def pull(call: Invocation) -> None:
     """Fetch what the other machines share.
 
@@ -102,7 +106,8 @@ def pull(call: Invocation) -> None:
 
 
 @cli.command("status", examples=["ralph team status"])
-@opt.formats("table", "json")
+@options.formats("table", "json")
+@pass_call
 def status(call: Invocation, form: str) -> int:
     """Show what is shared with whom, and the age of the last pull.
 
@@ -144,7 +149,8 @@ def _print_status(state: Mapping[str, Any]) -> None:
 
 
 @cli.command("forget", examples=["ralph team forget obs-9a4a"])
-@opt.record_id
+@options.record_id
+@pass_call
 def forget(call: Invocation, name: str) -> None:
     """Delete a record on the server and on every machine.
 
@@ -159,6 +165,7 @@ def forget(call: Invocation, name: str) -> None:
 @click.option(
     "--delete-mine", is_flag=True, help="First delete what this machine pushed to the server."
 )
+@pass_call
 def leave(call: Invocation, delete_mine: bool) -> None:
     """Stop sharing this project.
 
@@ -196,9 +203,7 @@ def leave(call: Invocation, delete_mine: bool) -> None:
     metavar="ROLE",
     help="A role that may only read it (may be repeated).",
 )
-def migrate(
-    call: Invocation, url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]
-) -> None:
+def migrate(url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]) -> None:
     """For administrators: create the tables and add members.
 
     Existing tables are updated to the current schema.
@@ -212,7 +217,7 @@ def migrate(
 
 @cli.command("check", examples=["ralph team check service=ralph"])
 @click.argument("url")
-def check(call: Invocation, url: str) -> int:
+def check(url: str) -> int:
     """For administrators: check the server's tables.
 
     This looks for permissions on tables, changed functions and wrong counts. The exit code is 1 if
@@ -228,7 +233,7 @@ def check(call: Invocation, url: str) -> int:
 
 
 @cli.command("demo", examples=["ralph team demo"])
-def demo(call: Invocation) -> None:
+def demo() -> None:
     """Watch two simulated machines share a memory.
 
     They use a temporary PostgreSQL server.

@@ -1,0 +1,169 @@
+"""One invocation of `ralph`, and how a command receives it.
+
+A command that works in a project is decorated with `pass_call` and takes the `Invocation` as its
+first parameter:
+
+    @cli.command("archive")
+    @options.record_id
+    @pass_call
+    def archive(call: Invocation, name: str) -> None:
+        memory.archive(call.root, name)
+
+`call.root` is the project's folder and `call.config` its settings. Both are looked up on first use,
+so a command that needs neither does not pay for them. If the command wrote a file, `pass_call`
+updates the index afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ralph.cli.output import one_line, say, warn
+from ralph.core import discovery, paths
+from ralph.core.errors import RalphError, UsageError
+
+if TYPE_CHECKING:
+    from ralph.core.settings import Config
+    from ralph.memory.author import Author, WriteContext
+
+T = TypeVar("T")
+
+_COMMANDS_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")
+"""Commands that sync the index themselves, or that write in the middle of a merge."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One invocation of `ralph`, with its project and settings."""
+
+    explicit_root: Path | None = None
+
+    @cached_property
+    def folder(self) -> Path:
+        """The project's folder, or the home folder for commands that need no project."""
+        return paths.project_root(Path.cwd(), self.explicit_root, os.environ)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the caller named the project's folder."""
+        return bool(self.explicit_root or os.environ.get("RALPH_ROOT"))
+
+    @property
+    def is_home(self) -> bool:
+        """Whether this is the home folder or the root of the file system, and nobody named it."""
+        return not self.is_named and discovery.is_home(self.folder.as_posix())
+
+    @cached_property
+    def root(self) -> Path:
+        """The project's folder. State from earlier versions is moved out of its work tree first.
+
+        Raises `UsageError` for a home folder that nobody named.
+        """
+        root = self.folder
+        if self.is_home:
+            raise UsageError(
+                f"{root} is not a project: your home folder and / never become one automatically",
+                hint="change to a project's folder, or name one with --root",
+            )
+        if paths.has_old_state(root):
+            from ralph.install.old_state import move_old_state
+
+            with contextlib.suppress(OSError):
+                say(*move_old_state(root))
+        return root
+
+    @cached_property
+    def config(self) -> Config:
+        """The effective config. Its warnings are printed once."""
+        from ralph.core.config import load
+        from ralph.storage.pattern_limit import PatternLimit
+
+        loaded = load(self.root, env=os.environ, limit=PatternLimit)
+        warn(*loaded.warnings)
+        return loaded.config
+
+    @property
+    def patterns(self) -> Sequence[str]:
+        """The user's own patterns for secrets."""
+        return self.config.privacy.patterns
+
+    @property
+    def author(self) -> Author:
+        """Who calls: a person or an agent."""
+        from ralph.memory.author import Author
+        from ralph.memory.quarantine import author
+
+        return Author(author(os.environ, is_terminal=can_ask()))
+
+    def write_context(self, *, allow_secret: bool = False) -> WriteContext:
+        """Return the caller and the user's patterns, for the functions that write memories."""
+        from ralph.memory.author import WriteContext
+
+        return WriteContext(self.author, allow_secret=allow_secret, patterns=self.patterns)
+
+    def show_path(self, path: Path) -> str:
+        """Return a path for display, relative to the project if it is inside."""
+        return one_line(paths.shown(path, self.folder))
+
+
+def can_ask() -> bool:
+    """Return whether a person can answer questions, because standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def current_call() -> Invocation:
+    """Return the invocation that click is running."""
+    return click.get_current_context().find_object(Invocation) or Invocation()
+
+
+def pass_call(function: Callable[..., T]) -> Callable[..., T]:
+    """Pass the invocation to a command as its first argument.
+
+    If the command wrote a file, the index is updated afterwards.
+    """
+
+    def command(*args: Any, **options: Any) -> T:
+        call = current_call()
+        writes_before = _count_writes()
+        result = function(call, *args, **options)
+        has_written = _count_writes() > writes_before
+        command_path = click.get_current_context().command_path
+        if has_written and not command_path.startswith(_COMMANDS_WITHOUT_SYNC):
+            _update_index(call)
+        return result
+
+    return update_wrapper(command, function)
+
+
+def _count_writes() -> int:
+    files = sys.modules.get("ralph.storage.files")
+    if files is None:  # a command that never loaded this module has written nothing
+        return 0
+    count: int = files.count_writes()
+    return count
+
+
+def _update_index(call: Invocation) -> None:
+    """Update the index after a command that wrote something, unless another process is doing so."""
+    from ralph.storage import files
+
+    with contextlib.suppress(RalphError, OSError):
+        lock = paths.index_file(call.root).with_suffix(".db-lock")
+        if not lock.exists():
+            return
+        handle = files.lock_file(lock)
+        if handle is None:  # check before the import, which takes longer than most commands
+            return
+        os.close(handle)
+        from ralph.search import index
+
+        index.of(call.root).sync(within=index.MOMENT)
