@@ -27,7 +27,6 @@ from ralph.core.errors import Conflict, Hint, NotFound, NothingYet, RalphError, 
 from ralph.core.work import RunStatus
 from ralph.formats.log import encode_line, parse_log
 from ralph.loop.state import Run
-from ralph.search import index
 from ralph.storage import files, sessions
 
 MAX_SILENCE = 600  # seconds without a heartbeat after which a run on another machine is dead
@@ -169,6 +168,8 @@ def _read_all(root: Path, names: Sequence[str]) -> Iterator[Run]:
 def _from_index(root: Path, *, running: bool = False) -> list[str]:
     if not paths.runs_folder(root).is_dir():
         return []
+    from ralph.search import index  # `ralph loop status` often needs no index, which loads slowly
+
     names = index.ask(root, lambda connection: sessions.run_ids(connection, running=running))
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
 
