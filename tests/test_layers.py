@@ -485,9 +485,26 @@ HOOK_MODULES = {
     ),
     *(
         f"privacy/{name}.py"
-        for name in ("assignments", "injection", "invisible_characters", "privacy", "secrets")
+        for name in (
+            "assignment_places",
+            "assignment_values",
+            "assignments",
+            "foreign_labels",
+            "harmless_values",
+            "injection",
+            "invisible_characters",
+            "passwords",
+            "privacy",
+            "private_keys",
+            "secrets",
+            "url_passwords",
+            "vendor_tokens",
+        )
     ),
-    *(f"privacy/secret_{name}.py" for name in ("context", "prefilter", "rules", "values")),
+    *(
+        f"privacy/secret_{name}.py"
+        for name in ("context", "names", "phrases", "prefilter", "rules", "tables", "values")
+    ),
     "lean.py",
 }
 """What hooks load; `tests/hooks/test_modules.py` has the modules of each event."""

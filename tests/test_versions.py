@@ -16,25 +16,47 @@ import pytest
 
 from ralph.core import terms
 from ralph.privacy import (
+    assignment_places,
+    assignment_values,
     assignments,
+    foreign_labels,
+    harmless_values,
     injection_guard,
     invisible_characters,
+    passwords,
+    private_keys,
     secret_context,
+    secret_names,
+    secret_phrases,
     secret_prefilter,
     secret_rules,
+    secret_tables,
     secret_values,
     secrets,
+    url_passwords,
+    vendor_tokens,
 )
 from ralph.storage import graph, index_schema, team_server, vectors
 
 SECRET_MODULES = (
+    assignment_places,
+    assignment_values,
     assignments,
+    foreign_labels,
+    harmless_values,
     invisible_characters,
+    passwords,
+    private_keys,
     secret_context,
+    secret_names,
+    secret_phrases,
     secret_prefilter,
     secret_rules,
+    secret_tables,
     secret_values,
     secrets,
+    url_passwords,
+    vendor_tokens,
 )
 TOKENISED = (
     "getUserName snake_case HTTPServer2 v1.2.3 src/app/main.py it's e-mail O'Brien's",
@@ -107,7 +129,7 @@ RECORDED = {
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (1, "b4e57d1273dad64b"),
-    "secrets": (5, "5997d16de7748a43"),
+    "secrets": (5, "ee8dacc850d5a237"),
 }
 
 

@@ -20,7 +20,24 @@ RECORDING = {
 }  # fmt: skip
 RULES = {
     f"ralph.privacy.{name}"
-    for name in ("privacy", "secrets", "assignments", "secret_context", "secret_values")
+    for name in (
+        "assignment_places",
+        "assignment_values",
+        "assignments",
+        "foreign_labels",
+        "harmless_values",
+        "passwords",
+        "privacy",
+        "private_keys",
+        "secret_context",
+        "secret_names",
+        "secret_phrases",
+        "secret_tables",
+        "secret_values",
+        "secrets",
+        "url_passwords",
+        "vendor_tokens",
+    )
 }
 RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors", "ralph.core.patterns"}
 ANSWERING = {

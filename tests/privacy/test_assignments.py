@@ -5,7 +5,7 @@ from tests.support.cases import for_each
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, uuid
 
 from ralph.privacy.privacy import find_secrets, redact
-from ralph.privacy.secret_values import secret_name
+from ralph.privacy.secret_names import secret_name
 
 PASSWORD_PLACES = """\
 PASSWORD={}

@@ -12,7 +12,7 @@ from tests.support.sampling import every, examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, TOKENS, key_block
 
 from ralph.core.errors import ConfigError
-from ralph.privacy import secrets
+from ralph.privacy import secret_phrases
 from ralph.privacy.invisible_characters import lower
 from ralph.privacy.privacy import find_secrets, redact, strip_private
 
@@ -310,8 +310,8 @@ def test_no_part_of_a_line_is_searched_twice_for_the_same_receiver(
             return []
 
     text = "with-token " * 100
-    monkeypatch.setattr(secrets, "re", SimpleNamespace(compile=Regex))
-    assert list(secrets._phrases(text, text)) == []
+    monkeypatch.setattr(secret_phrases, "re", SimpleNamespace(compile=Regex))
+    assert list(secret_phrases.phrase_secrets(text, text)) == []
     assert len(searched) == 100
     assert sum(end - start for start, end in searched) <= len(text)
 

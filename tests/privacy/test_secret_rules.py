@@ -12,14 +12,14 @@ from tests.support.random_tokens import BODY_KINDS, random_token, regex_of
 from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 
-from ralph.privacy import secret_rules
+from ralph.privacy import secret_names, secret_rules
 from ralph.privacy.privacy import redact
 from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_values import is_placeholder
 from ralph.privacy.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()
-NAMES = [ending for _, _, endings in secret_rules.NAMES for ending in endings.split()]
+NAMES = [ending for _, _, endings in secret_names._NAMES for ending in endings.split()]
 AROUND = st.sampled_from(
     ["{}", "see {} here", "a={}", '{{"x": "{}"}}', "\\n{}", "https://h/?q={}&y=1", "| {} |", "({})"]
 )

@@ -3,17 +3,19 @@
 import pytest
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES
 
-from ralph.privacy.secret_values import (
+from ralph.privacy.passwords import (
     COPULA,
-    FAIR,
     LITERAL,
-    NONE,
     PROSE,
-    STRONG,
     SURE,
-    grade,
     is_login_password,
     is_password,
+)
+from ralph.privacy.secret_values import (
+    FAIR,
+    NONE,
+    STRONG,
+    grade,
     is_placeholder,
     is_random,
     is_reference,

@@ -16,9 +16,10 @@ from ralph.core.errors import Hint, Refused
 from ralph.lean import TYPE_CHECKING, record
 from ralph.privacy import invisible_characters
 from ralph.privacy.invisible_characters import fold, lower, remove_codes, view_text
+from ralph.privacy.private_keys import has_private_key
+from ralph.privacy.secret_names import secret_name
 from ralph.privacy.secret_prefilter import has_invisible, needs_rules, token_prefixes
-from ralph.privacy.secret_values import secret_name
-from ralph.privacy.secrets import FoundSecret, find_secrets, has_private_key, replace_spans
+from ralph.privacy.secrets import FoundSecret, find_secrets, replace_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

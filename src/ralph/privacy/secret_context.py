@@ -12,17 +12,15 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy import secret_prefilter as prefilter
-from ralph.privacy import secret_rules as rules
-from ralph.privacy import secret_values as values
+from ralph.privacy import passwords, secret_names, secret_prefilter, secret_rules, secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PUBLIC = frozenset(rules.PUBLIC_WORDS.split())
-_NEAR = frozenset(rules.NEAR_WORDS.split())
-_VENDORS = frozenset(rules.VENDORS.split())
-_LOGIN = frozenset(rules.LOGIN_WORDS.split())
+_PUBLIC = frozenset(secret_rules.PUBLIC_WORDS.split())
+_NEAR = frozenset(secret_rules.NEAR_WORDS.split())
+_VENDORS = frozenset(secret_rules.VENDORS.split())
+_LOGIN = frozenset(secret_rules.LOGIN_WORDS.split())
 _LINKING = frozenset(
     {
         "is",
@@ -60,7 +58,7 @@ _DIGEST_AFTER = (
 )
 
 
-def context_secrets(text: str, lowered: str) -> Iterator[values.Span]:
+def context_secrets(text: str, lowered: str) -> Iterator[secret_values.Span]:
     """Yield the spans of runs and words that only the text before them reveals as secrets."""
     yield from _minted_secrets(text, lowered)
     yield from _chosen_passwords(text, lowered)
@@ -96,9 +94,9 @@ class _Run:
     is_digest: bool
 
 
-def _minted_secrets(text: str, lowered: str) -> Iterator[values.Span]:
+def _minted_secrets(text: str, lowered: str) -> Iterator[secret_values.Span]:
     last_end = 0
-    for start, end in sorted(prefilter.minted_runs(text, lowered)):
+    for start, end in sorted(secret_prefilter.minted_runs(text, lowered)):
         if start < last_end:
             continue
         path = re.compile(_PATH).match(text, start, end)
@@ -120,7 +118,7 @@ def _is_minted(run: str) -> bool:
     if len(run) < _MIN_HEX_LENGTH and re.fullmatch(_HEX, run):
         return False
     if run.isupper() and not re.fullmatch(_UPPERCASE_HEX, run):
-        return re.fullmatch(_UPPERCASE_KEY, run) is not None and values.is_random(run)
+        return re.fullmatch(_UPPERCASE_KEY, run) is not None and secret_values.is_random(run)
     pieces = re.split(r"[-_/+]", run)
     longest_piece = max(pieces, key=len)
     is_in_pieces = len(longest_piece) < _MIN_RANDOM_PIECE
@@ -128,20 +126,20 @@ def _is_minted(run: str) -> bool:
         return False  # a name: `auth-service-7d9f8b6c5d`
     if _is_name_or_id(run):
         return False
-    weakest_grade = values.STRONG
+    weakest_grade = secret_values.STRONG
     if run.count("-") == _UUID_HYPHENS:
-        weakest_grade = values.FAIR
-    if values.grade(run) < weakest_grade:
+        weakest_grade = secret_values.FAIR
+    if secret_values.grade(run) < weakest_grade:
         return False
     if is_in_pieces:
-        return values.is_random(run)
-    return values.is_random(longest_piece)
+        return secret_values.is_random(run)
+    return secret_values.is_random(longest_piece)
 
 
 def _is_name_or_id(run: str) -> bool:
     if re.search(_CLASS_NAME, run):
         return True
-    if run.startswith("eyJ") and values.decode_text(run):
+    if run.startswith("eyJ") and secret_values.decode_text(run):
         return True  # the header of a JWT
     return re.fullmatch(_STRIPE_ID, run) is not None
 
@@ -171,7 +169,7 @@ _NOT_BEFORE_RUN = ("/", ".", "[", "@", "#", "$")
 
 def _has_telling_word(text: str, start: int, run: str) -> bool:
     """Return whether the text before a run says that it is a secret."""
-    floor = max(0, start - prefilter.BEFORE_RUN)
+    floor = max(0, start - secret_prefilter.BEFORE_RUN)
     line_start = text.rfind("\n", floor, start) + 1 or floor
     before = text[line_start:start]
     if before.endswith("/") and "://" in before:
@@ -212,12 +210,12 @@ def _is_in_secret_column(text: str, line_start: int, start: int) -> bool:
     The columns of the table are aligned with blanks.
     """
     column = start - line_start
-    above = text[max(0, line_start - prefilter.TABLE) : line_start]
+    above = text[max(0, line_start - secret_prefilter.TABLE) : line_start]
     for line in reversed(above.split("\n")):
         title = re.compile(_COLUMN_TITLE).match(line, column)
         if title is None or line[column - 1 : column] not in ("", " "):
             continue
-        if values.secret_name(title[0]):
+        if secret_names.secret_name(title[0]):
             return True
     return False
 
@@ -311,20 +309,22 @@ def _telling_words(sentence: str, name: re.Match[str]) -> list[str]:
     if not name[0].isascii():
         words = [name[0].lower()]
     else:
-        words = values.name_words(name[0])
-    if words and (words[-1] in values.NEUTRAL or words[-1] in _LINKING):
+        words = secret_names.name_words(name[0])
+    if words and (words[-1] in secret_names.NEUTRAL or words[-1] in _LINKING):
         return []
     return words
 
 
 def _is_other_secret(name: str) -> bool:
-    return len(name) >= _MIN_OTHER_SECRET_LENGTH and values.grade(name) == values.STRONG
+    return (
+        len(name) >= _MIN_OTHER_SECRET_LENGTH and secret_values.grade(name) == secret_values.STRONG
+    )
 
 
 def _names_secret(word: str) -> bool:
     if word in _NEAR or word.endswith(("token", "key", "secret", "passwort")):
         return True
-    return not word.isascii() and any(label in word for label in rules.LABELS)
+    return not word.isascii() and any(label in word for label in secret_rules.LABELS)
 
 
 def _word_before(names: list[re.Match[str]], number: int, words: list[str]) -> str:
@@ -336,7 +336,7 @@ def _word_before(names: list[re.Match[str]], number: int, words: list[str]) -> s
         return words[-2]
     if number == 0:
         return ""
-    previous_words = values.name_words(names[number - 1][0])
+    previous_words = secret_names.name_words(names[number - 1][0])
     if not previous_words:
         return ""
     return previous_words[-1]
@@ -348,8 +348,8 @@ def _is_secret_kind(before: str, word: str, run: _Run) -> bool:
     `cache key` does not. A plain `key` does not either if the run is a hexadecimal number, because
     that may be anything.
     """
-    if values.is_public_name(before, word) or word.startswith("pub"):
-        return before == "primary" and values.has_both_cases(run.text)
+    if secret_names.is_public_name(before, word) or word.startswith("pub"):
+        return before == "primary" and secret_values.has_both_cases(run.text)
     if word != "key" or not run.is_hex:
         return True
     is_key_id = run.text.isupper() and before in _SIGNATURE_ALGORITHMS  # as gpg prints it
@@ -388,16 +388,16 @@ _MAX_LINE_BEFORE_PASSWORD = 100
 _BEFORE_PASSWORD = (" ", ":", "`", "(", '"', "'")
 
 
-def _chosen_passwords(text: str, lowered: str) -> Iterator[values.Span]:
-    for start, end in prefilter.chosen_words(text, lowered):
+def _chosen_passwords(text: str, lowered: str) -> Iterator[secret_values.Span]:
+    for start, end in secret_prefilter.chosen_words(text, lowered):
         line = lowered[max(0, start - _MAX_LINE_BEFORE_PASSWORD) : start].rpartition("\n")[2]
         if "://" in line:
             continue
         value = text[start:end].rstrip(".,;:")
-        place = values.PROSE if line.endswith(" / ") else values.COPULA
+        place = passwords.PROSE if line.endswith(" / ") else passwords.COPULA
         if not _follows_login(line) or not re.fullmatch(_CHOSEN, value):
             continue
-        if values.is_password(value, place):
+        if passwords.is_password(value, place):
             yield start, start + len(value), "password"
 
 

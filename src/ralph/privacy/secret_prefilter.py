@@ -12,7 +12,7 @@ a chosen word is a password that a person made up.
 from __future__ import annotations
 
 from ralph.lean import TYPE_CHECKING
-from ralph.privacy import secret_rules as rules
+from ralph.privacy import secret_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ def _blank_all_but(kept: bytes) -> bytes:
 # --- the decision -------------------------------------------------------------------------------
 
 _SHORTEST_TOKEN = 16  # length of the shortest token that any rule finds
-_TABLE_NAMES = (*rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
+_TABLE_NAMES = (*secret_rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
 """Words that name a secret in a column's title or near a `value` member."""
 
 
@@ -39,7 +39,7 @@ def needs_rules(text: str) -> bool:
     if len(text) < _SHORTEST_TOKEN and text.isascii() and text.isidentifier():
         return False
     if not text.isascii():
-        text = text.translate(rules.BOX)
+        text = text.translate(secret_rules.BOX)
     lowered = text.lower().replace("passed", "p_ssed")  # common in test output; names no secret
     if has_invisible(text) or _may_have_private_parts(text, lowered):
         return True
@@ -131,7 +131,7 @@ def has_invisible(text: str) -> bool:
 def _may_have_private_parts(text: str, lowered: str) -> bool:
     if "private" not in lowered:
         return False
-    if any(header in text for header in rules.KEY_HEADERS):
+    if any(header in text for header in secret_rules.KEY_HEADERS):
         return True
     for position in positions(lowered, "private"):
         before = lowered[max(0, position - _TAG_HEAD_CHARACTERS) : position]
@@ -247,7 +247,7 @@ def _prefixes_in(runs: str) -> list[str]:
     """Return the vendor prefixes that occur where a token may begin."""
     characters = set(runs)
     present = []
-    for prefix in rules.token_prefixes():
+    for prefix in secret_rules.token_prefixes():
         if characters.issuperset(prefix) and prefix in runs and _may_begin_token(runs, prefix):
             present.append(prefix)
     return present
@@ -343,7 +343,7 @@ _PASSWORD_CHARACTERS = "0123456789!@#$%^&*_+-"  # noqa: S105 - digits and symbol
 
 def phrase_keywords(lowered: str) -> set[str]:
     """Return the keywords of phrase rules that occur in a lowercase text."""
-    keywords = rules.phrase_keywords()
+    keywords = secret_rules.phrase_keywords()
     if len(lowered) > _MIN_STEM_TEXT:
         lowered = "\n".join({*lowered.split("\n")}) + "\n"  # output repeats its lines
         characters = set(lowered)
@@ -359,13 +359,13 @@ def _has_phrase(text: str, lowered: str) -> bool:
     if present and _has_phrase_value(text, lowered, present):
         return True
     may_be_table = "|" in text or "+" in text or " row" in text or "RECORD" in text
-    if not may_be_table or not any(mark in text for mark in rules.TABLE_MARKS):
+    if not may_be_table or not any(mark in text for mark in secret_rules.TABLE_MARKS):
         return False
     return _names_secret(lowered)
 
 
 def _has_phrase_value(text: str, lowered: str, present: set[str]) -> bool:
-    for _kind, condition, keywords, follower, _regex in rules.phrase_rules():
+    for _kind, condition, keywords, follower, _regex in secret_rules.phrase_rules():
         if follower == "<<<":  # another rule has the same programs, for pipes
             continue
         for keyword in present.intersection(keywords):
@@ -413,7 +413,7 @@ def follows(rest: str, other: str) -> bool:
     sentence = rest[:_MAX_SENTENCE].partition("\n")[0].partition("assword")[0]
     words = sentence.replace("’", "'").replace("« ", "").split()
     for before, word in zip(["", *words], words, strict=False):
-        is_linked = before.lower() in rules.COPULAS or before[-1:] in (":", "=")
+        is_linked = before.lower() in secret_rules.COPULAS or before[-1:] in (":", "=")
         if is_linked and _may_be_spoken_value(word, allow_words=other == "~~"):
             return True
     return False
@@ -529,7 +529,10 @@ _MIN_MINTED = 20  # characters in a run of mixed case, or in one piece of a lowe
 _UUID_LENGTH = 36
 BEFORE_RUN = 320  # characters before a random value within which a word must name it
 TABLE = 4_000  # the same for a value in a column, whose title may be far above it
-_NEAR_WORDS = (*f"{rules.NEAR_WORDS} {rules.VENDORS} hook".split(), *rules.LABELS)
+_NEAR_WORDS = (
+    *f"{secret_rules.NEAR_WORDS} {secret_rules.VENDORS} hook".split(),
+    *secret_rules.LABELS,
+)
 
 
 def _characters_without(bit: int) -> bytes:
@@ -587,7 +590,7 @@ def _may_be_minted(run: bytes) -> bool:
 
 # --- passwords that people choose ---------------------------------------------------------------
 
-_LOGIN_WORDS = tuple(rules.LOGIN_WORDS.split())
+_LOGIN_WORDS = tuple(secret_rules.LOGIN_WORDS.split())
 _CHOSEN_ENDS = " \t\r\n\"'`),;/"
 _CHOSEN_STARTS = " \t\n\"'`(:/"
 _INNER_SYMBOLS = "!#&*^"
@@ -637,7 +640,7 @@ def _is_about_login(line: str) -> bool:
 
 # --- assignments --------------------------------------------------------------------------------
 
-_ASCII_LABELS = tuple(filter(str.isascii, rules.LABELS))
+_ASCII_LABELS = tuple(filter(str.isascii, secret_rules.LABELS))
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
 _NAME_TAILS = (
     "",
@@ -662,7 +665,7 @@ _NAME_TAILS = (
 An empty tail means that the keyword ends there.
 """
 _NAME_JOINTS = ("", *"_-.0123456789")
-_NEUTRAL_WORDS = tuple(rules.NEUTRAL_WORDS.split())
+_NEUTRAL_WORDS = tuple(secret_rules.NEUTRAL_WORDS.split())
 _PASSWORD_KEYWORDS = frozenset(
     {
         "pass",
@@ -688,7 +691,7 @@ _YAML_BLOCKS = ("|", ">", "|-", ">-", "|+", ">+")
 
 def has_label(lowered: str) -> bool:
     """Check for a label such as `password:` in another language."""
-    labels: tuple[str, ...] = rules.LABELS
+    labels: tuple[str, ...] = secret_rules.LABELS
     if lowered.isascii():
         labels = _ASCII_LABELS
     return any(map(lowered.__contains__, labels))
@@ -697,16 +700,16 @@ def has_label(lowered: str) -> bool:
 def assignment_keywords(text: str, lowered: str) -> Iterator[tuple[str, int]]:
     """Yield the keywords in names to which a secret may be assigned, with their positions."""
     tails: dict[str, bool] = {}  # output repeats its words
-    for keyword in (*rules.NAME_KEYWORDS, *rules.SHORT_NAMES):
+    for keyword in (*secret_rules.NAME_KEYWORDS, *secret_rules.SHORT_NAMES):
         if keyword not in lowered:
             continue
-        is_short = keyword in rules.SHORT_NAMES
+        is_short = keyword in secret_rules.SHORT_NAMES
         is_password = keyword in _PASSWORD_KEYWORDS
         contexts: dict[str, bool] = {}
         for position in positions(lowered, keyword):
             start = position + len(keyword)
             rest = lowered[start : start + _MAX_NAME_TAIL]
-            if is_short and rest[:1] not in rules.AFTER_SHORT_NAME:
+            if is_short and rest[:1] not in secret_rules.AFTER_SHORT_NAME:
                 continue
             tail = rest[: len(rest) - len(rest.lstrip(_NAME_CHARACTERS))]
             if tail not in tails:
@@ -780,7 +783,7 @@ def _skip_to_sign(value: str, *, password: bool) -> str:
         value = value.partition("]")[2]
     if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":  # a number: `key 1: ...`
         value = value.lstrip(" 0123456789")
-    if value[:12].partition(" ")[0] in rules.COPULAS:
+    if value[:12].partition(" ")[0] in secret_rules.COPULAS:
         value = value.partition(" ")[2]
     return value
 
@@ -830,7 +833,7 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
             return True
     value = _skip_quote(rest)
     word = _first_chunk(value, _VALUE_ENDS)
-    if word.lower().rstrip(":") in rules.SCHEMES:
+    if word.lower().rstrip(":") in secret_rules.SCHEMES:
         value = value[len(word) :].lstrip()
         word = _first_chunk(value, _VALUE_ENDS)
     if _is_reference(word):
@@ -901,10 +904,10 @@ _known_words: set[str] = set()  # filled when first needed
 def _is_name(word: str) -> bool:
     """Check whether a word consists of known words or calls a function."""
     if not _known_words:
-        _known_words.update(rules.DEFAULT_PASSWORDS.split())
-        _known_words.update(rules.STATES_AND_PRODUCTS.split())
-        _known_words.update(rules.NOTICE_WORDS.split())
-        _known_words.update(rules.LABEL_WORDS.split())
+        _known_words.update(secret_rules.DEFAULT_PASSWORDS.split())
+        _known_words.update(secret_rules.STATES_AND_PRODUCTS.split())
+        _known_words.update(secret_rules.NOTICE_WORDS.split())
+        _known_words.update(secret_rules.LABEL_WORDS.split())
     parts = _first_chunk(word.lower(), "([").replace(".", "_").replace("-", "_").split("_")
     is_known = _known_words.issuperset(part for part in parts if part)
     is_call = "(" in word and "-" not in word
