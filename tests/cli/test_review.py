@@ -6,7 +6,7 @@ from tests.support.repositories import git, repository
 from tests.support.runner import Project
 from tests.support.situations import TEACHING, session
 
-from ralph.learning import insights
+from ralph.learning import task_insights
 from ralph.tasks import task
 
 __all__ = ["repository"]
@@ -21,7 +21,7 @@ def name(ralph: Project) -> str:
 
 
 def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None:
-    insights.extract(ralph.root, name)
+    task_insights.extract(ralph.root, name)
     listed = ralph("review", "--status", "all")
     assert "2" not in listed.err
     assert "1x*" in listed.out
@@ -42,7 +42,7 @@ def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None
 def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once(
     ralph: Project, name: str
 ) -> None:
-    insights.extract(ralph.root, name)
+    task_insights.extract(ralph.root, name)
     assert ralph("task", "done", name).code == 0
     waiting = ralph("review", "--format", "json").json
     [found] = [each for each in waiting if each["text"] == PROTO]
@@ -95,7 +95,7 @@ def test_an_unknown_insight_or_task_is_an_error_with_a_way_on(ralph: Project, na
 def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(
     ralph: Project, name: str
 ) -> None:
-    insights.extract(ralph.root, name)
+    task_insights.extract(ralph.root, name)
     found = ralph("review", "--status", "all", "--format", "json").ids[0]
     before = ralph.marks()
     dry = ralph("review", "promote", found, "--to", "agents", "--dry-run")

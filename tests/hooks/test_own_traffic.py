@@ -11,7 +11,7 @@ from ralph.core import paths
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry
 from ralph.formats.sigils import read_sigils
-from ralph.learning import insights, review
+from ralph.learning import review, task_insights
 from ralph.recall import journal
 
 
@@ -235,7 +235,7 @@ def test_what_the_loop_keeps_is_proposed_once_and_promoted_without_markup(here: 
             session=f"s-{number}",
         )
         journal.append(here.root, told)
-    assert [each.text for each in insights.extract(here.root, task_id).added] == [LEARNED]
+    assert [each.text for each in task_insights.extract(here.root, task_id).added] == [LEARNED]
     review.promote_task(here.root, task_id)
     assert f"- {LEARNED}\n" in ralph.read(".ralph/global-patterns.md")
     assert "<" not in ralph.read(".ralph/global-patterns.md")

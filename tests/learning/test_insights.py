@@ -14,7 +14,7 @@ from ralph.core.record import Outcome, Status
 from ralph.core.work import JournalEntry
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.formats.work import parse_insights
-from ralph.learning import insights, review
+from ralph.learning import insights, review, task_insights
 from ralph.learning.propose import evidence, is_well_evidenced, places
 from ralph.memory import knowledge
 from ralph.recall import journal
@@ -47,7 +47,7 @@ def test_all_records_of_a_task_are_read(root: Path, name: str) -> None:
         "## 2026-10-01 - US-1\nThread: ralph://session/host-d1\n- **Learnings for future iterations:**\n"
         "  - csv.writer needs newline='' or Excel shows blank rows\n---\n",
     )
-    done = insights.extract(root, name)
+    done = task_insights.extract(root, name)
     assert sorted(each.text[:20] for each in done.added) == sorted(
         [
             "Run `make proto` bef",
@@ -66,13 +66,13 @@ def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -
     learned = knowledge.learn(
         root, [KnowledgeSigil("Nightly reset", ("db",), text)], run="run-1a2b3c4d"
     )
-    said = insights.knowledge_members([(each.slug, each.change) for each in learned])
+    said = task_insights.knowledge_members([(each.slug, each.change) for each in learned])
     entry = JournalEntry(
         "run-1a2b3c4d", iteration, Outcome.DONE, task_id or name, session="scripted",
-        created_at="2999-01-01T00:00:00Z", extra={insights.KNOWLEDGE_MEMBER: said},
+        created_at="2999-01-01T00:00:00Z", extra={task_insights.KNOWLEDGE_MEMBER: said},
     )  # fmt: skip
     journal.append(root, entry)
-    insights.extract(root, name, run=entry.run, iteration=iteration)
+    task_insights.extract(root, name, run=entry.run, iteration=iteration)
 
 
 def test_same_knowledge_in_two_iterations_counts_as_two(root: Path, name: str) -> None:
@@ -84,7 +84,7 @@ def test_same_knowledge_in_two_iterations_counts_as_two(root: Path, name: str) -
     assert [(each.extra["count"], places(each)) for each in found] == [
         (2, ("run-1a2b3c4d#1", "run-1a2b3c4d#2"))
     ]
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     assert stored(root, name) == found
 
 
@@ -96,7 +96,7 @@ def test_other_knowledge_with_the_same_title_counts_as_one(root: Path, name: str
         2,
         "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.",
     )
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     assert [(each.extra["count"], len(places(each))) for each in stored(root, name)] == [
         (1, 1),
         (1, 1),
@@ -114,7 +114,7 @@ def test_knowledge_of_another_task_is_not_read(root: Path, name: str) -> None:
         other,
     )
     note(root, name, 3, "")
-    assert insights.extract(root, name).added == ()
+    assert task_insights.extract(root, name).added == ()
 
 
 def test_observation_counts_for_the_iteration_that_ended_after_it(root: Path, name: str) -> None:
@@ -126,13 +126,13 @@ def test_observation_counts_for_the_iteration_that_ended_after_it(root: Path, na
         journal.append(root, entry)
     said = observed(NOTE, f"Gotchas:\n- {PROTO}", by="agent")  # on the first day at ten
     observe(root, [said], "scripted")
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     assert [(each.extra["count"], places(each)) for each in stored(root, name)] == [
         (1, ("run-1a2b3c4d#1",))
     ]
     later = replace(said, id="obs-9", created_at="2026-10-02T10:00:00Z")
     observe(root, [later], "scripted")
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     assert places(stored(root, name)[0]) == ("run-1a2b3c4d#1", "run-1a2b3c4d#2")
 
 
@@ -156,7 +156,7 @@ def test_damaged_file_is_reported_and_never_overwritten(
     assert told.startswith(f"{shown}:{line}: {what}")
     assert insights.find_problems(root) == [told]
     with pytest.raises(Unreadable, match=f"{shown}: line {line}: {what}"):
-        insights.extract(root, name)
+        task_insights.extract(root, name)
     with pytest.raises(NotFound) as missing:
         insights.find(root, "ins-1")
     assert shown in (missing.value.hint or "")
@@ -174,10 +174,10 @@ def test_unreadable_insight_is_reported_and_the_others_are_listed(root: Path, na
 
 def test_second_extraction_changes_nothing(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     before = path.read_bytes()
-    again = insights.extract(root, name)
+    again = task_insights.extract(root, name)
     assert (again.added, again.updated) == ((), ())
     assert path.read_bytes() == before
 
@@ -187,8 +187,8 @@ def test_extraction_by_iteration_equals_extraction_at_once(root: Path, name: str
     for number, words in enumerate((PROTO, "Did the form. All tests pass.", PROTO_AGAIN), 1):
         entry = note(root, name, number, words)
         note(root, other, number, words, run="run-9f8e7d6c")
-        insights.extract(root, name, run=entry.run, iteration=number)
-    insights.extract(root, other)
+        task_insights.extract(root, name, run=entry.run, iteration=number)
+    task_insights.extract(root, other)
     ours, theirs = stored(root, name), stored(root, other)
     assert [(each.text, each.extra["count"], len(places(each))) for each in ours] == [
         (each.text, each.extra["count"], len(places(each))) for each in theirs
@@ -202,7 +202,7 @@ def test_extraction_of_an_iteration_ignores_other_sessions(root: Path, name: str
     note(root, name, 2, "")
     observe(root, session(*TEACHING[BUILD]), "host-d1")
     observe(root, session(*TEACHING["a migration before the tests"], name="y"), "host-d2")
-    done = insights.extract(root, name, run="run-1a2b3c4d", iteration=2)
+    done = task_insights.extract(root, name, run="run-1a2b3c4d", iteration=2)
     assert [each.text[:11] for each in done.added] == ["`pytest -q`"]
 
 
@@ -213,11 +213,11 @@ def test_decision_of_a_person_stays(root: Path, name: str) -> None:
         1,
         f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.",
     )
-    added = insights.extract(root, name).added
+    added = task_insights.extract(root, name).added
     review.reject(root, added[0].id)
     review.accept(root, added[1].id)
     note(root, name, 2, PROTO_AGAIN)
-    done = insights.extract(root, name)
+    done = task_insights.extract(root, name)
     assert done.added == ()
     assert [each.status for each in stored(root, name)] == [Status.RETIRED, Status.ACCEPTED]
     assert [insights.status_word(each) for each in stored(root, name)] == ["rejected", "accepted"]
@@ -234,7 +234,7 @@ def test_members_that_a_person_added_stay(root: Path, name: str) -> None:
     }
     files.write(path, json.dumps(mine, indent=3))
     note(root, name, 1, PROTO)
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     text = path.read_text(encoding="utf-8")
     assert json.loads(text)["insights"][:1] == mine["insights"]
     assert '"x": 1' in text
@@ -242,10 +242,10 @@ def test_members_that_a_person_added_stay(root: Path, name: str) -> None:
 
 def test_reworded_insight_is_not_proposed_again(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     found = insights.list_(root)[0]
     insights.change(root, found, lambda record: replace(record, text="Protobuf first."))
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     assert [each.text for each in stored(root, name)] == ["Protobuf first."]
 
 
@@ -256,7 +256,7 @@ def test_secret_is_redacted(root: Path, name: str) -> None:
         ("ok", "npm test"),
     )
     observe(root, record, "host-d1", name)
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     text = (paths.tasks_folder(root) / name / "memory" / "insights.json").read_text(
         encoding="utf-8"
     )
@@ -265,24 +265,24 @@ def test_secret_is_redacted(root: Path, name: str) -> None:
 
 
 def test_task_without_records_writes_nothing(root: Path, name: str) -> None:
-    assert insights.extract(root, name).added == ()
+    assert task_insights.extract(root, name).added == ()
     assert not (paths.tasks_folder(root) / name / "memory").exists()
     with pytest.raises(NotFound):
-        insights.extract(root, "t-000000")
+        task_insights.extract(root, "t-000000")
 
 
 def test_observations_of_another_task_are_not_read(root: Path, name: str) -> None:
     observe(root, session(*TEACHING[BUILD]), "host-d1", "t-ffffff")
-    assert insights.extract(root, name).added == ()
+    assert task_insights.extract(root, name).added == ()
     note(root, name, 1, "")  # in the same session of the host
-    assert insights.extract(root, name).added == ()
+    assert task_insights.extract(root, name).added == ()
 
 
 def test_insights_are_listed_by_task_and_status_and_found_by_short_id(
     root: Path, name: str
 ) -> None:
     note(root, name, 1, PROTO)
-    added = insights.extract(root, name).added[0]
+    added = task_insights.extract(root, name).added[0]
     assert [each.record.id for each in insights.list_(root)] == [added.id]
     assert insights.list_(root, status=Status.ACCEPTED) == []
     assert insights.find(root, f"ins-{added.id[-4:]}").task == name
@@ -296,7 +296,7 @@ def test_insights_are_listed_by_task_and_status_and_found_by_short_id(
 
 def test_written_insights_are_parsed_again(root: Path, name: str) -> None:
     note(root, name, 1, PROTO)
-    added = insights.extract(root, name).added
+    added = task_insights.extract(root, name).added
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     assert parse_insights(path.read_text(encoding="utf-8")).problems == ()
     assert insights.list_(root)[0].record.id == added[0].id

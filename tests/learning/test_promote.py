@@ -12,7 +12,7 @@ from ralph.core.errors import NotFound, Refused, UsageError
 from ralph.core.record import MemoryKind, Record, Status
 from ralph.formats.patterns import parse_patterns
 from ralph.formats.regions import REGION_END, REGION_START, parse_region
-from ralph.learning import insights, review
+from ralph.learning import insights, review, task_insights
 from ralph.learning.review import Target
 from ralph.memory import memory
 from ralph.storage import files
@@ -50,7 +50,7 @@ def name(root: Path) -> str:
     )
     note(root, made, 2, PROTO_AGAIN)
     observe(root, session(*TEACHING[BUILD]), "host-d1")
-    insights.extract(root, made)
+    task_insights.extract(root, made)
     return made
 
 
@@ -98,7 +98,7 @@ LABELLED = "Gotcha: csv.writer needs newline='' or Excel shows blank rows betwee
 def test_label_that_the_heading_repeats_is_removed(root: Path, name: str, named: str) -> None:
     note(root, name, 3, f"Did it.\n\n{LABELLED}")
     note(root, name, 4, f"Did more.\n\n{LABELLED}")
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     found = insights.find(root, by_text(root, name, "csv.writer").id)
     insights.change(root, found, lambda record: replace(record, text=named))
     review.promote_task(root, name)
@@ -112,14 +112,14 @@ def test_existing_entry_with_a_label_is_not_repeated(root: Path, name: str) -> N
     files.write(root / ".ralph" / "global-patterns.md", f"## Gotchas\n\n- {LABELLED}\n")
     note(root, name, 3, LABELLED)
     note(root, name, 4, LABELLED)
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     review.promote_task(root, name)
     assert written(root).count("csv.writer") == 1
 
 
 def test_label_that_the_heading_does_not_repeat_stays(root: Path, name: str) -> None:
     note(root, name, 3, LABELLED)
-    insights.extract(root, name)
+    task_insights.extract(root, name)
     found = by_text(root, name, "csv.writer").id
     review.promote(root, found, Target.PATTERNS, review.Rewording(kind=MemoryKind.PATTERN))
     assert f"\n- {LABELLED}\n" in written(root)
@@ -144,7 +144,7 @@ def test_other_wording_of_another_task_is_not_repeated(root: Path, name: str) ->
     other = task.add(root, "Another").task.id
     note(root, other, 1, PROTO_AGAIN + ", otherwise nothing works", run="run-00000001")
     note(root, other, 2, PROTO, run="run-00000001")
-    insights.extract(root, other)
+    task_insights.extract(root, other)
     before = written(root)
     done = review.promote_task(root, other)
     assert (done.added, len(done.there)) == ((), 1)

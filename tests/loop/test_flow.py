@@ -22,7 +22,7 @@ from ralph.core.work import Ask, Reply
 from ralph.formats.patterns import parse_patterns
 from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.formats.regions import parse_region
-from ralph.learning import insights
+from ralph.learning import insights, task_insights
 from ralph.learning.propose import places
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import Run
@@ -243,11 +243,11 @@ def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_not
 ) -> None:
     for side in unmerged.sides:
         for root in (unmerged.root, worktree.checkout_folder(unmerged.root, side.task)):
-            again = insights.extract(root, side.task)
+            again = task_insights.extract(root, side.task)
             assert (again.added, again.updated) == ((), ())
     merged(unmerged)
     for side in unmerged.sides:
-        assert insights.extract(unmerged.root, side.task).updated == ()
+        assert task_insights.extract(unmerged.root, side.task).updated == ()
         assert progress.complete(unmerged.root, side.task)[1] is not None
     assert promoted(unmerged) == sorted(LESSONS.values())
 

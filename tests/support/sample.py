@@ -34,7 +34,7 @@ from ralph.core.work import Ask, Reply, ToolCall
 from ralph.hooks.handler import run_event
 from ralph.install import project
 from ralph.learning import insights as insight
-from ralph.learning import review
+from ralph.learning import review, task_insights
 from ralph.loop import chats, loop
 from ralph.memory import knowledge, memory
 from ralph.memory.author import BY_PERSON, WriteContext
@@ -335,7 +335,7 @@ class Maker:
         self.clock.go(1, 17)
         of = {}
         for name in ("rounding", "invoice"):
-            insight.extract(self.root, self.made.tasks[name])
+            task_insights.extract(self.root, self.made.tasks[name])
             of[name] = [
                 each.record.id for each in insight.list_(self.root, task_id=self.made.tasks[name])
             ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LOG = "log"  # everything that was recorded
 SESSIONS = f"{LOG}/sessions"  # one log per session
 RUNS = f"{LOG}/runs"  # one log per run of the loop
+LEARNED = "learned"  # the file in LOG that lists what accepted memories were learned from
 CACHE = "cache"  # can be rebuilt, but that takes time
 TREE_CACHES = f"{CACHE}/worktrees"  # one folder per linked worktree, under git's name for it
 HEARTBEATS = f"{CACHE}/runs"  # which runs are alive, and which have been asked to stop

@@ -12,6 +12,7 @@ __all__ = [
     "merge",
     "patterns",
     "progress",
+    "proposals",
     "regions",
     "sigils",
     "work",

@@ -10,4 +10,5 @@ __all__ = [
     "insights",
     "propose",
     "review",
+    "task_insights",
 ]

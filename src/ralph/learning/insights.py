@@ -1,49 +1,42 @@
-"""Propose insights: memories drawn from a task's records, for people to accept or reject.
+"""Store insights, which are proposed memories that a person accepts or rejects.
 
-Extraction never removes or rewords an entry in `memory/insights.json`. It only adds evidence, and a
-decision stands even if the same insight is found again in other words. A file that cannot be read
-is never overwritten.
+A task has its insights in `memory/insights.json`. Those of sessions without a task are in
+`proposals.jsonl` in the state folder, and their task is "".
+
+Extraction never removes or rewords an insight. It only adds evidence, and a decision stands even if
+the same insight is found again in other words. A file that cannot be read is never overwritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ralph.core import ids, paths
 from ralph.core.errors import Hint, NotFound, RalphError, Unreadable, UsageError
-from ralph.core.record import Family, Link, Origin, Record, Status
+from ralph.core.record import Link, Record, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import Entry
-from ralph.core.work import JournalEntry
-from ralph.formats.log import journal_record
-from ralph.formats.progress import is_progress_pattern, parse_progress, without_pointer
+from ralph.formats import proposals
 from ralph.formats.work import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing
-from ralph.memory import knowledge
-from ralph.memory.memory import Change
 from ralph.privacy.privacy import redact
-from ralph.recall import journal
-from ralph.search import filters, index
-from ralph.storage import board, files, forgotten, queries, record_rows
+from ralph.search import filters
+from ralph.storage import board, files, forgotten, record_rows
 from ralph.storage.library import Stored
 from ralph.storage.write_observers import WriteObserver
 
-KNOWLEDGE_MEMBER = "knowledge"
-"""The journal entry member that lists the knowledge from its iteration: names and changes."""
+NO_TASK = ""  # the task of insights from sessions that belong to no task
 FIRST = "proposed_text"  # the member that keeps the original text of a reworded insight
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
-_MAX_OBSERVATIONS = 20_000  # newest observations per task
-_SESSION_PREFIX = "ralph://session/"
 Result = TypeVar("Result")
 
 
 class Insight(NamedTuple):
-    """An insight, its task, and where it is stored."""
+    """An insight, its task (or NO_TASK), and where it is stored."""
 
     task: str
     stored: Stored
@@ -73,34 +66,35 @@ class _InsightsFile(NamedTuple):
 # --- proposing ----------------------------------------------------------------------------------
 
 
-def extract(
-    root: Path,
-    task_id: str,
-    *,
-    run: str = "",
-    iteration: int | None = None,
-    patterns: Sequence[str] = (),
-) -> Extraction:
-    """Propose insights from a task's records.
-
-    With a run, and optionally an iteration, only its records are used. Raises Unreadable if the
-    task's insights cannot be read.
-    """
-    folder = board.find(root, task_id).path.parent
+def clean_proposals(proposed: Iterable[Record], patterns: Sequence[str]) -> list[Record]:
+    """Redact proposals, and drop those whose text a person has forgotten."""
 
     def clean(text: str) -> str:
         return record_rows.storable_text(redact(text, patterns).text)
 
     hidden = forgotten.load()
-    proposed = []
-    for record in proposing.propose(_records_of_task(root, task_id, folder, run, iteration)):
+    cleaned = []
+    for record in proposed:
         origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
         tags = tuple(tag for tag in record.tags if clean(tag) == tag)
-        cleaned = replace(record, text=clean(record.text), tags=tags, origin=origin)
-        if not hidden.hides(cleaned):
-            proposed.append(cleaned)
+        clean_record = replace(record, text=clean(record.text), tags=tags, origin=origin)
+        if not hidden.hides(clean_record):
+            cleaned.append(clean_record)
+    return cleaned
+
+
+def task_file(folder: Path) -> Path:
+    """Return the insights file in a task's folder."""
+    return folder / "memory" / "insights.json"
+
+
+def save_proposals(root: Path, task: str, path: Path, proposed: Sequence[Record]) -> Extraction:
+    """Add proposals to a file of insights. Those that it already has gain evidence instead.
+
+    Raises Unreadable if the file cannot be read.
+    """
     if not proposed:
-        return Extraction(task_id)
+        return Extraction(task)
 
     def edit(text: str) -> tuple[str, Extraction]:
         document = parse_insights(text)
@@ -108,127 +102,9 @@ def extract(
         document = document.replace_all({record.id: record for record in updated})
         if added:
             document = document.add(*added)
-        return str(document), Extraction(task_id, tuple(added), tuple(updated))
+        return str(document), Extraction(task, tuple(added), tuple(updated))
 
-    return _update(root, folder / "memory" / "insights.json", edit)
-
-
-def _records_of_task(
-    root: Path, task_id: str, folder: Path, run: str, iteration: int | None
-) -> list[Record]:
-    """Return the observations, progress, journal and knowledge of a task, or of one of its runs."""
-    journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
-    entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
-    chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
-    sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))
-    observed = index.ask(
-        root,
-        partial(
-            queries.observations_of_task,
-            task=task_id,
-            sessions=sessions,
-            limit=_MAX_OBSERVATIONS,
-            only_sessions=bool(run),
-        ),
-    )
-    chosen_records = [journal_record(entry) for entry in chosen]
-    locations = set(map(proposing.location_of, chosen_records))
-    records = []
-    for record in (*observed, *_progress_records(folder)):
-        record = _place_in_run(record, entries)
-        if not run or proposing.location_of(record) in locations:
-            records.append(record)
-    return [*records, *chosen_records, *_knowledge_records(root, entries, chosen)]
-
-
-def _place_in_run(record: Record, entries: Sequence[JournalEntry]) -> Record:
-    """Return a record with the run and iteration of its session, if they are known."""
-    origin = record.origin
-    if not origin.session or (origin.run and origin.iteration is not None):
-        return record
-    same_session = [entry for entry in entries if entry.session == origin.session]
-    if not same_session:
-        return record
-    ended = same_session[-1]
-    for entry in same_session:
-        if entry.created_at >= record.created_at:  # the first iteration to end after the record
-            ended = entry
-            break
-    return replace(record, origin=replace(origin, run=ended.run, iteration=ended.iteration))
-
-
-def _progress_records(folder: Path) -> Iterator[Record]:
-    """Yield the records in progress.txt, except the blocks that Ralph wrote from the journal."""
-    document = parse_progress(files.read(folder / "progress.txt") or "")
-    blocks = {}
-    for entry in document.entries:
-        if entry.record.family is Family.JOURNAL:
-            blocks[entry.record.id] = entry.record
-    for entry in document.entries:
-        record = entry.record
-        if "journal" in record.extra:
-            continue
-        text = record.text
-        if is_progress_pattern(record):
-            text = without_pointer(text)
-        origin = replace(record.origin, session=_session_of_block(record, blocks))
-        yield replace(record, text=text, origin=origin)
-
-
-def _session_of_block(record: Record, blocks: Mapping[str, Record]) -> str:
-    """Return the session named in the progress block that a record belongs to, or ""."""
-    block_id = record.id
-    for link in record.links:
-        if link.relation == "learned_in":
-            block_id = link.target
-            break
-    if block_id not in blocks:
-        return ""
-    thread = str(blocks[block_id].extra.get("thread", ""))
-    if not thread.startswith(_SESSION_PREFIX):
-        return ""
-    return thread.removeprefix(_SESSION_PREFIX)
-
-
-def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, str]]:
-    """Return what the journal notes about the knowledge that an iteration contributed."""
-    return [{"name": name, "change": change.value} for name, change in learned if name]
-
-
-def _knowledge_records(
-    root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]
-) -> Iterator[Record]:
-    """Yield each knowledge entry once for every chosen iteration that gave it its present text."""
-    if not entries:
-        return
-    for stored in knowledge.entries(root):
-        record = stored.record
-        changed_at = record.updated_at or record.created_at
-        for entry in _givers(stored.path.stem, entries):
-            if entry in chosen and entry.created_at >= changed_at:
-                origin = Origin(session=entry.session, run=entry.run, iteration=entry.iteration)
-                yield proposing.of_origin(record, origin)
-
-
-def _givers(name: str, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
-    """Return the iterations that contributed the present text of a knowledge entry."""
-    givers: list[JournalEntry] = []
-    for entry in entries:
-        for change in _changes_of(name, entry):
-            if change != Change.UNCHANGED.value:
-                givers = []  # the text changed here
-            givers.append(entry)
-    return givers
-
-
-def _changes_of(name: str, entry: JournalEntry) -> Iterator[object]:
-    """Yield the changes to a knowledge entry that a journal entry notes."""
-    members = entry.extra.get(KNOWLEDGE_MEMBER)
-    if not isinstance(members, list):
-        return
-    for member in members:
-        if isinstance(member, dict) and member.get("name") == name:
-            yield member.get("change")
+    return _update(root, path, edit)
 
 
 def _update(
@@ -238,11 +114,27 @@ def _update(
     observer: WriteObserver | None = None,
 ) -> Result:
     """Edit a file of insights. Raises Unreadable, naming the file, if it cannot be read."""
+    if path == paths.proposals_file(root):
+        return _update_proposals(root, path, edit, observer)
     try:
         return files.update(path, edit, root=paths.main_checkout(root), observer=observer)[1]
     except Unreadable as error:
         message = error.message.removeprefix(f"{path}: ")
         raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.clauses) from error
+
+
+def _update_proposals(
+    root: Path,
+    path: Path,
+    edit: Callable[[str], tuple[str, Result]],
+    observer: WriteObserver | None,
+) -> Result:
+    def edit_lines(text: str) -> tuple[str, Result]:
+        document, result = edit(proposals.wrap_lines(text))
+        return proposals.unwrap_lines(document), result
+
+    boundary = paths.state_boundary(root)
+    return files.update(path, edit_lines, root=boundary, mode=files.PRIVATE, observer=observer)[1]
 
 
 def merge_insights(
@@ -313,15 +205,16 @@ def _with_evidence(old: Record, new: Record) -> Record:
 
 
 def _read_files(root: Path, task_id: str = "") -> Iterator[_InsightsFile]:
-    """Yield the insights file of every task, or of one."""
+    """Yield the insights file of one task, or all files of insights."""
     if task_id:
         folders = [board.find(root, task_id).path.parent]
     else:
+        yield _read_proposals(root)
         folders = sorted(paths.tasks_folder(root).glob("*"))
     for folder in folders:
         if not folder.is_dir():
             continue
-        path = folder / "memory" / "insights.json"
+        path = task_file(folder)
         try:
             document = parse_insights(files.read(path) or "")
         except RalphError as error:
@@ -330,13 +223,23 @@ def _read_files(root: Path, task_id: str = "") -> Iterator[_InsightsFile]:
             yield _InsightsFile(folder.name, path, document)
 
 
+def _read_proposals(root: Path) -> _InsightsFile:
+    path = paths.proposals_file(root)
+    try:
+        text = proposals.wrap_lines(files.read(path) or "")
+        return _InsightsFile(NO_TASK, path, parse_insights(text))
+    except RalphError as error:
+        return _InsightsFile(NO_TASK, path, error)
+
+
 def list_(
     root: Path, *, task_id: str = "", status: Status | None = None, within: str = ""
 ) -> list[Insight]:
     """List the insights of all tasks or of one, skipping files that cannot be read."""
     found = []
     for file in _read_files(root, task_id):
-        if within not in ("", file.task) or isinstance(file.document, RalphError):
+        is_visible = within in ("", file.task) or file.task == NO_TASK
+        if not is_visible or isinstance(file.document, RalphError):
             continue
         for entry in file.document.entries:
             if status is None or entry.record.status is status:

@@ -33,7 +33,7 @@ from ralph.core.work import (
     TaskStatus,
 )
 from ralph.formats.sigils import Sigils, read_sigils
-from ralph.learning import insights
+from ralph.learning import task_insights
 from ralph.loop import changes, criteria, run_prompts, run_record, runs
 from ralph.loop import prompt as loop_prompt
 from ralph.loop.criteria import CriteriaVerdict, Criterion
@@ -454,14 +454,14 @@ class Workbench:
 
     def _take_journal_members(self) -> Mapping[str, object]:
         """Return the iteration's check results and knowledge, and clear the check results."""
-        learned = insights.knowledge_members(
+        learned = task_insights.knowledge_members(
             [(entry.slug, entry.change) for entry in self._learned]
         )
         members: dict[str, object] = {}
         if self._checks:
             members[CHECKS] = self._checks
         if learned:
-            members[insights.KNOWLEDGE_MEMBER] = learned
+            members[task_insights.KNOWLEDGE_MEMBER] = learned
         self._checks = []
         return members
 
@@ -471,7 +471,7 @@ class Workbench:
         )
         if self.root != self.home:
             worktree.record_learnings(self.root, learnings)
-        insights.extract(
+        task_insights.extract(
             self.root,
             entry.task,
             run=entry.run,

@@ -23,7 +23,7 @@ from ralph.core.errors import NotFound, Unreadable, WriteFailed
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, RunStatus, TaskStatus
 from ralph.formats.sigils import Sigils, read_sigils
-from ralph.learning import insights
+from ralph.learning import task_insights
 from ralph.loop import run_prompts, run_record, runs
 from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import EndReason, Run, describe_step, end_run
@@ -97,10 +97,10 @@ def journal_interruption(
     iteration = run.iterations + 1
     sigils = _read_printed_sigils(root, run, iteration)
     learned = knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
-    members = insights.knowledge_members([(entry.slug, entry.change) for entry in learned])
+    members = task_insights.knowledge_members([(entry.slug, entry.change) for entry in learned])
     extra: dict[str, object] = {}
     if members:
-        extra[insights.KNOWLEDGE_MEMBER] = members
+        extra[task_insights.KNOWLEDGE_MEMBER] = members
     interruption = f"{cause} {describe_step(run.step)}."
     entry = JournalEntry(
         run=run.id,

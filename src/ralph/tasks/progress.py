@@ -24,7 +24,7 @@ from ralph.core.work import JournalEntry, Story, Task, ignore_text
 from ralph.formats import progress as pages
 from ralph.formats.log import journal_id
 from ralph.formats.work import PrdDocument, parse_prd, pass_stories
-from ralph.learning import insights, review
+from ralph.learning import insights, review, task_insights
 from ralph.learning.review import Promotion
 from ralph.memory.knowledge import LearnedEntry
 from ralph.privacy import privacy
@@ -411,7 +411,7 @@ def promote_insights(
         prd = folder(root, task.id) / "prd.json"
         if prd.exists():
             files.update(prd, pass_stories, root=paths.main_checkout(root))
-        insights.extract(checkout, task.id, patterns=patterns)
+        task_insights.extract(checkout, task.id, patterns=patterns)
         promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
         graph_export.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
