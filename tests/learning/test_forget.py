@@ -24,7 +24,7 @@ from ralph.core.record import (
 )
 from ralph.formats.log import encode_line, encode_record
 from ralph.learning import forget
-from ralph.learning.forget import ForgetPlan, ForgetRequest
+from ralph.learning.forget_plan import ForgetPlan, ForgetRequest
 from ralph.recall import sessions
 from ralph.recall.search import search
 from ralph.search import index
@@ -96,7 +96,7 @@ class TestEntries:
         assert found(tmp_path, SECRET) == ["mem-1705751400-a3f8"]
         assert SECRET.encode() in everything(tmp_path)
         made = forgotten(tmp_path, ids=("mem-1705751400-a3f8",))
-        assert [(each.id, each.line, each.what) for each in made.vanishing] == [
+        assert [(each.id, each.line, each.what) for each in made.records] == [
             ("mem-1705751400-a3f8", 9, "memories pattern")
         ]
         assert read(tmp_path, ".agent/memories.md") == page(keep)
@@ -126,8 +126,8 @@ class TestEntries:
         put(tmp_path, ".ralph/tasks/t1/memory/insights.json", json.dumps(told))
         put(tmp_path, ".ralph/progress.txt", f"## Codebase Patterns\n- {SECRET}\n- fine\n")
         made = forgotten(tmp_path, matching=SECRET.upper())
-        assert len(made.vanishing) == 5
-        assert made.left == ()
+        assert len(made.records) == 5
+        assert made.leftovers == ()
         assert made.whole_files == (knowledge,)
         assert not knowledge.exists()
         assert SECRET.encode() not in everything(tmp_path)
@@ -145,9 +145,12 @@ class TestEntries:
         double = page(Block("one", id="mem-1-aa"), Block(f"two {SECRET}", id="mem-1-aa"))
         put(tmp_path, ".agent/memories.md", double)
         made = forget.plan_forget(tmp_path, ForgetRequest(ids=("mem-1-aa",)))
-        assert made.vanishing == ()
-        assert [(each.line, each.id) for each in made.left] == [(5, "mem-1-aa"), (9, "mem-1-aa")]
-        assert "entries have the id" in made.left[0].why
+        assert made.records == ()
+        assert [(each.line, each.id) for each in made.leftovers] == [
+            (5, "mem-1-aa"),
+            (9, "mem-1-aa"),
+        ]
+        assert "entries have the id" in made.leftovers[0].why
 
     def test_a_link_out_of_the_project_is_not_followed(self, tmp_path: Path) -> None:
         root, outside = tmp_path / "project", tmp_path / "theirs.md"
@@ -155,8 +158,8 @@ class TestEntries:
         (root / ".agent").mkdir(parents=True)
         (root / ".agent/memories.md").symlink_to(outside)
         made = forget.plan_forget(root, ForgetRequest(ids=("mem-1705751400-a3f8",)))
-        assert (made.vanishing, made.changes) == ((), ())
-        assert "outside the project" in made.left[0].why
+        assert (made.records, made.changes) == ((), ())
+        assert "outside the project" in made.leftovers[0].why
 
     def test_a_backup_that_still_holds_it_is_told_and_kept(self, tmp_path: Path) -> None:
         text = page(Block(f"the word is {SECRET}", id="mem-1705751400-a3f8"))
@@ -164,7 +167,7 @@ class TestEntries:
         copy = put(tmp_path, ".agent/memories.md.bak", text)
         put(tmp_path, ".agent/memories.md.bak2", "# Memories\n")
         made = forgotten(tmp_path, ids=("mem-1705751400-a3f8",))
-        assert [(each.path, "a backup" in each.why) for each in made.left] == [(copy, True)]
+        assert [(each.path, "a backup" in each.why) for each in made.leftovers] == [(copy, True)]
         assert copy.read_text(encoding="utf-8") == text
 
     def test_prose_tasks_and_notes_with_the_text_are_told_by_line(self, tmp_path: Path) -> None:
@@ -172,8 +175,8 @@ class TestEntries:
         put(tmp_path, ".ralph/scratchpad.md", f"a\nb {SECRET}\n")
         put(tmp_path, ".ralph/tasks/t1/task.json", json.dumps({"id": "t1", "title": f"{SECRET}"}))
         made = forget.plan_forget(tmp_path, ForgetRequest(matching=SECRET))
-        assert made.vanishing == ()
-        assert [(each.path.name, each.line) for each in made.left] == [
+        assert made.records == ()
+        assert [(each.path.name, each.line) for each in made.leftovers] == [
             ("memories.md", 3), ("scratchpad.md", 2), ("task.json", 1),
         ]  # fmt: skip
 
@@ -191,7 +194,7 @@ class TestLogs:
         assert read(tmp_path, S1) == start + seen(1, "first") + seen(3, "third") + bare
         assert read(tmp_path, LEDGER) == injected("obs-3")
         assert SECRET.encode() not in everything(tmp_path)
-        assert [each.what for each in made.vanishing] == [
+        assert [each.what for each in made.records] == [
             "injection", "injection", "observation tool_use", "summary and tags of its session",
         ]  # fmt: skip
         assert sessions.find(tmp_path, "s1").started_at == "2026-11-10T10:00:00Z"
@@ -237,7 +240,7 @@ class TestLogs:
             if record.text == SECRET
         )  # fmt: skip
         made = forgotten(tmp_path, ids=(means,))
-        assert [(each.line, each.id, each.what) for each in made.vanishing] == [
+        assert [(each.line, each.id, each.what) for each in made.records] == [
             (2, means, "raw note")
         ]
         assert read(tmp_path, S1) == raw("kept", at=29) + seen(3, "third") + raw("kept", at=31)
@@ -315,7 +318,7 @@ class TestLogs:
         )
         made = forgotten(tmp_path, matching=words.casefold())
         assert read(tmp_path, S1) == seen(1, "kept")
-        assert len(made.vanishing) == 3
+        assert len(made.records) == 3
         assert SECRET.encode() not in everything(tmp_path)
 
     def test_a_member_that_stands_twice_and_a_key_hide_nothing(self, tmp_path: Path) -> None:
@@ -361,7 +364,7 @@ class TestLogs:
         put(tmp_path, S1, seen(1, "kept") + about("s1", host="claude", summary=f"did {SECRET}"))
         made = forgotten(tmp_path, matching=SECRET)
         assert read(tmp_path, S1) == seen(1, "kept") + about("s1", host="claude")
-        assert [each.what for each in made.vanishing] == ["summary and tags of its session"]
+        assert [each.what for each in made.records] == ["summary and tags of its session"]
 
     def test_a_log_keeps_its_rights(self, tmp_path: Path) -> None:
         log = put(tmp_path, S1, seen(1, "kept") + seen(2, SECRET))

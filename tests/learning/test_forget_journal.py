@@ -10,7 +10,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.formats.progress import parse_progress
 from ralph.learning import forget
-from ralph.learning.forget import ForgetRequest
+from ralph.learning.forget_plan import ForgetRequest
 from ralph.loop.loop import LoopRequest
 from ralph.recall import journal
 from ralph.tasks import task
@@ -49,9 +49,9 @@ def test_the_block_of_the_iteration_goes_with_its_entry_and_every_other_byte_sta
     gone = blocks[entry(shop, 2)]
     made = forget.plan_forget(shop.root, ForgetRequest(ids=(entry(shop, 2),)))
     assert path.read_bytes().decode() == before, "a plan changes nothing"
-    told = [(each.id, each.line) for each in made.vanishing if each.path == path]
+    told = [(each.id, each.line) for each in made.records if each.path == path]
     assert told == [(entry(shop, 2), gone.line)]
-    assert {each.path.suffix for each in made.vanishing} == {".txt", ".jsonl"}
+    assert {each.path.suffix for each in made.records} == {".txt", ".jsonl"}
     forget.forget(shop.root, made)
     assert (
         path.read_bytes().decode() == before[: gone.start].removesuffix("\n") + before[gone.end :]
@@ -65,7 +65,7 @@ def test_a_block_whose_entry_is_gone_already_is_forgotten_by_the_same_id(shop: W
     for log in paths.log_folder(shop.root).glob("runs/*.jsonl"):
         log.unlink()
     made = forget.plan_forget(shop.root, ForgetRequest(ids=(name,)))
-    assert [(each.path, each.id) for each in made.vanishing] == [(progress_file(shop), name)]
+    assert [(each.path, each.id) for each in made.records] == [(progress_file(shop), name)]
     forget.forget(shop.root, made)
     assert SECRET not in progress_file(shop).read_bytes().decode()
     with pytest.raises(NotFound):

@@ -16,7 +16,7 @@ from ralph.core.tokens import estimate
 from ralph.formats.log import parse_log
 from ralph.formats.sigils import KnowledgeSigil, read_sigils
 from ralph.learning import forget
-from ralph.learning.forget import ForgetRequest
+from ralph.learning.forget_plan import ForgetRequest
 from ralph.memory import knowledge, memory
 from ralph.memory.memory import Change
 from ralph.recall.search import search

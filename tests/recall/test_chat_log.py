@@ -11,7 +11,7 @@ from ralph.core.settings import Config
 from ralph.core.work import Ask, Reply, StopReason, ToolCall
 from ralph.hooks import events as hook
 from ralph.learning import forget
-from ralph.learning.forget import ForgetRequest
+from ralph.learning.forget_plan import ForgetRequest
 from ralph.recall import conversation, sessions
 from ralph.storage.board import stamp
 

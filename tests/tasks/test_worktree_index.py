@@ -21,7 +21,7 @@ from ralph.formats.log import encode_record
 from ralph.hooks.handler import Project as HookProject
 from ralph.install import doctor
 from ralph.learning import forget
-from ralph.learning.forget import ForgetRequest
+from ralph.learning.forget_plan import ForgetRequest
 from ralph.recall import graph, search
 from ralph.search import index, meaning
 from ralph.storage import queries

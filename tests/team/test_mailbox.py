@@ -15,7 +15,8 @@ from ralph.core import ids, paths
 from ralph.core.errors import NotFound, RalphError
 from ralph.core.record import Query
 from ralph.core.settings import Privacy, Shared, Team
-from ralph.learning.forget import ForgetRequest, forget, plan_forget
+from ralph.learning.forget import forget, plan_forget
+from ralph.learning.forget_plan import ForgetRequest
 from ralph.search import index, rank
 from ralph.sharing import team
 from ralph.sharing.team_rows import RowCleaner

@@ -12,7 +12,7 @@ from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.core.errors import UsageError
 from ralph.core.settings import Embedding, Provider
 from ralph.learning import forget
-from ralph.learning.forget import ForgetPlan, ForgetRequest
+from ralph.learning.forget_plan import ForgetPlan, ForgetRequest
 from ralph.search import index, meaning
 from ralph.search.filters import full_id, when
 from ralph.storage.index import Synced
@@ -202,7 +202,7 @@ def forget_(
         _print_plan_json(plan, done=yes)
     else:
         _print_plan(plan, call, done=yes)
-    return 1 if yes and plan.left else 0
+    return 1 if yes and plan.leftovers else 0
 
 
 def _text_to_match(matching: str | None) -> str:
@@ -217,7 +217,7 @@ def _text_to_match(matching: str | None) -> str:
 
 def _print_plan_json(plan: ForgetPlan, *, done: bool) -> None:
     records = []
-    for record in plan.vanishing:
+    for record in plan.records:
         shape = {
             "file": str(record.path),
             "line": record.line,
@@ -228,7 +228,7 @@ def _print_plan_json(plan: ForgetPlan, *, done: bool) -> None:
             shape["text"] = record.text
         records.append(shape)
     left = []
-    for part in plan.left:
+    for part in plan.leftovers:
         left.append({"file": str(part.path), "line": part.line, "why": part.why, "id": part.id})
     print_json(
         {
@@ -241,7 +241,7 @@ def _print_plan_json(plan: ForgetPlan, *, done: bool) -> None:
 
 def _print_plan(plan: ForgetPlan, call: Invocation, *, done: bool) -> None:
     verb = "removed" if done else "would remove"
-    for record in plan.vanishing:
+    for record in plan.records:
         parts = [one_line(record.id), f"({one_line(record.what)})"]
         if not done:  # forgotten text is not printed again
             parts.append(cut(one_line(record.text), _EXCERPT_WIDTH))
@@ -249,9 +249,9 @@ def _print_plan(plan: ForgetPlan, call: Invocation, *, done: bool) -> None:
         click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {description}")
     for path in plan.whole_files:
         click.echo(f"{verb} the whole file {call.show_path(path)}")
-    for part in plan.left:
+    for part in plan.leftovers:
         warn(f"{call.show_path(part.path)}:{part.line}: not removed: {one_line(part.why)}")
-    count = len(plan.vanishing)
+    count = len(plan.records)
     if not done:
         click.echo(
             f"{count} record(s) would be removed. Run again with --yes to delete them permanently."

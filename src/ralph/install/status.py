@@ -31,7 +31,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     recent_session = None
     recording_problem = None
     if outside is None:
-        recent_session = last_session(root)
+        recent_session = _last_session(root)
         recording_problem = recorder.recording_problem(root) or None
     return {
         "root": str(root),
@@ -80,7 +80,7 @@ def _hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     return {"installed": installed, "problems": problems, **hook_usage}
 
 
-def last_session(root: Path) -> dict[str, str] | None:
+def _last_session(root: Path) -> dict[str, str] | None:
     """Return the id, time and host of the session with the latest event, or None.
 
     They are read from the end of the session's log, because the index may be stale.
