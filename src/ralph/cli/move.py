@@ -17,7 +17,7 @@ from ralph.cli.output import one_line, say
 from ralph.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ralph.sharing.histories import Place
+    from ralph.sharing.import_context import ImportContext
     from ralph.sharing.imports import Found
 
 FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
@@ -61,35 +61,37 @@ def import_(
     """
     from ralph.search import filters, index
     from ralph.sharing import imports
-    from ralph.sharing.histories import FINDERS, Place
+    from ralph.sharing.histories import FINDERS
+    from ralph.sharing.import_context import ImportContext
+    from ralph.sharing.other_memories import READERS
 
     options.exclude({"PATH": path, "--from": sources})
     names = imports.sources_named(
-        options.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,)
+        options.split_commas(sources), (*FINDERS, *READERS), extra=(imports.GIT,)
     )
     if since and imports.GIT not in names:
         raise UsageError("--since requires `--from git`", hint="leave it out")
-    place = Place(call.root, os.environ)
+    context = ImportContext(call.root, os.environ)
     really = yes and not dry_run
     if path is not None:
         from ralph.sharing.exports import import_records
 
-        found = [import_records(call.root, path, place.notes, really=really, by=call.author.by)]
+        found = [import_records(call.root, path, context.notes, really=really, by=call.author.by)]
     else:
         start = filters.when(since) if since else ""
-        found = _import_sources(call, names, place, since=start, really=really)
+        found = _import_sources(call, names, context, since=start, really=really)
     if really and found:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
     if form == "json":
-        output.print_json({"sources": [asdict(source) for source in found], "notes": place.notes})
+        output.print_json({"sources": [asdict(source) for source in found], "notes": context.notes})
         return
     _print_found(found, really=really)
-    say(*map(one_line, place.notes))
+    say(*map(one_line, context.notes))
 
 
 def _import_sources(
-    call: Invocation, names: Sequence[str], place: Place, *, since: str, really: bool
+    call: Invocation, names: Sequence[str], context: ImportContext, *, since: str, really: bool
 ) -> list[Found]:
     """Import agents' histories, and propose the memories found in other tools."""
     from ralph.sharing import imports
@@ -103,8 +105,10 @@ def _import_sources(
         else:
             tools.append(name)
     with output.bar("importing") as progress:
-        found = imports.import_histories(call.root, agents, place, really=really, progress=progress)
-    return [*found, *imports.propose(call.root, tools, place, really=really, since=since)]
+        found = imports.import_histories(
+            call.root, agents, context, really=really, progress=progress
+        )
+    return [*found, *imports.propose(call.root, tools, context, really=really, since=since)]
 
 
 def _print_found(found: Sequence[Found], *, really: bool) -> None:

@@ -6,7 +6,9 @@ Other parts import only the modules that `__all__` lists.
 __all__ = [
     "exports",
     "histories",
+    "import_context",
     "imports",
+    "other_memories",
     "team",
     "team_search",
 ]

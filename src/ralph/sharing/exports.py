@@ -32,7 +32,8 @@ from ralph.learning.forget import without_forgotten
 from ralph.memory import memory, quarantine
 from ralph.privacy.privacy import find_secrets
 from ralph.search import index
-from ralph.sharing.imports import Found, SessionLog
+from ralph.sharing.imports import Found
+from ralph.sharing.session_import import SessionLog
 from ralph.storage import files, forgotten
 from ralph.storage.library import AlreadyThere, Library
 from ralph.storage.sources import Format, sources

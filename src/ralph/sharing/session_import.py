@@ -1,0 +1,206 @@
+"""Write the events in transcripts to the logs of their sessions.
+
+Events are redacted, interpreted and attributed by the same functions that hooks use, and a log is
+written with one atomic replacement. An observation is not added if the log already has one with the
+same id, call or text. An import can therefore be killed or repeated, and it can include sessions
+that hooks have recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from ralph.capture import summary as summaries
+from ralph.capture.events import event_of, patch_edits, reads_only
+from ralph.capture.pipeline import observe, session_of
+from ralph.capture.transcripts import TranscriptEvent
+from ralph.core import paths
+from ralph.core.record import ObservationKind, Record
+from ralph.core.tokens import estimate
+from ralph.formats.log import encode_line, encode_record, join_lines
+from ralph.privacy.privacy import Redactor, mentions_private_path, redact_payload
+from ralph.search import index
+from ralph.sharing.histories import Transcript
+from ralph.storage import files, forgotten
+from ralph.storage.config import privacy_rules
+from ralph.storage.sources import EVENT, Format, Interpret, Source, contents
+
+_MAX_BUFFERED_CHARACTERS = 4_000_000  # collected before a log is written
+_MAX_SUMMARISED_RECORDS = 20_000  # the newest ones in a session, for its summary
+_HOST_MEMBERS = ("session_id", "cwd", "tool_use_id")
+_EDIT_MEMBERS = ("old_string", "new_string", "edits", "content")
+_ANSWER_MEMBERS = ("filePath", "originalFile")
+
+
+class SessionRecorder:
+    """Writes the events in transcripts to the logs of their sessions."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._privacy = privacy_rules(root)
+        self._forgotten = forgotten.load()
+        self._interpret = index.interpreter(root, self._privacy)
+
+        @cache  # a session's id and folder are repeated in each of its events
+        def redact_text(text: str) -> str:
+            return Redactor(self._privacy.patterns, tolerant=True)(text)
+
+        self._redact_text = redact_text
+
+    def record(self, transcript: Transcript) -> int:
+        """Import the observations that are not in the logs yet, and return their number."""
+        logs: dict[str, SessionLog] = {}
+        for event in transcript.read():
+            session = str(event.payload.get("session_id") or "")
+            if not session or self._forgotten.has(forgotten.session_key(session)):
+                continue
+            if session not in logs:
+                logs[session] = SessionLog(self._root, session, self._interpret)
+            self._add_event(logs[session], event, transcript.source)
+        return sum(log.finish() for log in logs.values())
+
+    def _add_event(self, log: SessionLog, event: TranscriptEvent, client: str) -> None:
+        """Add an event to a log as an observation, unless it is private or was forgotten."""
+        payload = self._redact(event.payload)
+        if payload is None:
+            return
+        happened = event_of(event.reader, event.event, payload, event.at)
+        if happened is None:
+            return
+        happened = replace(happened, host=client)
+        log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
+        record = observe(happened, patterns=None, paths=self._privacy.paths)
+        if record is None or self._forgotten.hides(record):
+            return
+        text_key = forgotten.session_key(log.session, record.text)
+        call_key = forgotten.session_key(log.session, call=happened.call)
+        if not self._forgotten.has(text_key) and not self._forgotten.has(call_key):
+            log.add(record, happened.call)
+        if log.size > _MAX_BUFFERED_CHARACTERS:
+            log.write()
+
+    def _redact(self, payload: dict[str, object]) -> dict[str, object] | None:
+        """Return a payload as hooks would store it, or None if it mentions a private path."""
+        if reads_only(str(payload.get("tool_name") or "")) and "tool_response" in payload:
+            payload = {**payload, "tool_response": ""}
+        if self._privacy.paths and mentions_private_path(payload, self._privacy.paths):
+            return None
+        rest = {name: value for name, value in payload.items() if name not in _HOST_MEMBERS}
+        redacted = redact_payload(_without_copies(rest), self._privacy.patterns)
+        host_members = {}
+        for name in _HOST_MEMBERS:
+            value = payload.get(name)
+            if isinstance(value, str):
+                host_members[name] = value
+        for name in ("session_id", "cwd"):
+            host_members[name] = self._redact_text(host_members.get(name, ""))
+        return {**redacted, **host_members}
+
+
+def _without_copies(payload: dict[str, object]) -> dict[str, object]:
+    """Return an edit's payload with redundant copies of its text removed.
+
+    The text before and after each change is taken from the patch in the response, if there is one.
+    """
+    parameters = payload.get("tool_input")
+    answer = payload.get("tool_response")
+    if not isinstance(parameters, dict) or not isinstance(answer, Mapping):
+        return payload
+    if "filePath" not in answer:
+        return payload
+    edits = []
+    for edit in patch_edits(answer):
+        edits.append({"old_string": edit.before, "new_string": edit.after})
+    if edits:
+        parameters = {
+            name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
+        }
+        parameters["edits"] = edits
+    kept = {name: answer[name] for name in _ANSWER_MEMBERS if name in answer}
+    return {**payload, "tool_input": parameters, "tool_response": kept}
+
+
+class SessionLog:
+    """The log of one session, and the observations to add to it."""
+
+    def __init__(self, root: Path, session: str, interpret: Interpret) -> None:
+        self.session = session
+        self.size = 0  # number of characters that are not written yet
+        self.fields: dict[str, object] = {}
+        self._boundary = paths.state_boundary(root)
+        self._lines: list[str] = []
+        self._added = 0
+        packed_log = paths.packed_log(root, session)
+        session_log = paths.session_log(root, session)
+        self._path = session_log if session_log.exists() else packed_log
+        text = (files.read(packed_log) or "") + (files.read(session_log) or "")
+        source = Source(self._path, self._path.name, Format.LOG)
+        records = []
+        if text:
+            records = [placed.record for placed in contents(source, text, interpret).records]
+        self._records = deque(records, maxlen=_MAX_SUMMARISED_RECORDS)
+        self._ids = {record.id for record in records}
+        self._notes: Counter[tuple[str, str]] = Counter()
+        for record in records:
+            if record.kind is ObservationKind.NOTE:
+                self._notes[record.title, record.text] += 1
+        self._calls = set()
+        for kind, value in contents(source, text).lines:
+            if kind != EVENT:
+                continue
+            payload = value.get("payload")
+            if isinstance(payload, Mapping):
+                self._calls.add(payload.get("tool_use_id"))
+
+    def add(self, record: Record, call: str) -> None:
+        """Add an observation unless the log already has it."""
+        if record.kind is ObservationKind.NOTE and self._notes[record.title, record.text] > 0:
+            self._notes[record.title, record.text] -= 1  # hooks recorded it with another time
+            return
+        if record.id in self._ids or (call and call in self._calls):
+            return
+        line = encode_record(record)
+        self._ids.add(record.id)
+        self._records.append(record)
+        self._lines.append(line)
+        self.size += len(line)
+        self._added += 1
+
+    def write(self) -> None:
+        """Write the collected lines with one atomic replacement."""
+        new_lines = "".join(self._lines)
+        if new_lines:
+            files.make_folder(self._path.parent, 0o700)
+            files.update(
+                self._path,
+                lambda text: join_lines(text, new_lines),
+                root=self._boundary,
+                mode=files.PRIVATE,
+            )
+        self._lines = []
+        self.size = 0
+
+    def finish(self) -> int:
+        """Write the remaining lines and the summary. Returns the number of observations added."""
+        if self._added:
+            self._lines.append(encode_line("session", self._session_members()))
+            self.write()
+        return self._added
+
+    def _session_members(self) -> dict[str, object]:
+        """Return the members of the session's line: its fields, times and summary."""
+        summary = summaries.summary(list(self._records))
+        text = summaries.text(summary, summaries.TOKENS, estimate)
+        times = [record.created_at for record in self._records if record.created_at]
+        members = dict(self.fields)
+        if times:
+            members["started_at"] = min(times)
+            members["updated_at"] = max(times)
+        if text:
+            members["summary"] = text
+            members["tags"] = list(summary.tags)
+        return members
