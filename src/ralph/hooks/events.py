@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -106,6 +107,8 @@ def handle_event(
     elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _summarize_session(root, happened, config)
         if happened.happening is Happening.STOP:
+            with _count_failures(root, event):
+                _propose_memories(root, happened.session, config)
             name = injection_ledger.seen_file(root, happened.session).name
             files.delete(paths.subagents_folder(root) / name)
     return ""
@@ -272,6 +275,9 @@ def _start_session(
             injection_ledger.mark_seen(root, event.session, marks)
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
+    if state is SessionState.NEW:
+        with _count_failures(root, name):
+            _propose_missed(root, event.session, config)
     program = ""
     if not hosts.has_server(event.host, root, env):
         program = launchers.agent_program(sys.executable, env)
@@ -328,6 +334,42 @@ def _context_json(name: str, text: str, message: str = "") -> str:
     return json.dumps(answer)
 
 
+# --- proposals ----------------------------------------------------------------------------------
+
+
+def _propose_memories(root: Path, session: str, config: Config) -> None:
+    """Propose memories from a session that has stopped."""
+    from ralph.learning import session_proposals
+
+    with _current_index(root, config) as connection:
+        if connection is not None:
+            session_proposals.extract_session(
+                root, connection, session, patterns=config.privacy.patterns
+            )
+
+
+def _propose_missed(root: Path, starting: str, config: Config) -> None:
+    """Propose memories from sessions that were killed before they could stop."""
+    from ralph.learning import session_proposals
+
+    with _current_index(root, config) as connection:
+        if connection is not None:
+            session_proposals.extract_missed(
+                root, connection, running=starting, patterns=config.privacy.patterns
+            )
+
+
+@contextmanager
+def _current_index(root: Path, config: Config) -> Iterator[sqlite3.Connection | None]:
+    """Open the index, or yield None if it cannot be brought up to date in time."""
+    current = index.of(root, config.privacy)
+    if not current.sync(within=index.MOMENT).complete:
+        yield None
+        return
+    with db.explained(current.path), closing(current.connect()) as connection:
+        yield connection
+
+
 # --- summaries ----------------------------------------------------------------------------------
 
 
@@ -354,13 +396,11 @@ def _session_records(root: Path, event: Event, config: Config) -> _SessionRecord
 
     If the index is out of date, the records come from the end of the log, without a summary.
     """
-    current = index.of(root, config.privacy)
-    with _count_failures(root, event.happening):
-        if current.sync(within=index.MOMENT).complete:
-            with db.explained(current.path), closing(current.connect()) as connection:
-                summary = sessions.stored_summary(connection, event.session)
-                records = queries.session_records(connection, event.session)
-                return _SessionRecords(records, summary)
+    with _count_failures(root, event.happening), _current_index(root, config) as connection:
+        if connection is not None:
+            summary = sessions.stored_summary(connection, event.session)
+            records = queries.session_records(connection, event.session)
+            return _SessionRecords(records, summary)
     path = paths.session_log(root, event.session)
     text = files.read(path) or ""
     start = 0

@@ -9,7 +9,9 @@ __all__ = [
     "history",
     "inbox",
     "insights",
+    "learned",
     "propose",
     "review",
+    "session_proposals",
     "task_insights",
 ]

@@ -30,6 +30,7 @@ from ralph.storage.write_observers import WriteObserver
 
 NO_TASK = ""  # the task of insights from sessions that belong to no task
 FIRST = "proposed_text"  # the member that keeps the original text of a reworded insight
+MEMORY = "memory"  # the member with the id of the memory that an accepted proposal became
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
 Result = TypeVar("Result")

@@ -53,11 +53,15 @@ _MAX_TAGS = 6
 _RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
 
 
-def propose(records: Iterable[Record]) -> list[Record]:
-    """Return the insights found in these records. Candidates that say the same are merged."""
+def propose(records: Iterable[Record], found: Iterable[Candidate] = ()) -> list[Record]:
+    """Return the insights in these records and candidates. Those that say the same are merged.
+
+    `found` holds candidates that the caller has found elsewhere.
+    """
     matcher = TextMatcher()
     groups: list[list[Candidate]] = []
-    for candidate in sorted(_find_candidates(list(records)), key=_candidate_order):
+    candidates = [*_find_candidates(list(records)), *found]
+    for candidate in sorted(candidates, key=_candidate_order):
         text = candidate.compared or candidate.text
         number = matcher.nearest(text)
         if number is None:
@@ -99,6 +103,17 @@ def is_well_evidenced(record: Record) -> bool:
     return is_proven(record) or len(places(record)) > 1
 
 
+def seen_again(insight: Record, sighting: Record) -> Record:
+    """Return an insight whose only evidence is one more sighting of it."""
+    extra = {
+        **insight.extra,
+        EVIDENCE: [sighting.id],
+        PLACES: [location_of(sighting)],
+        COUNT: 1,
+    }
+    return replace(insight, updated_at=sighting.created_at, extra=extra)
+
+
 def location_of(record: Record) -> str:
     """Return where a record was seen: its iteration, or else its session, block or run."""
     origin = record.origin
@@ -121,7 +136,11 @@ def of_origin(record: Record, origin: Origin) -> Record:
     return replace(record, origin=replace(origin, by=record.origin.by, files=files))
 
 
-_AUTHORS = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}
+_AUTHORS = {
+    InsightSource.FIX: "tool",
+    InsightSource.MARKED: "human",
+    InsightSource.REPEATED: "human",
+}
 """Who an insight comes from. For all other sources, it is the agent."""
 
 

@@ -38,7 +38,7 @@ from ralph.formats.memories import CONFLICTS, parse_memories
 from ralph.formats.patterns import HEADINGS, PatternsDocument, parse_patterns
 from ralph.formats.regions import parse_region
 from ralph.formats.sigils import without_sigils
-from ralph.learning import inbox, insights
+from ralph.learning import inbox, insights, learned
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import FIRST, Insight
 from ralph.learning.propose import evidence
@@ -94,7 +94,7 @@ def accept(root: Path, name: str, *, kind: str = "", context: WriteContext = BY_
             items.append(item)
     if items:
         return _keep(root, items, context)
-    return _accept_insight(root, name, observer)
+    return _accept_insight(root, name, context)
 
 
 def _accept_held(root: Path, held: HeldMemory, observer: WriteObserver | None) -> Stored:
@@ -114,12 +114,36 @@ def _accept_held(root: Path, held: HeldMemory, observer: WriteObserver | None) -
     return added.stored
 
 
-def _accept_insight(root: Path, name: str, observer: WriteObserver | None) -> Stored:
-    found = _decide(root, name, Status.ACCEPTED, observer)
+def _accept_insight(root: Path, name: str, context: WriteContext) -> Stored:
+    found = insights.find(root, name)
+    if found.task == insights.NO_TASK:
+        return _accept_proposal(root, found, context)
+    found = _decide(root, name, Status.ACCEPTED, context.observer)
     with suppress(RalphError):  # nothing is promoted if the task is missing or unreadable
         if board.status_of(board.find(root, found.task).task) is TaskStatus.DONE:
-            promote_task(root, found.task, observer=observer)
+            promote_task(root, found.task, patterns=context.patterns, observer=context.observer)
     return insights.find(root, found.record.id).stored
+
+
+def _accept_proposal(root: Path, found: Insight, context: WriteContext) -> Stored:
+    """Add a proposal to the memories, linked to its evidence.
+
+    The memory is written first, so that a crash only causes another attempt, which finds it.
+    """
+    proposal = found.record
+    author = Author(proposal.origin.by, "review", {SESSION: proposal.origin.session})
+    entry = NewEntry(proposal.text, MemoryKind(proposal.kind), proposal.tags)
+    saved = memory.add_entry(root, entry, replace(context, author=author, accepted=True))
+    stored = saved.stored
+    learned.note_evidence(root, stored.record.id, evidence(proposal), context.observer)
+    file = paths.shown(stored.path, root)
+
+    def mark_accepted(record: Record) -> Record:
+        marked = insights.add_promotion(record, file)
+        return replace(marked, extra={**marked.extra, insights.MEMORY: stored.record.id})
+
+    insights.change(root, found, mark_accepted, context.observer)
+    return stored
 
 
 def _keep(root: Path, items: Sequence[ReviewItem], context: WriteContext) -> Stored:

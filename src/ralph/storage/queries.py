@@ -67,6 +67,16 @@ def session_records(
     return list(records(connection, keys).values())
 
 
+def earlier_prompts(connection: sqlite3.Connection, session_id: str, limit: int) -> list[Record]:
+    """Return the newest prompts from other sessions, at most `limit` of them."""
+    sql = (
+        "SELECT key FROM observations WHERE type = 'note' AND title = 'prompt' "
+        "AND session_id <> ? ORDER BY created_at DESC LIMIT ?"
+    )
+    rows = connection.execute(sql, (storable_text(session_id), limit))
+    return list(records(connection, [row["key"] for row in rows]).values())
+
+
 def observations_of_task(
     connection: sqlite3.Connection,
     task: str,

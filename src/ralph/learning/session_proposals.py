@@ -1,0 +1,165 @@
+"""Propose memories from sessions that belong to no task.
+
+Proposals are extracted when a session stops, and again at the next session start for sessions that
+were killed before they could stop. They wait in `ralph review` until a person decides. What a
+memory file or another proposal already says is not proposed again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ralph.capture.summary import error_line
+from ralph.core import paths
+from ralph.core.errors import RalphError
+from ralph.core.record import ObservationKind, Record, Scope, Status
+from ralph.core.similarity import TextMatcher
+from ralph.core.text import normalise_text
+from ralph.learning import insights, propose
+from ralph.learning.candidates import InsightSource
+from ralph.learning.insights import NO_TASK, Extraction
+from ralph.learning.repetition import find_repetitions
+from ralph.memory import memory
+from ralph.privacy import injection
+from ralph.storage import files, queries, sessions
+
+_MAX_PROPOSALS = 300  # waiting; the oldest with the least evidence are dropped first
+_MAX_EARLIER_PROMPTS = 500  # the newest prompts that are searched for repetitions
+_MAX_MISSED_SESSIONS = 5  # per session start
+_MIN_ERROR_CHARACTERS = 12  # a shorter line does not identify an error
+
+
+def extract(
+    root: Path,
+    session: Sequence[Record],
+    earlier_prompts: Sequence[Record] = (),
+    *,
+    patterns: Sequence[str] = (),
+) -> Extraction:
+    """Propose memories from the records of one session.
+
+    Records of a task are left to its own insights. Raises Unreadable if the proposals cannot be
+    read.
+    """
+    records = [record for record in session if not record.origin.task and not record.origin.run]
+    repetitions = find_repetitions(records, earlier_prompts)
+    proposed = propose.propose(records, repetitions)
+    cleaned = insights.clean_proposals(map(_of_project, proposed), patterns)
+    new = list(_without_known(root, filter(_may_propose, cleaned)))
+    new += _further_sightings(root, records)
+    return insights.save_proposals(root, NO_TASK, paths.proposals_file(root), new)
+
+
+def extract_session(
+    root: Path,
+    connection: sqlite3.Connection,
+    session_id: str,
+    *,
+    patterns: Sequence[str] = (),
+) -> Extraction:
+    """Propose memories from a session in the index, and note that this was done."""
+    records = queries.session_records(connection, session_id)
+    prompts = queries.earlier_prompts(connection, session_id, _MAX_EARLIER_PROMPTS)
+    extraction = extract(root, records, prompts, patterns=patterns)
+    if records:
+        _note_extracted(root, session_id, records[-1].created_at)
+    return extraction
+
+
+def extract_missed(
+    root: Path,
+    connection: sqlite3.Connection,
+    *,
+    running: str = "",
+    patterns: Sequence[str] = (),
+) -> int:
+    """Propose memories from recent sessions that ended without a stop, and return their number.
+
+    `running` is the session that is just starting.
+    """
+    noted = _extracted_until(root)
+    missed = 0
+    for recent in sessions.recent_sessions(connection, running, _MAX_MISSED_SESSIONS):
+        last = sessions.last_observation_at(connection, recent.id, _END_OF_TIME)
+        if last > noted.get(recent.id, ""):
+            extract_session(root, connection, recent.id, patterns=patterns)
+            missed += 1
+    return missed
+
+
+def _of_project(record: Record) -> Record:
+    """Return a proposal with the scope of the project. Nothing is accepted without a person."""
+    return replace(record, scope=Scope.PROJECT, status=Status.PROPOSED)
+
+
+def _may_propose(record: Record) -> bool:
+    is_marked = record.extra.get(propose.SOURCE) == InsightSource.MARKED.value
+    return not is_marked and not injection.looks_like_instructions(record.text)
+
+
+def _without_known(root: Path, proposed: Iterable[Record]) -> Iterator[Record]:
+    """Yield the proposals that no memory file contains yet."""
+    known: TextMatcher | None = None
+    for record in proposed:
+        if known is None:
+            known = TextMatcher(_memory_texts(root))
+        if known.nearest(record.text) is None:
+            yield record
+
+
+def _memory_texts(root: Path) -> Iterator[str]:
+    try:
+        entries = memory.list_(root, in_=(memory.ALL,))
+    except RalphError:  # `ralph doctor` reports a file that cannot be read
+        return
+    for stored in entries:
+        record = stored.record
+        yield f"{record.title}: {record.text}" if record.title else record.text
+
+
+def _further_sightings(root: Path, records: Sequence[Record]) -> Iterator[Record]:
+    """Yield the waiting fixes whose error occurred in this session again, seen here as well."""
+    errors: dict[str, Record] = {}
+    for record in records:
+        if record.kind is ObservationKind.ERROR:
+            line = normalise_text(error_line(record))
+            if len(line) >= _MIN_ERROR_CHARACTERS:
+                errors.setdefault(line, record)
+    if not errors:
+        return
+    for waiting in insights.list_(root, status=Status.PROPOSED):
+        proposal = waiting.record
+        if waiting.task != NO_TASK or not propose.is_proven(proposal):
+            continue
+        text = normalise_text(proposal.text)
+        for line, record in errors.items():
+            if line in text:
+                yield propose.seen_again(proposal, record)
+
+
+# --- what was extracted -------------------------------------------------------------------------
+
+_END_OF_TIME = "9999"
+_MAX_NOTED_SESSIONS = 200
+
+
+def _extracted_until(root: Path) -> dict[str, str]:
+    """Return the time of the last record that was examined, by session."""
+    noted = {}
+    for line in (files.read(paths.extracted_file(root)) or "").splitlines():
+        at, _, session = line.partition(" ")
+        noted[session] = at
+    return noted
+
+
+def _note_extracted(root: Path, session_id: str, last: str) -> None:
+    def edit(text: str) -> str:
+        lines = [line for line in text.splitlines() if line.partition(" ")[2] != session_id]
+        lines.append(f"{last} {session_id}")
+        return "".join(f"{line}\n" for line in lines[-_MAX_NOTED_SESSIONS:])
+
+    boundary = paths.state_boundary(root)
+    files.update(paths.extracted_file(root), edit, root=boundary, mode=files.PRIVATE)
