@@ -29,7 +29,7 @@ from ralph.loop.state import Run
 from ralph.recall import search
 from ralph.storage import board
 from ralph.tasks import task as progress
-from ralph.tasks import worktree
+from ralph.tasks import worktree, worktree_drop, worktree_merge
 
 LESSONS = {
     "refunds": "The ledger rejects refunds older than 90 days with LedgerClosedError",
@@ -157,7 +157,7 @@ def run_both(root: Path) -> Both:
 
 def merged(both: Both) -> None:
     for side in both.sides:
-        worktree.merge(both.root, side.task)
+        worktree_merge.merge(both.root, side.task)
 
 
 def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> None:
@@ -272,7 +272,7 @@ def test_what_was_learned_is_merged_into_agents_md(unmerged: Both) -> None:
 def test_the_third_task_starts_with_what_the_first_two_learned(unmerged: Both) -> None:
     merged(unmerged)
     for side in unmerged.sides:
-        worktree.drop(unmerged.root, side.task)
+        worktree_drop.drop(unmerged.root, side.task)
         assert not worktree.checkout_folder(unmerged.root, side.task).exists()
         assert board.find(unmerged.root, side.task).task.worktree is None
     third = progress.add(unmerged.root, "refunds in dark mode", in_worktree=True).task

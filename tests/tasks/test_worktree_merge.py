@@ -19,8 +19,8 @@ from ralph.install import doctor
 from ralph.memory import memory
 from ralph.memory.merge_driver import merge_lines
 from ralph.tasks import task as progress
-from ralph.tasks import worktree
-from ralph.tasks.worktree import merge
+from ralph.tasks import worktree, worktree_drop, worktree_learnings
+from ralph.tasks.worktree_merge import merge
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +73,11 @@ def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) ->
     work, place = new(shop)
     put(place, "refund.py", "x = 1\n")
     memory.add(place, "refunds are booked in cents", MemoryKind.DECISION)
-    worktree.record_learnings(place, [learned("LedgerWriter closes after 90 days")])
+    worktree_learnings.add_learnings(place, [learned("LedgerWriter closes after 90 days")])
     with pytest.raises(Refused, match=r"uncommitted changes: \.agent/memories\.md"):
         merge(shop.root, work.id)
     with pytest.raises(Refused, match=r"uncommitted memory: \.agent/memories\.md"):
-        worktree.drop(shop.root, work.id, agreed=worktree.losses(shop.root, work.id))
+        worktree_drop.drop(shop.root, work.id, agreed=worktree_drop.find_losses(shop.root, work.id))
     git(place, "commit", "-q", "-am", "memory")
     done = merge(shop.root, work.id)
     assert done.learned == ("LedgerWriter closes after 90 days",)
@@ -87,7 +87,7 @@ def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) ->
         "refunds are booked in cents",
     ]
     assert bullets(page(shop)) == ["LedgerWriter closes after 90 days"]
-    assert not worktree.losses(shop.root, work.id)
+    assert not worktree_drop.find_losses(shop.root, work.id)
     before = head(shop)
     assert not merge(shop.root, work.id).is_new
     assert head(shop) == before
@@ -99,7 +99,7 @@ def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_on
     sides = [new(shop, "one"), new(shop, "two")]
     same = "LedgerWriter closes after 90 days"
     for number, (_, place) in enumerate(sides):
-        worktree.record_learnings(
+        worktree_learnings.add_learnings(
             place,
             [learned(same), learned(f"ThemeProvider number{number} caches PaletteVersion{number}")],
         )

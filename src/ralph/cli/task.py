@@ -191,7 +191,7 @@ def show(call: Invocation, task_id: str, form: str) -> None:
     from ralph.tasks import worktree
 
     view = tasks.show(call.root, task_id)
-    problem = worktree.problem_of(call.root, view.listed.task)
+    problem = worktree.find_problem(call.root, view.listed.task)
     if form == "json":
         _print_task_json(view, problem)
     else:
@@ -289,7 +289,7 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     from ralph.tasks import progress
 
     created = progress.start_in_worktree(call.root, task_id, tell=say)
-    state = "created" if created.new else "already there"
+    state = "created" if created.is_new else "already there"
     worktree = created.task.worktree
     click.echo(f"{task_id} has the worktree {worktree} on the branch {created.branch} ({state})")
 
@@ -330,9 +330,9 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
     What the task learned is added to AGENTS.md. The merge is refused if there are uncommitted
     changes or conflicts; entries that both sides added to a memory file are all kept.
     """
-    from ralph.tasks import worktree
+    from ralph.tasks import worktree_merge
 
-    result = worktree.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
+    result = worktree_merge.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
     warn(*map(visible, result.notes))
     if not result.is_new:
         click.echo(
@@ -361,14 +361,14 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
     The task and its memory stay. You are asked before anything is lost that exists only there.
     Uncommitted memory is never dropped.
     """
-    from ralph.tasks import worktree
+    from ralph.tasks import worktree_drop
 
-    lost = worktree.losses(call.root, task_id)
+    lost = worktree_drop.find_losses(call.root, task_id)
     if lost and not yes and can_ask():
         say(f"This would be lost: {visible(lost.description)}")
         click.confirm("Drop it anyway?", err=True, abort=True)
         yes = True
-    worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
+    worktree_drop.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
     click.echo(f"Dropped the worktree of {task_id}")
     if lost:
         say(f"Lost with it: {visible(lost.description)}")

@@ -58,7 +58,7 @@ def check_folders(root: Path) -> Iterator[Finding]:
 
 def _check_worktrees(root: Path) -> Iterator[Finding]:
     worktrees = paths.main_checkout(root) / worktree.FOLDER
-    for problem in worktree.problems(root):
+    for problem in worktree.find_problems(root):
         yield new_finding(
             worktrees, problem.what, hint=problem.hint, level="warning", code="worktree"
         )

@@ -44,7 +44,7 @@ from ralph.privacy.privacy import redact
 from ralph.recall import journal, summarize_command
 from ralph.storage import board
 from ralph.storage.board import Board
-from ralph.tasks import progress, task, worktree
+from ralph.tasks import progress, task, worktree, worktree_learnings
 from ralph.tasks.task import LEASE
 
 BEAT = 10.0  # seconds between two heartbeats
@@ -179,7 +179,7 @@ class Workbench:
         if run.task:
             names.append(run.task)
         for work in task.ready(self.root):
-            is_usable = worktree.problem_of(self.home, work, quick=True) is None
+            is_usable = worktree.find_problem(self.home, work, quick=True) is None
             if is_usable and _is_in_feature(work, run.feature):
                 names.append(work.id)
         return names
@@ -470,7 +470,7 @@ class Workbench:
             self.root, entry, self._learned, story=self._story, patterns=self._patterns
         )
         if self.root != self.home:
-            worktree.record_learnings(self.root, learnings)
+            worktree_learnings.add_learnings(self.root, learnings)
         task_insights.extract(
             self.root,
             entry.task,

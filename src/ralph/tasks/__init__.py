@@ -10,4 +10,7 @@ __all__ = [
     "task_shapes",
     "transfer",
     "worktree",
+    "worktree_drop",
+    "worktree_learnings",
+    "worktree_merge",
 ]
