@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ralph.loop.criteria import failure_signature
+from ralph.loop.check_output import failure_signature
 from ralph.loop.state import (
     EndReason,
     IterationResult,

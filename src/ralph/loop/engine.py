@@ -16,7 +16,8 @@ from ralph.core.ids import timestamp
 from ralph.core.record import Outcome
 from ralph.core.work import Ask, JournalEntry, Reply, StopReason, Task
 from ralph.formats.sigils import Sigils
-from ralph.loop.criteria import CriteriaVerdict, failure_signature
+from ralph.loop.check_output import failure_signature
+from ralph.loop.criteria import CriteriaVerdict
 from ralph.loop.state import (
     EndReason,
     IterationResult,

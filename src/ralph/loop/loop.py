@@ -22,9 +22,9 @@ from ralph.core.record import CriterionKind, Outcome
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.formats.log import encode_line
-from ralph.loop import criteria, detect, engine, recovery, run_record, runs, scratchpad_file
+from ralph.loop import criteria_parser, detect, engine, recovery, run_record, runs, scratchpad_file
 from ralph.loop.agents import choice as agents
-from ralph.loop.criteria import CriteriaVerdict, Criterion
+from ralph.loop.criteria import MARKER, CriteriaVerdict, Criterion
 from ralph.loop.parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.loop.state import (
     EndReason,
@@ -110,7 +110,7 @@ def prepare(
             _check_free(root, name)
     detected = detect.detect_commands(root)
     required = _required_criteria(config, request, has_tests=CriterionKind.TEST_PASS in detected)
-    checks = criteria.add_detected_commands(required, detected)
+    checks = criteria_parser.add_detected_commands(required, detected)
     if agent is None:
         agent = agents.loop_agent(root, config.loop, tell)
     return LoopPlan(agent, checks, bool(request.criteria), goal)
@@ -138,7 +138,7 @@ def _required_criteria(
     """Return the criteria from the options, or from the config, or just the project's tests."""
     if request.criteria:
         texts = [text for text in request.criteria if text.strip().lower() != "none"]
-        return criteria.parse_criteria(texts)
+        return criteria_parser.parse_criteria(texts)
     if config.loop.success_criteria:
         return tuple(map(_configured_criterion, config.loop.success_criteria))
     if has_tests:
@@ -151,7 +151,7 @@ def _configured_criterion(setting: CriterionSetting) -> Criterion:
         setting.type,
         setting.command,
         expected=setting.expected_exit_code,
-        marker=setting.marker or criteria.MARKER,
+        marker=setting.marker or MARKER,
         timeout=setting.timeout,
     )
 

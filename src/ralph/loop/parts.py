@@ -34,9 +34,9 @@ from ralph.core.work import (
 )
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.learning import task_insights
-from ralph.loop import changes, criteria, run_prompts, run_record, runs
+from ralph.loop import changes, run_prompts, run_record, runs
 from ralph.loop import prompt as loop_prompt
-from ralph.loop.criteria import CriteriaVerdict, Criterion
+from ralph.loop.criteria import CriteriaVerdict, Criterion, check_criteria
 from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.memory import knowledge
@@ -374,7 +374,7 @@ class Workbench:
         return verdict
 
     def _check_criteria(self, text: str, outputs: Sequence[str] = ()) -> CriteriaVerdict:
-        return criteria.check(
+        return check_criteria(
             self.plan.criteria,
             folder=self.root,
             run=process.run,
