@@ -9,14 +9,8 @@ from tests.support.golden import text_of
 
 from ralph.core.errors import Conflict
 from ralph.core.record import MemoryKind, Record
-from ralph.formats.memories import (
-    GUARDRAILS,
-    MEMORIES,
-    MemoriesDocument,
-    is_sign,
-    parse_memories,
-    render_memories,
-)
+from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, parse_memories
+from ralph.formats.memories_writer import is_sign, render_memories
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("memories/*.md"), *CORPUS.glob("guardrails/*.md")])

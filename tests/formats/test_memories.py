@@ -10,17 +10,8 @@ from tests.support.laws import restores
 
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Link, MemoryKind, Origin, Record
-from ralph.formats.memories import (
-    GUARDRAILS,
-    MEMORIES,
-    Layout,
-    MemoriesDocument,
-    check_record,
-    is_sign,
-    parse_memories,
-    render_block,
-    render_memories,
-)
+from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
+from ralph.formats.memories_writer import check_record, is_sign, render_block, render_memories
 
 FIX, DECISION, PATTERN, CONTEXT = (
     MemoryKind.FIX,

@@ -13,14 +13,8 @@ from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy
 
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import Link, MemoryKind, Origin, Record, kind_of
-from ralph.formats.memories import (
-    GUARDRAILS,
-    MEMORIES,
-    MemoriesDocument,
-    is_sign,
-    parse_memories,
-    render_memories,
-)
+from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, parse_memories
+from ralph.formats.memories_writer import is_sign, render_memories
 
 NEW_ID = "mem-1705751400-ffff"
 

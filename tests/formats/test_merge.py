@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.support.memory_pages import ids, page, record
 
 from ralph.core.record import Link, MemoryKind, Record, Status
-from ralph.formats.memories import CONFLICTS, parse_memories
+from ralph.formats.memories import parse_memories
+from ralph.formats.memories_metadata import CONFLICTS
 from ralph.formats.merge import Merged, merge
 from ralph.memory.merge_driver import merge_lines
 

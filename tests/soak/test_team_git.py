@@ -20,7 +20,9 @@ from tests.support.git import git
 
 from ralph.core.record import AT, SECTIONS, Link, MemoryKind, Origin, Record
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
-from ralph.formats.memories import CONFLICTS, GUARDRAILS, parse_memories, render_memories
+from ralph.formats.memories import GUARDRAILS, parse_memories
+from ralph.formats.memories_metadata import CONFLICTS
+from ralph.formats.memories_writer import render_memories
 from ralph.formats.patterns import parse_patterns, patterns_template
 from ralph.formats.regions import parse_region
 from ralph.install import hosts, merge_registration

@@ -19,7 +19,8 @@ from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.core.record import MemoryKind, Query, Record, SearchResult, Status
 from ralph.core.render import scope_mark
-from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
+from ralph.formats.memories import GUARDRAILS, MEMORIES
+from ralph.formats.memories_writer import render_memories
 from ralph.memory import memory
 from ralph.memory.memory import Change, NewEntry, SavedMemory
 from ralph.memory.record_shapes import describe_author, mark_weak, memory_json, status_word

@@ -9,6 +9,8 @@ __all__ = [
     "knowledge",
     "log",
     "memories",
+    "memories_metadata",
+    "memories_writer",
     "merge",
     "patterns",
     "progress",

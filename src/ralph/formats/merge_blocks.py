@@ -23,7 +23,9 @@ from typing import NamedTuple
 from ralph.core.errors import Refused
 from ralph.core.record import Record
 from ralph.core.text import normalise_text
-from ralph.formats.memories import CONFLICTS, MemoriesDocument, is_sign, render_block
+from ralph.formats.memories import MemoriesDocument
+from ralph.formats.memories_metadata import CONFLICTS
+from ralph.formats.memories_writer import is_sign, render_block
 from ralph.formats.merge_records import age_of, merge_fields
 from ralph.formats.merge_runs import ENTRY_START
 from ralph.formats.merge_version import Version, Versions

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ralph.core.errors import Refused
-from ralph.formats.memories import CANONICAL_RUN
+from ralph.formats.memories_reader import CANONICAL_RUN
 
 ENTRY_START = "\n### "
 

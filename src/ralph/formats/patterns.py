@@ -127,7 +127,7 @@ class PatternsDocument(TextDocument):
     def replace(self, record_id: str, record: Record) -> PatternsDocument:
         """Return a copy of the document with one bullet changed, and moved if its kind changed.
 
-        Raises NotFound or Conflict if the id does not name exactly one bullet, and Refused if the
+        Raises NotFound or Conflict unless exactly one bullet has the id, and Refused if the
         new text would not read back the same.
         """
         entry = markdown.find_entry(self.entries, record_id)
@@ -149,7 +149,7 @@ class PatternsDocument(TextDocument):
     def remove(self, record_id: str) -> PatternsDocument:
         """Return a copy of the document without one bullet. Its section heading is kept.
 
-        Raises NotFound or Conflict if the id does not name exactly one bullet.
+        Raises NotFound or Conflict unless exactly one bullet has the id.
         """
         entry = markdown.find_entry(self.entries, record_id)
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))

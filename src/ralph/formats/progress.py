@@ -127,7 +127,7 @@ class ProgressDocument(TextDocument):
     def remove(self, record_id: str) -> ProgressDocument:
         """Return a copy of the document without one block, pattern or learning.
 
-        Raises NotFound or Conflict if the id does not name exactly one of them.
+        Raises NotFound or Conflict unless exactly one of them has the id.
         """
         entry = markdown.find_entry(self.entries, record_id)
         start = self.text.rfind("\n", 0, entry.start) + 1

@@ -78,7 +78,7 @@ class RegionDocument(TextDocument):
     def remove(self, record_id: str) -> RegionDocument:
         """Return a copy of the document without one bullet. The region itself is kept.
 
-        Raises NotFound or Conflict if the id does not name exactly one bullet, and Refused if a
+        Raises NotFound or Conflict unless exactly one bullet has the id, and Refused if a
         mark is unpaired.
         """
         self._check_marks()

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from ralph.core import ids
 from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record
-from ralph.formats.memories import is_sign, parse_memories
+from ralph.formats.memories import parse_memories
+from ralph.formats.memories_writer import is_sign
 from ralph.memory.memory import backup, new_id
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.storage import files

@@ -19,7 +19,7 @@ from ralph.core.record import AT
 from ralph.core.repository import GitHistory, Repository
 from ralph.core.similarity import differ, similarity, statement, term_weights
 from ralph.core.text import normalise_text
-from ralph.formats.memories import CONFLICTS
+from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
 from ralph.learning.insights import Insight
 from ralph.learning.propose import COUNT, evidence, is_well_evidenced, places

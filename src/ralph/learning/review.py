@@ -34,7 +34,8 @@ from ralph.core.record import (
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.core.work import TaskStatus
-from ralph.formats.memories import CONFLICTS, parse_memories
+from ralph.formats.memories import parse_memories
+from ralph.formats.memories_metadata import CONFLICTS
 from ralph.formats.patterns import HEADINGS, PatternsDocument, parse_patterns
 from ralph.formats.regions import parse_region
 from ralph.formats.sigils import without_sigils

@@ -32,7 +32,8 @@ from ralph.core.record import (
     Status,
 )
 from ralph.core.text import normalise_text
-from ralph.formats.memories import WHY, render_memories, sort_by_section
+from ralph.formats.memories_metadata import WHY
+from ralph.formats.memories_writer import render_memories, sort_by_section
 from ralph.memory.author import BY_RALPH, Author, WriteContext
 from ralph.memory.record_shapes import memory_json
 from ralph.storage import files, forgotten, supersession

@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph.core import ids
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import Link, MemoryKind, Record
-from ralph.formats.memories import CONFLICTS, WHY
+from ralph.formats.memories_metadata import CONFLICTS, WHY
 from ralph.memory import memory
 from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy import injection
