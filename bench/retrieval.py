@@ -33,7 +33,7 @@ from ralph import __version__
 from ralph.core import render, terms, tokens
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Hit, Query
-from ralph.search import embeddings, meaning, rank
+from ralph.search import candidates, embeddings, engine, meaning, rank, scoring
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import index
 from ralph.storage.sources import Contents, Placed
@@ -79,7 +79,7 @@ SESSION_DEPTH = 60
 LINES = 5
 """The layer-1 lines whose tokens are counted."""
 
-Similarity = Callable[[sqlite3.Connection], "rank.Meaning"]
+Similarity = Callable[[sqlite3.Connection], "candidates.Meaning"]
 """Makes the similarity function of an indexed store."""
 
 System = Callable[[Collection], AbstractContextManager[Ask]]
@@ -207,18 +207,18 @@ class _Engine:
 
     connection: sqlite3.Connection
     today: date
-    meaning: "rank.Meaning | None"
+    meaning: "candidates.Meaning | None"
 
     def __call__(self, text: str, limit: int) -> Sequence[Hit]:
         query = Query(text, limit=limit)
-        found = rank.search(self.connection, query, today=self.today, meaning=self.meaning)
+        found = engine.search(self.connection, query, today=self.today, meaning=self.meaning)
         return found.hits
 
     def injected(self, text: str, limit: int) -> set[str]:
         """The ids of the records that pass the gate."""
         day = self.today.isoformat()
         ranked = rank.rank(self.connection, text, today=day, limit=limit, meaning=self.meaning)
-        return set() if ranked.weak else {row.row.id for row in rank.gate(ranked.best)}
+        return set() if ranked.weak else {row.row.id for row in rank.select_injectable(ranked.best)}
 
 
 BASELINES: dict[str, System] = {
@@ -292,9 +292,13 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
 
 def _injected(ask: Ask, text: str, limit: int, hits: Sequence[Hit]) -> Sequence[Hit]:
     """Return the hits that a prompt would be given; for a baseline, those close to its best."""
-    recipe = rank.STANDARD
+    recipe = scoring.STANDARD
     chosen = ask.injected(text, limit) if isinstance(ask, _Engine) else set()
-    near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
+    near = [
+        hit
+        for hit in hits[: recipe.max_injected]
+        if hit.score >= recipe.injection_min_ratio * hits[0].score
+    ]
     return [hit for hit in hits if hit.record.id in chosen] or [hit for hit in near if not hit.weak]
 
 
@@ -327,7 +331,7 @@ def by_meaning(embedder: Embedder) -> Iterator[Similarity]:
 
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
 
-        def similarity(connection: sqlite3.Connection) -> "rank.Meaning":
+        def similarity(connection: sqlite3.Connection) -> "candidates.Meaning":
             embedded = meaning.embed_held(Path(folder), embedder, connection)
             if embedded.problem is not None:
                 raise embedded.problem

@@ -20,8 +20,8 @@ from bench.sessions import SESSION, Words
 
 from ralph.core import paths
 from ralph.core.record import Query
+from ralph.search import engine
 from ralph.search import index as indexes
-from ralph.search import rank
 from ralph.storage import db, files
 from ralph.storage.index import Index
 
@@ -146,7 +146,7 @@ def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[fl
             query = Query(text, limit=5)
 
             def search(query: Query = query) -> object:
-                return rank.search(connection, query, today=END.date())
+                return engine.search(connection, query, today=END.date())
 
             match, hits = chosen_terms(connection, query, END.date())
 
@@ -168,7 +168,7 @@ def chosen_terms(connection: sqlite3.Connection, query: Query, today: date) -> t
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     try:
-        hits = rank.search(connection, query, today=today).hits
+        hits = engine.search(connection, query, today=today).hits
     finally:
         connection.set_trace_callback(None)
     told = [

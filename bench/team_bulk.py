@@ -23,7 +23,7 @@ from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, St
 from ralph.core.settings import Config, Shared, Team
 from ralph.formats.log import encode_record
 from ralph.privacy import injection
-from ralph.search.rank import STANDARD
+from ralph.search.scoring import STANDARD
 from ralph.sharing import team
 from ralph.storage import db, team_db
 from ralph.storage.record_rows import row_values
@@ -143,7 +143,7 @@ def load_server(
                 ) as copy:
                     for key, session in zip(keys, sessions, strict=True):
                         for record, columns, place in session:
-                            text, levels, length = indexed_terms(columns, STANDARD.fields)
+                            text, levels, length = indexed_terms(columns, STANDARD.field_weights)
                             body = encode_record(record).rstrip("\n")
                             leveled = [f"{pid}/{term}" for term in levels.split(" ")]
                             about = (record.id, record.origin.session, body, text, leveled)

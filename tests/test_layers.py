@@ -477,7 +477,10 @@ HOOK_MODULES = {
     *(f"hooks/{name}.py" for name in ("run", "handler", "answer")),
     *(f"storage/{name}.py" for name in ("hook_files", "index_schema", "lookup")),
     *(f"storage/{name}.py" for name in ("record_filters", "supersession")),
-    *(f"search/{name}.py" for name in ("rank", "question")),
+    *(
+        f"search/{name}.py"
+        for name in ("candidates", "long_queries", "question", "rank", "scoring")
+    ),
     *(f"recall/{name}.py" for name in ("lessons", "passages", "recall")),
     *(
         f"core/{name}.py"

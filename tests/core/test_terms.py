@@ -21,7 +21,7 @@ from tests.support.sampling import examples
 from ralph.core import terms
 from ralph.core.record import MemoryKind, Query, Record
 from ralph.core.terms import stem
-from ralph.search import rank
+from ralph.search import engine
 from ralph.storage.index import in_memory
 from ralph.storage.record_rows import storable_text
 from ralph.storage.sources import Contents, Placed
@@ -557,7 +557,7 @@ def found(texts: list[str], query: str) -> list[str]:
     with closing(in_memory([Contents(placed)], terms.index_terms)) as connection:
         return [
             hit.record.text
-            for hit in rank.search(connection, Query(query, limit=None), today=TODAY).hits
+            for hit in engine.search(connection, Query(query, limit=None), today=TODAY).hits
         ]
 
 

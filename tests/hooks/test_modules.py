@@ -44,7 +44,8 @@ ANSWERING = {
     "ralph.hooks.answer", "ralph.storage.index_schema", "ralph.storage.lookup", "ralph.storage.record_filters",
     "ralph.storage.supersession", "ralph.recall", "ralph.recall.recall", "ralph.recall.passages",
     "ralph.core.render", "ralph.privacy.injection", "ralph.core.tokens", "ralph.core.prompts", "ralph.core.family",
-    "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.core.terms",
+    "ralph.search", "ralph.search.rank", "ralph.search.candidates", "ralph.search.scoring", "ralph.search.question",
+    "ralph.core.terms",
 }  # fmt: skip
 REPORT = """
 import sys

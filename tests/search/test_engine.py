@@ -23,7 +23,7 @@ from ralph.core.record import (
     SearchResult,
     Status,
 )
-from ralph.search import rank
+from ralph.search import engine, rank, scoring
 from ralph.storage.index import Index, discard
 
 TODAY = date(2025, 6, 1)
@@ -33,7 +33,7 @@ def ask(records: list[Record], query: Query | str, **more: object) -> SearchResu
     """What a query finds among some records."""
     wanted = Query(query, limit=None) if isinstance(query, str) else query
     with indexed(*records) as connection:
-        return rank.search(connection, wanted, today=TODAY)
+        return engine.search(connection, wanted, today=TODAY)
 
 
 def texts(found: SearchResult) -> list[str]:
@@ -76,7 +76,7 @@ def test_only_what_is_good_enough_passes_the_gate_and_five_at_most() -> None:
         ranked = rank.rank(connection, "gateway deploy", today=TODAY.isoformat(), limit=None)
     assert not ranked.weak
     assert len(ranked.best) == 9
-    assert rank.gate(ranked.best) == ranked.best[:5]
+    assert rank.select_injectable(ranked.best) == ranked.best[:5]
 
 
 def test_words_side_by_side_come_before_words_apart() -> None:
@@ -198,7 +198,7 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
             ("/%", ""),
         ):
             query = Query("alpha", project=folder, families=(Family.OBSERVATION,), limit=None)
-            found = rank.search(connection, query, today=TODAY)
+            found = engine.search(connection, query, today=TODAY)
             assert sorted(text[-1] for text in texts(found)) == list(wanted)
 
 
@@ -211,12 +211,12 @@ def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(cou
         for n in range(count)
     ]
     with indexed(*records) as connection:
-        everything = rank.search(connection, Query("alpha", limit=None), today=TODAY)
+        everything = engine.search(connection, Query("alpha", limit=None), today=TODAY)
         assert everything.total == len(everything.hits) == count
         for limit in (1, 5, 100):
-            some = rank.search(connection, Query("alpha", limit=limit), today=TODAY)
+            some = engine.search(connection, Query("alpha", limit=limit), today=TODAY)
             assert (len(some.hits), some.total) == (min(limit, count), count)
-        newest = rank.search(connection, Query(limit=7), today=TODAY)
+        newest = engine.search(connection, Query(limit=7), today=TODAY)
         assert (len(newest.hits), newest.total) == (min(7, count), count)
 
 
@@ -256,9 +256,9 @@ def test_a_word_inside_another_is_found_only_when_it_stands_nowhere_itself() -> 
 def test_a_common_word_in_a_large_index_does_not_choose_the_candidates() -> None:
     records = [observation(f"the common word {n}", n, f"s{n}") for n in range(200)]
     records[77] = observation("the common word zebra", 77, "s77")
-    recipe = rank.Recipe(common=50)
+    recipe = scoring.Recipe(max_term_matches=50)
     with indexed(*records) as connection:
-        found = rank.search(connection, Query("common zebra"), today=TODAY, recipe=recipe)
+        found = engine.search(connection, Query("common zebra"), today=TODAY, recipe=recipe)
     assert texts(found)[0] == "the common word zebra"
 
 
@@ -266,12 +266,12 @@ def test_nearness_in_meaning_finds_what_shares_no_word() -> None:
     records = [memory("the cache was stale", 1), *NOISE]
     with indexed(*records) as connection:
         key = connection.execute("SELECT key FROM records WHERE text LIKE '%stale%'").fetchone()[0]
-        found = rank.search(
+        found = engine.search(
             connection, Query("outdated copies"), today=TODAY, meaning=lambda text, keys: {key: 0.9}
         )
         assert texts(found) == ["the cache was stale"]
         assert found.hits[0].why == ("meaning: 0.90",)
-        retired = rank.search(
+        retired = engine.search(
             connection,
             Query("outdated copies", kinds=(MemoryKind.FIX,)),
             today=TODAY,
@@ -312,7 +312,7 @@ def written(root: Path, text: str) -> Index:
 
 def hits(index: Index, query: str) -> SearchResult:
     with closing(index.connect()) as connection:
-        return rank.search(connection, Query(query, limit=None), today=TODAY)
+        return engine.search(connection, Query(query, limit=None), today=TODAY)
 
 
 def test_the_answers_are_the_same_after_the_index_was_deleted_and_made_again(

@@ -42,7 +42,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 def ask(
     connection: sqlite3.Connection, text: str, *, everyday: float = 0.5, named: float = 0.5
 ) -> list[WeightedWord]:
-    return question.weigh_words(connection, text, everyday=everyday, named=named)
+    return question.weigh_words(connection, text, everyday_factor=everyday, min_name_weight=named)
 
 
 def only(connection: sqlite3.Connection, text: str) -> WeightedWord:

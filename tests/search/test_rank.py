@@ -22,8 +22,10 @@ from tests.support.sampling import examples
 
 from ralph.core import terms
 from ralph.core.record import Family, Link, MemoryKind, Query, Record, Status
-from ralph.search import rank as ranking
-from ralph.search.rank import STANDARD, RankedRow, Ranking, Recipe, explain, gate, rank
+from ralph.search import scoring
+from ralph.search.explanations import explain
+from ralph.search.rank import Ranking, rank, select_injectable
+from ralph.search.scoring import STANDARD, RankedRow, Recipe
 from ralph.storage import record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.lookup import RecordRow
@@ -37,7 +39,7 @@ def ask(
     connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10
 ) -> Ranking:
     keep = filter_of(query) if query is not None else record_filters.EVERYTHING
-    return rank(connection, text, today=TODAY, keep=keep, limit=limit)
+    return rank(connection, text, today=TODAY, record_filter=keep, limit=limit)
 
 
 def names(ranked: Ranking) -> list[str]:
@@ -64,7 +66,7 @@ def test_what_a_good_hit_names_comes_along_and_says_which_hit_led_to_it() -> Non
         found = ask(connection, "gateway deploy fails")
         assert names(found) == [NEAR.id, FAR.id]
         first, second = found.best
-        assert (first.link, second.link) == ("", NEAR.id)
+        assert (first.linked_from, second.linked_from) == ("", NEAR.id)
         assert f"link: {NEAR.id}" in explain(second, found.words, TODAY)
         assert second.score == pytest.approx(STANDARD.link_factor * first.score)
         assert found.total == 2
@@ -156,32 +158,37 @@ def judged(
     score: float, *, subject: bool = False, close: float = 0.0, link: str = "", matched: bool = True
 ) -> RankedRow:
     each = RankedRow(RecordRow(1, *("",) * 9, 0, "", None, ""), score)
-    each.subject, each.close, each.link, each.outstanding = subject, close, link, close > 0
+    each.subject, each.similarity, each.linked_from, each.outstanding = (
+        subject,
+        close,
+        link,
+        close > 0,
+    )
     each.matched = {"pods": 1.0} if matched else {}
     return each
 
 
 def test_the_gate_lets_through_what_is_near_the_best_or_on_the_subject() -> None:
     best, near, far, subject = judged(1.0), judged(0.6), judged(0.59), judged(0.1, subject=True)
-    assert gate([best, near, far, subject]) == [best, near, subject]
-    assert gate([]) == []
+    assert select_injectable([best, near, far, subject]) == [best, near, subject]
+    assert select_injectable([]) == []
 
 
 def test_an_everyday_word_alone_is_not_injected() -> None:
     everyday, telling = judged(1.0), judged(0.9)
     everyday.matched = {"should": 1.0}
-    assert gate([everyday, telling]) == [telling]
+    assert select_injectable([everyday, telling]) == [telling]
 
 
 def test_the_gate_lets_five_through_at_most() -> None:
-    assert len(gate([judged(1.0) for _ in range(20)])) == 5
-    assert len(gate([judged(1.0) for _ in range(20)], Recipe(injected=2))) == 2
+    assert len(select_injectable([judged(1.0) for _ in range(20)])) == 5
+    assert len(select_injectable([judged(1.0) for _ in range(20)], Recipe(max_injected=2))) == 2
 
 
 def test_neighbour_of_a_match_is_not_injected() -> None:
     best, beside = judged(1.0), judged(0.9, matched=False)
     named, close = judged(0.9, matched=False, link="x"), judged(0.9, matched=False, close=0.9)
-    assert gate([best, beside, named, close]) == [best, named, close]
+    assert select_injectable([best, beside, named, close]) == [best, named, close]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +197,7 @@ def test_neighbour_of_a_match_is_not_injected() -> None:
 def test_a_miss_gives_nothing(question: str) -> None:
     with indexed(memory("deploy by hand", 1), *NOISE) as connection:
         found = ask(connection, question)
-        assert (list(found.best), found.total, gate(found.best)) == ([], 0, [])
+        assert (list(found.best), found.total, select_injectable(found.best)) == ([], 0, [])
 
 
 # --- filters -----------------------------------------------------------------------------------
@@ -220,9 +227,9 @@ def test_memories_alone_may_be_asked_for() -> None:
     found = [memory("alpha gateway", 1), observation("alpha gateway", 2)]
     with indexed(*found, *NOISE) as connection:
         assert names(
-            rank(connection, "alpha gateway", today=TODAY, keep=record_filters.MEMORIES)
+            rank(connection, "alpha gateway", today=TODAY, record_filter=record_filters.MEMORIES)
         ) == [found[0].id]
-        assert names(rank(connection, "alpha gateway", today=TODAY, keep=())) == []
+        assert names(rank(connection, "alpha gateway", today=TODAY, record_filter=())) == []
 
 
 # --- a firm order ------------------------------------------------------------------------------
@@ -253,8 +260,8 @@ def test_the_answer_does_not_depend_on_the_order_of_writing(order: list[int]) ->
     with indexed(*records, *NOISE) as one, indexed(*(records[at] for at in order), *NOISE) as two:
         for question in ("gateway deploy", "lock", "pool at night fails"):
             first, second = ask(one, question, limit=None), ask(two, question, limit=None)
-            assert [(each.row.id, each.score, each.link) for each in first.best] == [
-                (each.row.id, each.score, each.link) for each in second.best
+            assert [(each.row.id, each.score, each.linked_from) for each in first.best] == [
+                (each.row.id, each.score, each.linked_from) for each in second.best
             ]
 
 
@@ -331,9 +338,10 @@ def test_a_long_question_of_known_words_still_finds() -> None:
 
 
 def test_a_recipe_takes_its_own_numbers_only() -> None:
-    assert (Recipe(gate=0.9).gate, STANDARD.gate, Recipe.gate) == (0.9, 0.6, 0.6)
-    with pytest.raises(TypeError, match="gait"):
-        Recipe(gait=0.9)  # type: ignore[call-arg]
+    assert Recipe(min_evidence=0.9).min_evidence == 0.9
+    assert STANDARD.min_evidence == Recipe.min_evidence == 0.7
+    with pytest.raises(TypeError, match="min_evidenze"):
+        Recipe(min_evidenze=0.9)  # type: ignore[call-arg]
 
 
 DAYS = st.dates(date(1000, 1, 1), date(9999, 12, 31))
@@ -344,14 +352,14 @@ def test_freshness_counts_days_as_the_calendar_does(one: date, two: date) -> Non
     age = max((two - one).days, 0)
     weight = STANDARD.recency_weight
     wanted = 1 - weight + weight * 2 ** (-age / STANDARD.recency_half_life_days)
-    assert ranking.freshness(one.isoformat(), two.isoformat()) == pytest.approx(wanted)
+    assert scoring.freshness(one.isoformat(), two.isoformat()) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
     "when", ["", "yesterday", "2025", "2025-05", "20250501", "9999999999", "²²²²-²²-²²"]
 )
 def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> None:
-    assert ranking.freshness(when, TODAY) <= 1
+    assert scoring.freshness(when, TODAY) <= 1
     assert among([memory("deploy by hand", 1, created_at=when), *NOISE], "deploy") != []
 
 
@@ -364,7 +372,7 @@ def test_the_ranking_loads_next_to_nothing() -> None:
         "import sys; sys.path.insert(0, sys.argv[1]); import ralph.search.rank;"
         "print([name for name in sys.argv[2].split() if name in sys.modules])"
     )
-    source = str(Path(ranking.__file__).parents[2])
+    source = str(Path(scoring.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, source, heavy], capture_output=True, check=True
     )

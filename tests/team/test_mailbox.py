@@ -17,7 +17,7 @@ from ralph.core.record import Query
 from ralph.core.settings import Privacy, Shared, Team
 from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
-from ralph.search import index, rank
+from ralph.search import engine, index
 from ralph.sharing import team
 from ralph.sharing.team_rows import RowCleaner
 from ralph.storage import team_db
@@ -99,7 +99,7 @@ def test_a_search_over_pulled_rows_is_that_over_the_same_rows(fleet: Fleet) -> N
             "tokn",
             "case 17",
         ):
-            search = partial(rank.search, query=Query(text, limit=20), today=ids.now().date())
+            search = partial(engine.search, query=Query(text, limit=20), today=ids.now().date())
             theirs, mine = search(pulled).hits, index.ask(ann.root, search).hits
             assert [(hit.record.id, hit.score) for hit in theirs] == [
                 (hit.record.id, hit.score) for hit in mine

@@ -245,7 +245,7 @@ def search(
     The words may come in any order, and typos are forgiven.
     """
     from ralph.recall import memories
-    from ralph.search.rank import WEAK
+    from ralph.search.explanations import WEAK
 
     request = Query(
         " ".join(query),
@@ -289,7 +289,7 @@ def _print_hits_json(result: SearchResult, entries: Sequence[Stored], call: Invo
 
 
 def _search_notes(result: SearchResult) -> list[str]:
-    from ralph.search.rank import describe_replacements
+    from ralph.search.explanations import describe_replacements
 
     notes = describe_replacements(result.instead)
     shown = len(result.hits)

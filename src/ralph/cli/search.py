@@ -23,8 +23,8 @@ from ralph.memory.record_shapes import record_json
 from ralph.recall import search
 from ralph.recall.json_shapes import hit_json
 from ralph.recall.search import SearchAnswer
+from ralph.search.explanations import LESS_CERTAIN, WEAK, describe_replacements
 from ralph.search.filters import kinds, short_ids, when
-from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
 
 if TYPE_CHECKING:
     from ralph.memory.knowledge_match import Match

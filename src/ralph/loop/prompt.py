@@ -32,7 +32,7 @@ from ralph.privacy import injection
 from ralph.recall import brief, journal, journal_section, memory_order, skill, stale_citations
 from ralph.recall.journal_section import render_journal
 from ralph.recall.summarize_command import Compress, no_compression
-from ralph.search import index, rank
+from ralph.search import engine, index
 from ralph.storage import files
 from ralph.tasks import feature, progress, task
 
@@ -490,7 +490,7 @@ def _related_first(root: Path, records: Sequence[Record], words: str, task_id: s
     """Sort the memories: first those related to `words`, then the others by use."""
     query = Query(text=words, families=(Family.MEMORY,), limit=_MAX_RELATED_MEMORIES, task=task_id)
     result = index.ask(
-        root, lambda connection: rank.search(connection, query, today=ids.now().date())
+        root, lambda connection: engine.search(connection, query, today=ids.now().date())
     )
     positions = {record.id: position for position, record in enumerate(records)}
     related: list[int] = []

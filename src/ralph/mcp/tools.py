@@ -35,9 +35,9 @@ from ralph.recall.journal_section import journal_block
 from ralph.recall.json_shapes import journal_json, session_json
 from ralph.recall.search import SearchAnswer, ShownHit
 from ralph.recall.sessions import Session
+from ralph.search.explanations import WEAK, describe_replacements
 from ralph.search.filters import full_id, kinds, node_types, relations, when
 from ralph.search.graph import ReachedNode
-from ralph.search.rank import WEAK, describe_replacements
 from ralph.storage import board
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask

@@ -22,8 +22,8 @@ from ralph.core.graph import (
 )
 from ralph.core.record import Family, Query
 from ralph.recall.graph import HOPS, query_graph
+from ralph.search import candidates, explanations, meaning, rank
 from ralph.search import graph as walking
-from ralph.search import meaning, rank
 from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules
 from ralph.storage import graph as stored
 from ralph.storage import index_schema, record_filters, record_rows, sessions
@@ -74,7 +74,7 @@ def search(
             by_meaning = meaning.meaning_for(root, embedding, connection, records, warnings.append)
         ranked = _rank_records(connection, words, when, task, by_meaning)
         if ranked.weak and ranked.best:
-            warnings.append(rank.WEAK)
+            warnings.append(explanations.WEAK)
         scores = _scores_by_node(connection, ranked)
         scores |= dict.fromkeys(_named_nodes(words), _NAMED_SCORE)
         seeds = _visible_seeds(graph, scores, when, allowed)
@@ -92,7 +92,7 @@ def search(
 
 
 def _rank_records(
-    connection: Connection, words: str, when: str, task: str, by_meaning: rank.Meaning | None
+    connection: Connection, words: str, when: str, task: str, by_meaning: candidates.Meaning | None
 ) -> rank.Ranking:
     """Rank the memories and journal entries that a task may see."""
     visible = record_filters.visible_to(record_rows.storable_text(task))
@@ -102,7 +102,7 @@ def _rank_records(
         if family is not Family.OBSERVATION
     ]
     return rank.rank(
-        connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=by_meaning
+        connection, words, today=when[:10], record_filter=keep, limit=_MAX_SEEDS, meaning=by_meaning
     )
 
 
@@ -110,7 +110,7 @@ def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, f
     """Return the scores of the nodes that were found. A journal entry counts toward its task."""
     scores: dict[str, float] = {}
     for hit in ranked.best:
-        if not (ranked.weak or rank.is_answer(hit) or hit.link):
+        if not (ranked.weak or rank.is_answer(hit) or hit.linked_from):
             continue
         name = hit.row.id
         if index_schema.family_of(hit.row.key) is Family.JOURNAL:

@@ -30,8 +30,7 @@ from ralph.formats.log import (
 )
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import map_texts, redact, redact_members
-from ralph.search import filters, index
-from ralph.search import rank as ranking
+from ralph.search import explanations, filters, index, rank, scoring
 from ralph.search.question import WeightedWord
 from ralph.storage import files, queries, query_filters, record_filters, record_rows, sessions
 
@@ -43,7 +42,7 @@ _MAX_QUERY_CHARACTERS = 2_000  # in the part of a task's text used to search for
 _DUPLICATE_FACTOR = 4  # read more matches, because some have the same text
 _SCORE_DIGITS = 4
 _MAX_NAMES = 5  # runs listed in an error
-_UNGATED = ranking.Recipe(floor=0.0)  # this module decides which entries fit
+_UNGATED = scoring.Recipe(min_coverage=0.0)  # this module decides which entries fit
 _RETRY_NOTE = "see Retry Information"  # the prompt section that contains the notes
 _REDACTED_TEXTS = ("task", "title", "feature", "agent", "model", "session")
 
@@ -231,7 +230,7 @@ def matches(
     return index.ask(root, question)
 
 
-def _certain_words(ranked: ranking.Ranking) -> list[WeightedWord]:
+def _certain_words(ranked: rank.Ranking) -> list[WeightedWord]:
     """Return the words in a query that say what it is about."""
     certain: list[WeightedWord] = []
     for word in ranked.words:
@@ -240,20 +239,20 @@ def _certain_words(ranked: ranking.Ranking) -> list[WeightedWord]:
     return certain
 
 
-def _fits(row: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
+def _fits(row: scoring.RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Return whether an entry answers the query, or matches most of its words by weight.
 
     Only words that occur in some record count. The other words of a title describe new work.
     """
-    if ranking.is_answer(row):
+    if rank.is_answer(row):
         return True
     total = sum(word.weight for word in words)
     matched = sum(word.weight * row.matched.get(word.word, 0.0) for word in words)
-    return total > 0 and matched / total >= ranking.STANDARD.floor
+    return total > 0 and matched / total >= scoring.STANDARD.min_coverage
 
 
 class _RankedEntry(NamedTuple):
-    row: ranking.RankedRow
+    row: scoring.RankedRow
     entry: JournalEntry
 
 
@@ -263,11 +262,13 @@ def _rank_entries(
     condition: Condition,
     today: str,
     limit: int | None,
-    recipe: ranking.Recipe = ranking.STANDARD,
-) -> tuple[ranking.Ranking, list[_RankedEntry]]:
+    recipe: scoring.Recipe = scoring.STANDARD,
+) -> tuple[rank.Ranking, list[_RankedEntry]]:
     """Rank the entries that meet a condition, including each entry only once."""
     keep = [(Family.JOURNAL, *condition)]
-    ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
+    ranked = rank.rank(
+        connection, words, today=today, record_filter=keep, limit=limit, recipe=recipe
+    )
     records = queries.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, _RankedEntry] = {}
     for row in ranked.best:
@@ -391,7 +392,7 @@ def search(
         ranked, ranked_entries = _rank_entries(connection, words, which.condition, today, limit)
         found: list[JournalMatch] = []
         for row, entry in ranked_entries:
-            why = tuple(ranking.explain(row, ranked.words, today))
+            why = tuple(explanations.explain(row, ranked.words, today))
             found.append(JournalMatch(entry, round(row.score, _SCORE_DIGITS), why, row.weak))
         return tuple(found), ranked.total
 

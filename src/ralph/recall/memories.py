@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ralph.core.settings import Embedding
-    from ralph.search import rank
+    from ralph.search import candidates
 
 
 def search(
@@ -33,7 +33,7 @@ def search(
     Archived entries are left out. With `as_of`, so are entries that were not valid on that day.
     """
     from ralph.recall import outdated
-    from ralph.search import index, meaning, rank
+    from ralph.search import engine, index, meaning
     from ralph.storage.sources import source_names
 
     library = Library(root)
@@ -46,12 +46,14 @@ def search(
         return SearchResult((), 0), []
     query = replace(query, sources=tuple(path_of), families=(Family.MEMORY,))
 
-    def find_hits(connection: sqlite3.Connection, by_meaning: rank.Meaning | None) -> SearchResult:
+    def find_hits(
+        connection: sqlite3.Connection, by_meaning: candidates.Meaning | None
+    ) -> SearchResult:
         today = ids.now().date()
         if not as_of:
-            return rank.search(connection, query, today=today, meaning=by_meaning)
+            return engine.search(connection, query, today=today, meaning=by_meaning)
         unlimited = replace(query, limit=None)
-        result = rank.search(connection, unlimited, today=today, meaning=by_meaning)
+        result = engine.search(connection, unlimited, today=today, meaning=by_meaning)
         valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
         hits = tuple(hit for hit in result.hits if hit.record.id in valid)
         return replace(result, hits=hits[: query.limit], total=len(hits))

@@ -15,7 +15,7 @@ from ralph.core.terms import EVERYDAY_WORDS, GAP, TermMatcher, is_cjk, query_ter
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search.question import coverage, split_words
-from ralph.search.rank import STANDARD, RankedRow
+from ralph.search.scoring import STANDARD, RankedRow
 from ralph.storage import index_schema, lookup
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Passage:
             turn = self.matches.get(key)
             if turn is None:
                 turn = RankedRow(row)
-                turn.link = self.best.id
+                turn.linked_from = self.best.id
             turns.append(turn)
         return turns
 
@@ -315,7 +315,7 @@ def _rank_terms(
     connection: sqlite3.Connection, terms: Sequence[str], keep: Filter
 ) -> list[RankedRow]:
     match = " OR ".join(f'"{term}"' for term in terms)
-    found = lookup.matching(connection, match, STANDARD.fields, _AMENDMENT_CANDIDATES)
+    found = lookup.matching(connection, match, STANDARD.field_weights, _AMENDMENT_CANDIDATES)
     keys = [key for key, _ in found]
     rows = lookup.fetch_rows(connection, list(lookup.filter_keys(connection, keys, keep)))
     return [RankedRow(rows[key], score) for key, score in found if key in rows]

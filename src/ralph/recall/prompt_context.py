@@ -16,7 +16,7 @@ from ralph.core.record import Detail, Hit, Query
 from ralph.core.settings import Config, Inject
 from ralph.recall import injection_ledger, recall, stale_citations
 from ralph.recall.memory_budget import memory_budget
-from ralph.search import index, rank
+from ralph.search import explanations, index, scoring
 from ralph.storage import lookup, queries, record_rows
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _why_recalled(
         for name in shown.ranked.matched:
             if name.lower() in text:
                 why.append(f"names the file {name}")
-    why += rank.explain(shown.ranked, words, options.today)
+    why += explanations.explain(shown.ranked, words, options.today)
     note = recall.citation_note(row, options.stale)
     if note:
         why.append(note)
@@ -114,7 +114,7 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
             is_found_by_id = hit.why == ("id",)
             if is_found_by_id or not recall.is_withheld(row, options):
                 allowed[row.id] = hit
-                chosen.append(recall.unchanged(rank.RankedRow(row)))
+                chosen.append(recall.unchanged(scoring.RankedRow(row)))
         recalled = recall.render_shown(chosen, options)
         reasons = []
         for record_id, tokens in recalled.records:

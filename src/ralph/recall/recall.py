@@ -21,7 +21,7 @@ from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record, replace
 from ralph.privacy import injection
 from ralph.recall import passages
-from ralph.search import rank as ranking
+from ralph.search import rank, scoring
 from ralph.search.question import coverage
 from ralph.storage import hook_files, index_schema, lookup, record_filters, supersession
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ralph.search.question import WeightedWord
-    from ralph.search.rank import RankedRow, Ranking
+    from ralph.search.rank import Ranking
+    from ralph.search.scoring import RankedRow
     from ralph.storage.lookup import RecordRow
     from ralph.storage.record_filters import FamilyFilter, Filter
 
@@ -54,8 +55,12 @@ _FRAME_TOKENS = estimate(
 # If more than this share of the records belongs to other unfinished tasks, they would crowd out
 # everything else on the same subject, so more candidates are considered.
 _CROWDING_SHARE = 0.5
-_CROWDED_RECIPE = ranking.Recipe(
-    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False
+_CROWDED_RECIPE = scoring.Recipe(
+    max_candidates=500,
+    max_spreading=30,
+    max_scored=15,
+    max_term_matches=scoring.QUICK.max_term_matches,
+    thorough=False,
 )
 
 # How many characters of the input are examined.
@@ -248,22 +253,22 @@ def _rank_prompt(
 
     More candidates are considered if records from other tasks would crowd out the rest.
     """
-    recipe = ranking.QUICK
+    recipe = scoring.QUICK
     fallback = None
     if record_filters.hidden_share(connection, options.task) > _CROWDING_SHARE:
         recipe = _CROWDED_RECIPE
     elif options.task:
         fallback = _CROWDED_RECIPE
     is_filtered = bool(options.types or options.tags or options.since)
-    return ranking.rank(
+    return rank.rank(
         connection,
         prompt,
         today=options.today,
-        keep=keep,
+        record_filter=keep,
         limit=_RANKED_RECORDS,
-        hurried=not is_filtered,
+        filter_late=not is_filtered,
         recipe=recipe,
-        crowded=fallback,
+        crowded_recipe=fallback,
     )
 
 
@@ -324,14 +329,14 @@ def _rank_memories(
     keep: Filter,
     options: RecallOptions,
 ) -> Sequence[RankedRow]:
-    ranked = ranking.rank(
+    ranked = rank.rank(
         connection,
         prompt,
         today=options.today,
-        keep=keep[:1],  # the filter's part for memories
+        record_filter=keep[:1],  # the filter's part for memories
         limit=_RANKED_RECORDS,
-        hurried=True,
-        recipe=ranking.QUICK,
+        filter_late=True,
+        recipe=scoring.QUICK,
         words=words,
     )
     if ranked.weak:
@@ -362,7 +367,7 @@ def _on_named_files(connection: sqlite3.Connection, prompt: str, keep: Filter) -
         text = _without_output(row)
         visible = f"{row.files} {row.title} {text}"
         if any(lessons.names_file(visible, name) for name in touched):
-            ranked = ranking.RankedRow(row)
+            ranked = scoring.RankedRow(row)
             ranked.matched = matched
             found.append(Shown(ranked, text))
     found.sort(key=lambda shown: (shown.row.created_at, shown.row.key), reverse=True)
@@ -435,7 +440,7 @@ def _render_lessons(rows: Sequence[RecordRow], options: RecallOptions) -> Recall
     new.sort(key=_tier)
     verified = new[: _VERIFIED_FACTOR * _MAX_ACTION_RECORDS]
     verified.sort(key=lambda row: -_citation_share(row, options.stale))
-    shown = [unchanged(ranking.RankedRow(row)) for row in verified[:_MAX_ACTION_RECORDS]]
+    shown = [unchanged(scoring.RankedRow(row)) for row in verified[:_MAX_ACTION_RECORDS]]
     characters = min(ACTION_CHARACTERS, options.characters)
     complete = _render(shown, 3, options, characters)
     if complete.records and len(complete.records) == len(shown):
@@ -506,7 +511,7 @@ def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
 
 
 def _relevant(
-    best: Sequence[RankedRow], recipe: ranking.Recipe = ranking.STANDARD
+    best: Sequence[RankedRow], recipe: scoring.Recipe = scoring.STANDARD
 ) -> list[RankedRow]:
     """Return the records that are relevant enough to be injected, tier by tier.
 
@@ -515,8 +520,8 @@ def _relevant(
     passed: list[RankedRow] = []
     for tier in range(len(_TIERS)):
         rows = [ranked for ranked in best if _tier(ranked.row) == tier]
-        if rows and ranking.is_answer(rows[0]):
-            passed += ranking.gate(rows, recipe)
+        if rows and rank.is_answer(rows[0]):
+            passed += rank.select_injectable(rows, recipe)
     return passed
 
 
@@ -531,11 +536,11 @@ def explain_left_out(
     All records are ranked, including those that the filters in `recall_for_prompt` exclude. Hooks
     do not call this.
     """
-    best = ranking.rank(
+    best = rank.rank(
         connection,
         prompt,
         today=options.today,
-        keep=record_filters.EVERYTHING,
+        record_filter=record_filters.EVERYTHING,
         limit=_EXPLAINED_RECORDS,
     ).best
     keys = [ranked.row.key for ranked in best]
@@ -543,7 +548,7 @@ def explain_left_out(
     if options.task:
         visible = lookup.filter_keys(connection, keys, record_filters.visible_to(options.task))
     allowed = lookup.filter_keys(connection, keys, _prompt_filter(connection, options))
-    relevant = _relevant(best, ranking.Recipe(injected=_EXPLAINED_RECORDS))
+    relevant = _relevant(best, scoring.Recipe(max_injected=_EXPLAINED_RECORDS))
     relevant_keys = {ranked.row.key for ranked in relevant}
     left_out: list[LeftOut] = []
     for ranked in best:
@@ -623,23 +628,23 @@ def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown 
             matched[word.word] = share
     judged = _copy(ranked)
     judged.matched = matched
-    judged.cover, judged.evidence = coverage(words, matched)
+    judged.coverage, judged.evidence = coverage(words, matched)
     judged.subject = False
-    if ranking.is_answer(judged):
+    if rank.is_answer(judged):
         return Shown(judged, text)
     return None
 
 
 def _copy(ranked: RankedRow) -> RankedRow:
     """Return a copy of a ranked row, so that the ranking's own row is not modified."""
-    copy = ranking.RankedRow(ranked.row, ranked.score)
+    copy = scoring.RankedRow(ranked.row, ranked.score)
     copy.matched = ranked.matched
-    copy.cover = ranked.cover
+    copy.coverage = ranked.coverage
     copy.evidence = ranked.evidence
     copy.subject = ranked.subject
-    copy.close = ranked.close
+    copy.similarity = ranked.similarity
     copy.outstanding = ranked.outstanding
-    copy.link = ranked.link
+    copy.linked_from = ranked.linked_from
     copy.amends = ranked.amends
     copy.weak = ranked.weak
     return copy

@@ -20,7 +20,7 @@ from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
 from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
-from ralph.search import filters, index, meaning, rank
+from ralph.search import engine, filters, index, meaning
 from ralph.storage import lookup, queries
 from ralph.storage.index import Progress
 
@@ -129,7 +129,7 @@ def search(
         by_meaning = None
         if embedding is not None:
             by_meaning = meaning.meaning_for(root, embedding, connection, limited, warnings.append)
-        found = rank.search(connection, wider, today=ids.now().date(), meaning=by_meaning)
+        found = engine.search(connection, wider, today=ids.now().date(), meaning=by_meaning)
         notes = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
         hits = outdated.demote_outdated(stale_citations.demote_stale(root, found.hits), notes)
         merged = merge_repeats(hits)[: query.limit]

@@ -4,12 +4,16 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "candidates",
     "citations",
     "embeddings",
+    "engine",
+    "explanations",
     "filters",
     "graph",
     "index",
     "meaning",
     "question",
     "rank",
+    "scoring",
 ]

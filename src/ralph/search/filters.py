@@ -255,7 +255,9 @@ def _best_keys(connection: sqlite3.Connection, query: Query) -> Sequence[int]:
     if keys or ids.date_of(text):
         return keys
     keep = query_filters.filter_of(query)
-    ranked = rank.rank(connection, query.text, today=ids.today(), keep=keep, limit=query.limit)
+    ranked = rank.rank(
+        connection, query.text, today=ids.today(), record_filter=keep, limit=query.limit
+    )
     return [hit.row.key for hit in ranked.best]
 
 

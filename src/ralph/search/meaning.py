@@ -19,7 +19,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError, UsageError, WriteFailed
 from ralph.core.extras import add_command
 from ralph.core.record import Family, Query, Record
-from ralph.search import embeddings, index, rank
+from ralph.search import candidates, embeddings, index
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import db, lookup, queries, query_filters, record_filters
 from ralph.storage.index import Progress
@@ -245,7 +245,7 @@ def meaning_for(
     connection: sqlite3.Connection,
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
-) -> rank.Meaning | None:
+) -> candidates.Meaning | None:
     """Return a function that compares records with a question by meaning.
 
     Return None if no provider is set, or if it is a server and nothing has been embedded yet. When
@@ -274,7 +274,7 @@ def meaning_for(
 
     if embedder.is_loaded:
         return near
-    return rank.SlowMeaning(near)
+    return candidates.SlowMeaning(near)
 
 
 def nearness(
@@ -283,7 +283,7 @@ def nearness(
     connection: sqlite3.Connection,
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
-) -> rank.Meaning:
+) -> candidates.Meaning:
     """Return a function that tells the ranking how similar records are to a question.
 
     If anything fails, it gives one warning and returns no similarities.
@@ -306,8 +306,8 @@ def nearness(
             digest = digests.get(key, "")
             if digest in cosines:
                 similar[key] = cosines[digest]
-        result = rank.Nearness(similar)
-        result.level = rank.outstanding_level(list(cosines.values()))
+        result = candidates.Similarities(similar)
+        result.outstanding_similarity = candidates.outstanding_similarity(list(cosines.values()))
         return result
 
     return near

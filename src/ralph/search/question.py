@@ -1,12 +1,18 @@
 """Weigh the words of a query: find the indexed terms for each, and how informative it is.
 
-The fewer records contain a word, the more informative it is. Everyday words weigh less than their
-count suggests, and names have a minimum weight. A word that occurs nowhere is replaced by the
-nearest indexed terms: longer words, words with one typo, or parts. If the query is a long text,
-only the paragraphs that are likely to contain its question are used.
+For example, "why does parseHttpHeader fail?" becomes words such as
 
-A *term* is a word as the index stores it, usually a stem. A paragraph is *written* by a person or
-*printed* by a tool. *Evidence* is the weight of the query words that a record certainly contains.
+    parseHttpHeader   counts {"parsehttphead": 1, "pars": 9, "http": 30, ...}   weight 1.0
+    fail              counts {"fail": 210}                                      weight 0.2
+
+The fewer records contain a word, the more it weighs. Everyday words weigh less than their count
+suggests, and names have a minimum weight. A word that occurs nowhere is replaced by the nearest
+indexed terms: longer words, words with one typo, or parts. If the query is a long text, only the
+paragraphs that are likely to contain its question are used (`long_queries.py`).
+
+`coverage` then measures how much of the query a record contains. The *evidence* is the summed
+weight of the query words that the record certainly contains. A *term* is a word as the index stores
+it, usually a stem.
 
 Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from ralph.storage.lookup import RankingStore
 
 PRINTED = -1
-"""The paragraph number for what a tool printed, in a long text."""
+"""The paragraph number of an error that a tool printed, in a long text."""
 HALF = 0.5
 """How much a longer word or a replacement counts, compared with the word itself."""
 
@@ -41,23 +47,16 @@ _SENTENCE_ENDS = ".!?:"
 # An identifier is distinctive if it occurs in a few records, or in at most one of 50.
 _FEW_RECORDS = 3
 _DISTINCTIVE_ONE_IN = 50
-_HURRIED_MAX_COUNT = 500  # records with a term that a hook counts exactly
+_QUICK_MAX_COUNT = 500  # records with a term that a hook counts exactly
 
-# --- long texts ---
-_LONG_TEXT = 400  # characters above which a text is split into paragraphs
-_MAX_PARAGRAPH = 2 * _LONG_TEXT  # characters up to which a paragraph is taken whole
-_MAX_PARAGRAPH_WORDS = 16  # of a paragraph, the most informative ones, that are searched for
-_MIN_PRINTED_LINES = 3  # a tool may have printed a paragraph with at least this many lines
-_MIN_PLAIN_SHARE = 0.7  # share of plain words above which a line is a sentence
-_MAX_ERROR_LINES = 3
-_MAX_ERROR_LINE_CHARACTERS = 160
-_MIN_ERROR_WORDS = 3  # informative words that an error must have, and share with a record
-_MAX_IDENTIFIERS = 8  # identifiers that are used if nobody wrote a question
-_EXIT_CODE = "exit code"  # in lines that give the number of an error, not its name
+# --- long queries ---
+_LONG_QUERY_CHARACTERS = 400  # a longer text is searched for by paragraph
+_MAX_PARAGRAPH_WORDS = 16  # most informative words of a paragraph that are searched for
 
 # --- evidence ---
 _MIN_EVIDENCE_SHARE = 0.3  # share of a query's weight that a record must contain as evidence
 _ENOUGH_EVIDENCE = 3.0  # summed weight that is always enough evidence, however long the query
+_MIN_SAME_ERROR_WORDS = 3  # informative words that a record must share with a printed error
 
 # --- nearest terms ---
 _MIN_TERM_CHARACTERS = 3
@@ -141,32 +140,44 @@ def weigh_words(
     connection: Connection | None,
     text: str,
     *,
-    everyday: float,
-    named: float,
-    hurried: bool = False,
+    everyday_factor: float,
+    min_name_weight: float,
+    thorough: bool = True,
     store: RankingStore = lookup,
 ) -> list[WeightedWord]:
     """Return the words of a query in order, with their terms and weights.
 
-    `everyday` is the factor for everyday words, and `named` the minimum weight of names. If
-    `hurried` is set, high counts are estimated and unknown words are compared with few terms.
+    The weight of an everyday word is multiplied by `everyday_factor`, and a name weighs at least
+    `min_name_weight`. Unless `thorough` is set, high counts are estimated and unknown words are
+    compared with few terms.
     """
-    is_long = len(text) > _LONG_TEXT
+    is_long = len(text) > _LONG_QUERY_CHARACTERS
     if is_long:
-        paragraphs = split_paragraphs(text)
+        paragraphs = _paragraphs_of(text)
     else:
         paragraphs = {0: terms.query_terms(text)}
-    weigher = _Weigher(connection, store, text, paragraphs, hurried)
+    weigher = _Weigher(connection, store, text, paragraphs, thorough)
     weighted: list[WeightedWord] = []
     for number, words in paragraphs.items():
         for word in words:
-            weighted += weigher.weigh(word, number, everyday, named)
+            weighted += weigher.weigh(word, number, everyday_factor, min_name_weight)
     if is_long:
         weighted = _most_informative(weighted)
     for weighted_word in weighted:
         if weighted_word.replaced:
             _confirm_by_compounds(weighted_word, weighted)
     return weighted
+
+
+def _paragraphs_of(long_text: str) -> dict[int, list[terms.QueryWord]]:
+    """Return the informative words of a long text by paragraph number."""
+    from ralph.search import long_queries  # loaded only if needed, since hooks load this module
+
+    written, error = long_queries.split_paragraphs(long_text)
+    paragraphs = dict(enumerate(written))
+    if error:
+        paragraphs[PRINTED] = error
+    return paragraphs
 
 
 class _Weigher:
@@ -181,7 +192,7 @@ class _Weigher:
         store: RankingStore,
         text: str,
         paragraphs: Mapping[int, Sequence[terms.QueryWord]],
-        hurried: bool,
+        thorough: bool,
     ) -> None:
         distinct_terms: dict[str, None] = {}
         word_count = 0
@@ -189,7 +200,7 @@ class _Weigher:
             word_count += len(words)
             for word in words:
                 distinct_terms.update(dict.fromkeys(word.terms))
-        max_count = _HURRIED_MAX_COUNT if hurried else lookup.COUNTED
+        max_count = lookup.COUNTED if thorough else _QUICK_MAX_COUNT
         self._connection = connection
         self._store = store
         self._text = text
@@ -198,26 +209,30 @@ class _Weigher:
         self._max_distinctive = max(_FEW_RECORDS, self._record_count // _DISTINCTIVE_ONE_IN)
         self._is_short_query = word_count <= _MAX_SHORT_QUERY_WORDS
         # In a long text, an unknown word is rarely a typo.
-        self._hurried = hurried or len(text) > _LONG_TEXT
+        self._thorough = thorough and len(text) <= _LONG_QUERY_CHARACTERS
         self._unknown_words = 0
 
     def weigh(
-        self, word: terms.QueryWord, paragraph: int, everyday: float, named: float
+        self,
+        word: terms.QueryWord,
+        paragraph: int,
+        everyday_factor: float,
+        min_name_weight: float,
     ) -> list[WeightedWord]:
         """Return a word with its weight, or several of them for a word in CJK characters."""
         if terms.is_cjk(word.text):
             weighted = [self._weigh_cjk(term) for term in word.terms]
         else:
             is_everyday = word.text.lower() in terms.EVERYDAY_WORDS
-            factor = everyday if is_everyday else 1.0
+            factor = everyday_factor if is_everyday else 1.0
             counts = {term: self._counts[term] for term in word.terms if term in self._counts}
             if counts:
                 is_printed = paragraph == PRINTED
-                weighted = [self._weigh_indexed(word, counts, factor, named, is_printed)]
+                weighted = [self._weigh_indexed(word, counts, factor, min_name_weight, is_printed)]
             else:
                 weighted = [self._weigh_unknown(word, factor)]
-        for each in weighted:
-            each.paragraph = paragraph
+        for weighted_word in weighted:
+            weighted_word.paragraph = paragraph
         return weighted
 
     def _weigh_cjk(self, term: str) -> WeightedWord:
@@ -268,7 +283,7 @@ class _Weigher:
             self._unknown_words += 1
             if self._unknown_words <= _MAX_REPLACED_WORDS:
                 near = nearest_terms(
-                    self._connection, word, hurried=self._hurried, store=self._store
+                    self._connection, word, thorough=self._thorough, store=self._store
                 )
         lowest_count = min(near.values(), default=0)
         weight = factor * _rarity(self._record_count, lowest_count)
@@ -294,7 +309,7 @@ def _replacement_share(word: terms.QueryWord, near: Iterable[str]) -> float:
 
 
 def _has_letters(word: str) -> bool:
-    """Return whether a word has enough letters to be a name rather than a number or version."""
+    """Return whether a word has enough letters to be an identifier rather than a version."""
     return sum(map(str.isalpha, word)) >= _MIN_TERM_CHARACTERS
 
 
@@ -370,7 +385,7 @@ def _adjoins(word: str, before: str, after: str) -> bool:
     return False
 
 
-# --- the paragraphs of a long text --------------------------------------------------------------
+# --- what a record contains ---------------------------------------------------------------------
 
 
 def split_words(words: Sequence[WeightedWord]) -> list[list[WeightedWord]]:
@@ -383,128 +398,10 @@ def split_words(words: Sequence[WeightedWord]) -> list[list[WeightedWord]]:
     return list(paragraphs.values())
 
 
-def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
-    """Return the informative words in the paragraphs that are likely to contain the question.
-
-    These are the first and the last paragraph that a person wrote, and the last error that a tool
-    printed. If nobody wrote anything, the error lines and some identifiers are used instead. The
-    words are returned by paragraph number.
-    """
-    text = _shorten_query(text)
-    written, printed = _split_written(text)
-    errors = _error_lines(printed)
-    first = _first_question(written)
-    if not first:
-        return {0: _words_without_question(written, printed, errors) or terms.query_terms(text)}
-    paragraphs = {0: first}
-    last = _first_question(reversed(written))
-    if last[0].terms != first[0].terms:
-        paragraphs[1] = last
-    if errors:
-        error_words = _informative_words(errors[-1])
-        if len(error_words) >= _MIN_ERROR_WORDS:
-            paragraphs[PRINTED] = error_words
-    return paragraphs
-
-
-def _shorten_query(text: str) -> str:
-    """Cut out the middle of a text that is too long for a query."""
-    if len(text) <= terms.LONGEST_QUERY:
-        return text
-    start = text[: terms.LONGEST_QUERY - _LONG_TEXT]
-    _, _, end = text[-_LONG_TEXT:].partition("\n")
-    return f"{start}\n\n{end}"
-
-
-def _split_written(text: str) -> tuple[list[str], list[str]]:
-    """Return the paragraphs that a person wrote, and the lines that a tool printed."""
-    written: list[str] = []
-    printed: list[str] = []
-    blocks = text.split("```")
-    for block in blocks[1::2]:
-        printed += block.split("\n")
-    for block in blocks[::2]:
-        for part in block.split("\n\n"):
-            paragraph = part.strip("\n")
-            lines = paragraph.split("\n")
-            if len(lines) >= _MIN_PRINTED_LINES and not all(map(_is_sentence, lines)):
-                printed += lines
-            elif len(paragraph) <= _MAX_PARAGRAPH:
-                written.append(paragraph)
-            else:
-                written += lines
-    return written, printed
-
-
-def _is_sentence(line: str) -> bool:
-    """Return whether a line looks written by a person: not indented, and mostly plain words."""
-    words = [word.strip(terms.AROUND) for word in line.split()]
-    plain_words = sum(map(str.isalpha, words))
-    is_indented = not line[:1].strip()
-    return not is_indented and plain_words > _MIN_PLAIN_SHARE * len(words)
-
-
-def _error_lines(printed: Iterable[str]) -> list[str]:
-    """Return the last few distinct lines that name an error, each cut to a maximum length."""
-    lines = []
-    for line in dict.fromkeys(printed):
-        lowered = line.lower()
-        if "error" in lowered and _EXIT_CODE not in lowered:
-            lines.append(line[:_MAX_ERROR_LINE_CHARACTERS])
-    return lines[-_MAX_ERROR_LINES:]
-
-
-def _first_question(paragraphs: Iterable[str]) -> list[terms.QueryWord]:
-    """Return the informative words in the first paragraph that has more than one term."""
-    for paragraph in paragraphs:
-        is_short = len(paragraph) <= _MAX_PARAGRAPH
-        words = _informative_words(paragraph if is_short else paragraph[:_LONG_TEXT])
-        if sum(len(word.terms) for word in words) > 1:
-            return words
-    return []
-
-
-def _words_without_question(
-    written: Sequence[str], printed: Sequence[str], errors: Sequence[str]
-) -> list[terms.QueryWord]:
-    """Return the informative words in a text in which nobody asks anything.
-
-    They are taken from what little a person wrote, the first printed line, some identifiers and the
-    error lines.
-    """
-    words = dict.fromkeys(" ".join([*errors, *printed]).split())
-    identifiers = [word for word in words if _is_identifier(word)]
-    parts = [*written, *printed[:1], *identifiers[:_MAX_IDENTIFIERS], *errors]
-    return _informative_words("\n".join(parts))
-
-
-def _informative_words(text: str) -> list[terms.QueryWord]:
-    """Return the words in `text` that are not everyday words."""
-    words = []
-    for word in terms.query_terms(text):
-        if word.text.lower() not in terms.EVERYDAY_WORDS:
-            words.append(word)
-    return words
-
-
-def _is_identifier(word: str) -> bool:
-    """Return whether a word has several parts, as in `snake_case`, `a.b` or `camelCase`."""
-    word = word.strip(terms.AROUND)
-    if not _has_letters(word):
-        return False
-    inner = word[1:-1]
-    is_joined = "_" in inner or "." in inner or "/" in inner
-    is_camel_case = any(map(str.isupper, inner)) and not word.isupper()
-    return is_joined or is_camel_case
-
-
-# --- what a record contains ---------------------------------------------------------------------
-
-
-def rarest_terms(words: Sequence[WeightedWord], most: int) -> list[str]:
+def rarest_terms(words: Sequence[WeightedWord], max_matches: int) -> list[str]:
     """Return the rarest terms, which select the candidates.
 
-    Their counts add up to at most `most`, but at least one term is returned if there is any.
+    Their counts add up to at most `max_matches`, but at least one term is returned if there is any.
     """
     counts: dict[str, int] = {}
     for word in words:
@@ -514,7 +411,7 @@ def rarest_terms(words: Sequence[WeightedWord], most: int) -> list[str]:
     occurrences = 0
     for term in sorted(counts, key=counts.__getitem__):
         occurrences += counts[term]
-        if chosen and occurrences > most:
+        if chosen and occurrences > max_matches:
             break
         chosen.append(term)
     return chosen
@@ -553,7 +450,7 @@ def _paragraph_coverage(
     if total:
         share = sum([word.weight * matched[word.word] for word in present]) / total
     if paragraph[0].paragraph == PRINTED:
-        is_same_error = share >= HALF and len(certain_weights) >= _MIN_ERROR_WORDS
+        is_same_error = share >= HALF and len(certain_weights) >= _MIN_SAME_ERROR_WORDS
         if not is_same_error:
             return nothing
     evidence = sum(certain_weights)
@@ -592,23 +489,23 @@ def nearest_terms(
     connection: Connection | None,
     word: terms.QueryWord,
     *,
-    hurried: bool = False,
+    thorough: bool = True,
     store: RankingStore = lookup,
 ) -> dict[str, int]:
     """Return the indexed terms to search for instead of a word, and their counts.
 
-    If `hurried` is set, only terms with the same first letters are considered.
+    Unless `thorough` is set, only terms with the same first letters are considered.
     """
     near: dict[str, int] = {}
     for term in word.terms:
         if len(term) >= _MIN_TERM_CHARACTERS and not terms.is_cjk(term):
-            near |= _similar_terms(connection, store, term, hurried)
+            near |= _similar_terms(connection, store, term, thorough)
     most_frequent_first = sorted(near.items(), key=lambda pair: -pair[1])
     return dict(most_frequent_first[:_MAX_NEAREST_TERMS])
 
 
 def _similar_terms(
-    connection: Connection | None, store: RankingStore, term: str, hurried: bool
+    connection: Connection | None, store: RankingStore, term: str, thorough: bool
 ) -> dict[str, int]:
     """Return the indexed terms most similar to a term, and their counts.
 
@@ -618,11 +515,9 @@ def _similar_terms(
     longer = longer_terms(connection, term, store)
     if longer:
         return longer
-    starts = [term[:2], term[:1], term[1:2]]
-    if hurried:
-        starts = [term[:3]]
-    misspelled = _terms_with_typo(connection, store, term, starts)
-    if misspelled or hurried:
+    prefixes = [term[:2], term[:1], term[1:2]] if thorough else [term[:3]]
+    misspelled = _terms_with_typo(connection, store, term, prefixes)
+    if misspelled or not thorough:
         return misspelled
     return _overlapping_terms(connection, store, term)
 
@@ -655,17 +550,17 @@ def pairs_with(
 
 
 def _terms_with_typo(
-    connection: Connection | None, store: RankingStore, term: str, starts: Iterable[str]
+    connection: Connection | None, store: RankingStore, term: str, prefixes: Iterable[str]
 ) -> dict[str, int]:
-    """Return the terms that are one typo away and start with one of the prefixes `starts`.
+    """Return the terms that are one typo away and start with one of the prefixes.
 
     The prefixes are tried in order until one yields any terms.
     """
     if len(term) <= _MIN_TERM_CHARACTERS:
         return {}
-    for start in dict.fromkeys(starts):
+    for prefix in dict.fromkeys(prefixes):
         near = {}
-        for other, count in store.terms_starting(connection, start, _MAX_TYPO_TERMS, len(term)):
+        for other, count in store.terms_starting(connection, prefix, _MAX_TYPO_TERMS, len(term)):
             if terms.one_typo(term, other):
                 near[other] = count
         if near:

@@ -30,7 +30,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.privacy.privacy import PrivatePaths, Redactor, all_texts, map_texts, redact_members
 from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_rules import rules_mark
-from ralph.search.rank import STANDARD
+from ralph.search.scoring import STANDARD
 from ralph.storage import files, team_db
 from ralph.storage.index_schema import FAMILIES
 from ralph.storage.record_rows import search_columns, storable_text
@@ -271,7 +271,7 @@ def _has_at_most(text: str, max_bytes: int) -> bool:
 def _row(record: Record, seq: int) -> PushedRow:
     record = replace(record, id=storable_text(record.id).replace("\0", ""))
     title, tags, text, files = search_columns(record, terms.index_terms)
-    columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.fields)
+    columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.field_weights)
     body = storable_text(encode_record(record).rstrip("\n"))
     session = storable_text(record.origin.session).replace("\0", "")
     return PushedRow(

@@ -20,7 +20,7 @@ from ralph.core.settings import Team, TeamSearch
 from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
 from ralph.recall.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
-from ralph.search import filters, index, rank
+from ralph.search import engine, explanations, filters, index, rank
 from ralph.sharing.team import project_name
 from ralph.storage import index_schema, lookup, queries, query_filters, record_rows, team_db
 from ralph.storage.paired_lookup import PairedLookup
@@ -127,11 +127,11 @@ def _rank_in_files(
 ) -> _FoundKeys:
     day = ids.today()
     keep = query_filters.filter_of(query)
-    ranked = rank.rank(own, text, today=day, keep=keep, limit=query.limit, store=store)
+    ranked = rank.rank(own, text, today=day, record_filter=keep, limit=query.limit, store=store)
     keys = [candidate.row.key for candidate in ranked.best]
-    hits = rank.make_hits(ranked, store.records(keys), query, day)
-    instead = rank.replacements(own, ranked.words, keep, store)
-    terms = rank.matched_terms(ranked.words)
+    hits = engine.make_hits(ranked, store.records(keys), query, day)
+    instead = explanations.replacements(own, ranked.words, keep, store)
+    terms = engine.matched_terms(ranked.words)
     return _FoundKeys(SearchResult(hits, ranked.total, instead, terms), keys)
 
 
@@ -211,8 +211,8 @@ def _rank_on_server(store: ServerLookup, query: Query, text: str) -> _FoundKeys:
     day = ids.today()
     ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)
     keys = [candidate.row.key for candidate in ranked.best]
-    hits = rank.make_hits(ranked, store.records(keys), query, day)
-    terms = rank.matched_terms(ranked.words)
+    hits = engine.make_hits(ranked, store.records(keys), query, day)
+    terms = engine.matched_terms(ranked.words)
     return _FoundKeys(SearchResult(hits, ranked.total, (), terms), keys)
 
 

@@ -20,8 +20,10 @@ from ralph.core.record import Family, Hit, Query, Record, Status
 from ralph.memory.record_shapes import STATUS_WORDS, mark_weak, record_json, session_of
 from ralph.recall import outdated, stale_citations
 from ralph.recall.search import merge_repeats
-from ralph.search import index, meaning, question, rank
-from ralph.search.rank import STANDARD, WEAK, RankedRow, Ranking
+from ralph.search import explanations, index, meaning, question, rank, scoring
+from ralph.search.explanations import WEAK
+from ralph.search.rank import Ranking
+from ralph.search.scoring import STANDARD, RankedRow
 from ralph.storage import (
     lookup,
     queries,
@@ -371,7 +373,9 @@ class _Listing:
         replaced: Sequence[str] = ()
         if matches.best:
             words = matches.ranking.words
-            replaced = rank.describe_replacements(rank.replacements(self.connection, words, keep))
+            replaced = explanations.describe_replacements(
+                explanations.replacements(self.connection, words, keep)
+            )
         return self._page(
             self._slice(order),
             total,
@@ -393,7 +397,12 @@ class _Listing:
                 self.root, embedding, connection, Query(text), notes.append
             )
         ranking = rank.rank(
-            connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=nearness
+            connection,
+            text,
+            today=ids.today(),
+            record_filter=keep,
+            limit=MAX_RANKED,
+            meaning=nearness,
         )
         ranked = [row for row in ranking.best if _is_match(row)]
         records = queries.records(connection, [row.row.key for row in ranked])
@@ -406,7 +415,7 @@ class _Listing:
             notes.append(WEAK)
         match = ""
         if ranked or self.request.chosen:
-            terms = question.rarest_terms(ranking.words, STANDARD.common)
+            terms = question.rarest_terms(ranking.words, STANDARD.max_term_matches)
             match = " OR ".join(f'"{term}"' for term in terms)
         return _Matches(ranking, records, self._merge_hits(hits, records), match, notes)
 
@@ -437,7 +446,9 @@ class _Listing:
         end = self.request.offset + self.request.limit
         if len(order) < min(end, total) and matches.match:
             limit = end + len(matches.records)
-            more = lookup.matching(self.connection, matches.match, STANDARD.fields, limit, keep)
+            more = lookup.matching(
+                self.connection, matches.match, STANDARD.field_weights, limit, keep
+            )
             order += [key for key, _ in more if key not in matches.records]
         return order
 
@@ -503,11 +514,11 @@ class _Listing:
         unranked = [key for key in keys if key not in rows]
         for key, row in lookup.fetch_rows(self.connection, unranked).items():
             rows[key] = RankedRow(row)
-            rows[key].matched = rank.match_words(row, ranking.words)
+            rows[key].matched = scoring.match_words(row, ranking.words)
         reasons = {}
         for key in keys:
             if key in rows:
-                reasons[key] = tuple(rank.explain(rows[key], ranking.words, ids.today()))
+                reasons[key] = tuple(explanations.explain(rows[key], ranking.words, ids.today()))
         return reasons
 
 
@@ -517,7 +528,7 @@ def _stored_statuses(words: Collection[str]) -> list[str]:
 
 
 def _is_match(row: RankedRow) -> bool:
-    return bool(row.matched or row.link or row.close > 0)
+    return bool(row.matched or row.linked_from or row.similarity > 0)
 
 
 def _row_marks(best: _BestHit | None, reasons: Sequence[str], marks: RowMarks) -> RowMarks:
