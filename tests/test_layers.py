@@ -490,6 +490,11 @@ HOOK_MODULES = {
         f"privacy/{name}.py"
         for name in (
             "assignment_places",
+            "redactor",
+            "private_paths",
+            "private_parts",
+            "json_values",
+            "hook_payloads",
             "assignment_values",
             "assignments",
             "foreign_labels",

@@ -27,7 +27,7 @@ from ralph.core import ids
 from ralph.core.prompts import INJECTED, NOTE
 from ralph.core.record import Family, ObservationKind, Record, Scope, Status
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.privacy.privacy import redact_payload
+from ralph.privacy.hook_payloads import redact_payload
 
 SECRETS = [*(tokens[0] for tokens in TOKENS.values()), key_block()]
 PRIVATE = "marmalade and toast"

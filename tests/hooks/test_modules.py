@@ -22,6 +22,10 @@ RULES = {
     f"ralph.privacy.{name}"
     for name in (
         "assignment_places",
+        "redactor",
+        "private_parts",
+        "json_values",
+        "hook_payloads",
         "assignment_values",
         "assignments",
         "foreign_labels",

@@ -9,7 +9,8 @@ from tests.support.secret_samples import TOKENS
 
 from ralph.capture.pipeline import interpret
 from ralph.formats.log import encode_record
-from ralph.privacy.privacy import AstrayTag, Redactor, map_texts, redact_members
+from ralph.privacy.json_values import map_texts, redact_members
+from ralph.privacy.redactor import AstrayTag, Redactor
 
 PRIVATE = "marmalade"
 TOKEN = TOKENS["github token"][0]

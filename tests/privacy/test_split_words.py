@@ -8,7 +8,8 @@ from tests.support.sampling import examples
 from tests.support.secret_samples import TOKENS
 
 from ralph.privacy.invisible_characters import view_text
-from ralph.privacy.privacy import Redactor, redact, strip_private
+from ralph.privacy.privacy import redact, strip_private
+from ralph.privacy.redactor import Redactor
 from ralph.privacy.secret_prefilter import needs_rules
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0bC3dE6"  # made up

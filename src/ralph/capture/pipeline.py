@@ -31,14 +31,11 @@ from ralph.core.prompts import (
 )
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
 from ralph.privacy.invisible_characters import remove_codes
-from ralph.privacy.privacy import (
-    PrivatePaths,
-    Redactor,
-    has_private_parts,
-    map_texts,
-    redact,
-    redact_members,
-)
+from ralph.privacy.json_values import map_texts, redact_members
+from ralph.privacy.privacy import redact
+from ralph.privacy.private_parts import has_private_parts
+from ralph.privacy.private_paths import PrivatePaths
+from ralph.privacy.redactor import Redactor
 from ralph.privacy.secret_rules import rules_mark
 from ralph.privacy.secrets import MARKER
 

@@ -32,7 +32,7 @@ from ralph.core.settings import Config, Presence
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
 from ralph.privacy import injection
-from ralph.privacy.privacy import redact_payload
+from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.injection_ledger import Injection

@@ -789,13 +789,16 @@ def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
     """
     import json  # most events do not need it
 
-    from ralph.privacy.privacy import mentions_private_path, redact_payload
+    from ralph.privacy.hook_payloads import redact_payload
 
     value = json.loads(payload.raw, parse_constant=lambda _: None)
     if not isinstance(value, dict):
         raise TypeError("the payload is not a JSON object")
-    if settings.paths and mentions_private_path(value, settings.paths):
-        return None
+    if settings.paths:
+        from ralph.privacy.private_paths import mentions_private_path  # few projects have paths
+
+        if mentions_private_path(value, settings.paths):
+            return None
     return _encode(redact_payload(value, settings.patterns))
 
 

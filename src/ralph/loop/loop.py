@@ -35,7 +35,8 @@ from ralph.loop.state import (
     end_run,
 )
 from ralph.memory import quarantine
-from ralph.privacy.privacy import map_texts, redact
+from ralph.privacy.json_values import map_texts
+from ralph.privacy.privacy import redact
 from ralph.recall import citation_check
 from ralph.storage import board, files
 from ralph.storage.board import is_live, status_of

@@ -4,9 +4,14 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "hook_payloads",
     "injection",
     "invisible_characters",
+    "json_values",
     "privacy",
+    "private_parts",
+    "private_paths",
+    "redactor",
     "secret_prefilter",
     "secret_rules",
     "secrets",

@@ -3,8 +3,8 @@
 Four shapes are read: tables drawn with lines, tables with separators, INSERT statements in SQL, and
 objects with a name and a value:
 
-    | user | password      |     user,password          INSERT INTO users (name, password)
-    |------|---------------|     ada,Wint3r!Kettle      VALUES ('ada', 'Wint3r!Kettle')
+    | user | password      |     user,password          insert into users (name, password)
+    |------|---------------|     ada,Wint3r!Kettle      values ('ada', 'Wint3r!Kettle')
     | ada  | Wint3r!Kettle |
                                  {"name": "DB_PASSWORD", "value": "Wint3r!Kettle"}
 

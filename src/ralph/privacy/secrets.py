@@ -36,7 +36,7 @@ from ralph.privacy.url_passwords import url_passwords
 from ralph.privacy.vendor_tokens import vendor_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _MARKER_START = "[redacted: "
@@ -77,8 +77,12 @@ def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[FoundSecret, 
     return tuple(findings)
 
 
-def replace_spans(text: str, spans: Sequence[Span]) -> str:
-    """Return the text with a marker in place of each span."""
+def replace_secrets(text: str, findings: Iterable[FoundSecret]) -> str:
+    """Return the text with a marker in place of each secret."""
+    return _replace_spans(text, [(found.start, found.end, found.kind) for found in findings])
+
+
+def _replace_spans(text: str, spans: Sequence[Span]) -> str:
     pieces = []
     copied = 0
     for start, end, kind in spans:
@@ -108,7 +112,7 @@ def _scan_again(text: str, spans: list[Span], patterns: Sequence[str]) -> list[S
     may match next to a secret.
     """
     for _ in range(_MAX_ROUNDS):
-        more = _scan(replace_spans(text, spans), patterns)
+        more = _scan(_replace_spans(text, spans), patterns)
         if not more:
             break
         spans = _merge([*spans, *_original_spans(spans, more)])

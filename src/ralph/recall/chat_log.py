@@ -27,7 +27,8 @@ from ralph.core.record import Record
 from ralph.core.settings import Privacy
 from ralph.core.work import Reply
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.privacy.privacy import Redactor, redact
+from ralph.privacy.privacy import redact
+from ralph.privacy.redactor import Redactor
 from ralph.search import index
 from ralph.storage import board, files
 from ralph.storage.sources import Format, Source, read_source

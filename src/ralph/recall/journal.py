@@ -29,7 +29,8 @@ from ralph.formats.log import (
     parse_log,
 )
 from ralph.privacy.invisible_characters import clean_text
-from ralph.privacy.privacy import map_texts, redact, redact_members
+from ralph.privacy.json_values import map_texts, redact_members
+from ralph.privacy.privacy import redact
 from ralph.search import explanations, filters, index, rank, scoring
 from ralph.search.question import WeightedWord
 from ralph.storage import files, queries, query_filters, record_filters, record_rows, sessions

@@ -22,7 +22,9 @@ from ralph.core import paths
 from ralph.core.record import ObservationKind, Record
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record, join_lines
-from ralph.privacy.privacy import Redactor, mentions_private_path, redact_payload
+from ralph.privacy.hook_payloads import redact_payload
+from ralph.privacy.private_paths import mentions_private_path
+from ralph.privacy.redactor import Redactor
 from ralph.search import index
 from ralph.sharing.histories import Transcript
 from ralph.storage import files, forgotten

@@ -27,7 +27,9 @@ from ralph.core.render import SPEECH_TITLES
 from ralph.core.repository import Repository
 from ralph.core.settings import Privacy, Shared
 from ralph.formats.log import encode_line, encode_record
-from ralph.privacy.privacy import PrivatePaths, Redactor, all_texts, map_texts, redact_members
+from ralph.privacy.json_values import all_texts, map_texts, redact_members
+from ralph.privacy.private_paths import PrivatePaths
+from ralph.privacy.redactor import Redactor
 from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_rules import rules_mark
 from ralph.search.scoring import STANDARD

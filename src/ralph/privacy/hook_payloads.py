@@ -1,0 +1,125 @@
+"""Redact and shorten the payload of a hook, so that it may be appended to a log.
+
+A payload is the JSON object that a coding agent sends. Its strings are redacted in order, secrets
+are found by the names of members, and the result is shortened until it fits into one log line. An
+edit of a file with private parts is dropped, because the edited lines may come from one of them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ralph.lean import TYPE_CHECKING
+from ralph.privacy.json_values import all_texts, map_texts, redact_members
+from ralph.privacy.private_parts import has_private_parts
+from ralph.privacy.redactor import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    Json = dict[str, object]
+
+_MAX_TEXT = (
+    12_000  # characters, several times what an observation keeps: its outcome shows at the end
+)
+_MAX_LINE = 96 * 1024  # characters in all strings of a payload together
+_SHORTER_TEXTS = (
+    2_000,
+    200,
+    20,
+)  # limits to try, one after the other, for a payload that is too large
+_PAYLOAD_WINDOW = 16_000
+_EDIT_MEMBERS = ("old_string", "new_string", "content", "new_source", "edits")
+_RESULT_FLAGS = ("filePath", "interrupted", "isError", "is_error")
+_NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
+
+
+def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
+    """Return a hook's payload redacted and shortened.
+
+    An edit is dropped if its texts or its file contain private parts.
+    """
+    payload = _without_private_edit(payload)
+    redactor = Redactor(patterns, tolerant=True)
+    result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT))
+    if redactor.astray and redactor.open:
+        # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
+        result = {
+            name: payload[name] for name in _NAME_MEMBERS if isinstance(payload.get(name), str)
+        }
+    result = redact_members(result, patterns)
+    for longest in _SHORTER_TEXTS:
+        if sum(map(len, all_texts(result))) <= _MAX_LINE:
+            break
+        result = map_texts(result, partial(_shorten, longest=longest))
+    redacted = result if isinstance(result, dict) else {}
+    session = payload.get("session_id")
+    if isinstance(session, str):  # it may have been shortened or dropped above
+        redacted["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _MAX_TEXT)
+    return redacted
+
+
+def _shorten(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out ...]\n{text[-half:]}"
+
+
+def _without_private_edit(payload: Json) -> Json:
+    """Drop the original file from an edit's payload.
+
+    The edit itself is dropped as well if any of its texts has private parts.
+    """
+    parameters = payload.get("tool_input")
+    if not isinstance(parameters, dict):
+        return payload
+    answer = payload.get("tool_response")
+    edits = [parameters[name] for name in _EDIT_MEMBERS if name in parameters]
+    if isinstance(answer, dict) and "originalFile" in answer:
+        edits += [answer["originalFile"], _patched_text(answer)]
+        answer = {name: value for name, value in answer.items() if name != "originalFile"}
+    patches = [text for text in all_texts(list(parameters.values())) if "*** Begin Patch" in text]
+    if any(map(_is_private_patch, patches)):
+        parameters = {"input": "\n".join(_patch_headers(patches))}
+    elif any(map(has_private_parts, all_texts(edits))):
+        parameters = {
+            name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
+        }
+        answer = _result_flags(answer)
+    result = {**payload, "tool_input": parameters}
+    if "tool_response" in payload:
+        result["tool_response"] = answer
+    return result
+
+
+def _patched_text(answer: Json) -> str:
+    """Return the lines of an edit's patch without the sign at the start of each."""
+    lines = []
+    for hunk in _as_list(answer.get("structuredPatch")):
+        if isinstance(hunk, dict):
+            lines += [line[1:] for line in _as_list(hunk.get("lines")) if isinstance(line, str)]
+    return "\n".join(lines)
+
+
+def _is_private_patch(patch: str) -> bool:
+    return has_private_parts("\n".join(line[1:] for line in patch.split("\n")))
+
+
+def _patch_headers(patches: Iterable[str]) -> Iterator[str]:
+    for patch in patches:
+        for line in patch.split("\n"):
+            if line.startswith("*** "):
+                yield line
+
+
+def _result_flags(answer: object) -> object:
+    if not isinstance(answer, dict):
+        return ""
+    return {name: value for name, value in answer.items() if name in _RESULT_FLAGS}
+
+
+def _as_list(value: object) -> list[object]:
+    if isinstance(value, list):
+        return value
+    return []
