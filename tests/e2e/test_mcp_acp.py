@@ -19,7 +19,7 @@ from tests.e2e.scripted import say
 from tests.support.mcp_server import program, started
 
 from ralph.core.work import Ask, StopReason
-from ralph.loop import mcp_servers as servers
+from ralph.loop import mcp_status
 from ralph.loop.agents.acp import Acp
 
 pytestmark = pytest.mark.e2e
@@ -62,7 +62,9 @@ def test_the_adapter_by_itself_would_start_it(adapter: Claude, tmp_path: Path) -
 
 
 def refusal(adapter: Claude) -> str:
-    return servers.denying_settings(servers.untrusted_servers(adapter.project, adapter.environment))
+    return mcp_status.denying_settings(
+        mcp_status.untrusted_servers(adapter.project, adapter.environment)
+    )
 
 
 def test_an_untrusted_server_is_not_started_in_a_new_or_resumed_session_and_the_users_own_is(

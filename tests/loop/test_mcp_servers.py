@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ralph.core.work import McpServer, ServerScope, Transport
-from ralph.loop import mcp_servers as servers
+from ralph.loop import mcp_servers
 from ralph.storage import trust_records
 
 STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": "${KEY}"}}
@@ -44,7 +44,7 @@ def user_names(root: Path, here: dict[str, object] | None = None, **everywhere: 
 
 
 def found(root: Path, **env: str) -> dict[str, McpServer]:
-    return {each.name: each for each in servers.list_servers(root, env_of(root, **env))[0]}
+    return {each.name: each for each in mcp_servers.list_servers(root, env_of(root, **env))[0]}
 
 
 def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: Path) -> None:
@@ -52,7 +52,7 @@ def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: 
     user_names(
         project, {"a": {"command": "local-a"}}, b={"command": "user-b"}, c={"command": "user-c"}
     )
-    assert {name: (each.whose, each.command[0]) for name, each in found(project).items()} == {
+    assert {name: (each.scope, each.command[0]) for name, each in found(project).items()} == {
         "a": (ServerScope.LOCAL, "local-a"),
         "b": (ServerScope.PROJECT, "project-b"),
         "c": (ServerScope.USER, "user-c"),
@@ -60,8 +60,8 @@ def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: 
 
 
 def test_a_project_without_files_has_no_servers(project: Path) -> None:
-    assert servers.list_servers(project, env_of(project)) == ([], [])
-    assert servers.list_servers(project, {}) == ([], [])
+    assert mcp_servers.list_servers(project, env_of(project)) == ([], [])
+    assert mcp_servers.list_servers(project, {}) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_project_without_files_has_no_servers(project: Path) -> None:
 )
 def test_the_type_decides_the_transport(project: Path, spec: object, way: Transport) -> None:
     user_names(project, x=spec)
-    assert found(project)["x"].way is way
+    assert found(project)["x"].transport is way
 
 
 def test_variables_are_expanded(project: Path) -> None:
@@ -107,14 +107,14 @@ def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(
     project_names(project, a={"command": "evil"}, b={"type": "http", "url": "https://evil.example"})
     assert all("ralph trust" in each.why_not for each in found(project).values())
 
-    named = servers.trust_candidates(project, env_of(project))
+    named = mcp_servers.trust_candidates(project, env_of(project))
     assert [(each.key, each.value, str(each.place), each.trusted) for each in named] == [
         ("mcp.a", {"command": "evil"}, ".mcp.json", False),
         ("mcp.b", {"type": "http", "url": "https://evil.example"}, ".mcp.json", False),
     ]
     trust_records.record_trust(project, named, env_of(project))
     assert [each.why_not for each in found(project).values()] == ["", ""]
-    assert all(each.trusted for each in servers.trust_candidates(project, env_of(project)))
+    assert all(each.trusted for each in mcp_servers.trust_candidates(project, env_of(project)))
 
     project_names(
         project,
@@ -151,7 +151,9 @@ def test_a_worktree_has_the_servers_that_were_named_for_its_main_checkout(projec
     write(own / "commondir", "../..\n")
     write(own / "HEAD", "ref: refs/heads/main\n")
     write(project / ".git/HEAD", "ref: refs/heads/main\n")
-    assert list({each.name for each in servers.list_servers(worktree, env_of(project))[0]}) == ["a"]
+    assert list({each.name for each in mcp_servers.list_servers(worktree, env_of(project))[0]}) == [
+        "a"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,9 @@ def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
 
 def test_problems_of_a_file_are_reported(project: Path) -> None:
     write(project / ".mcp.json", "{")
-    assert servers.list_servers(project, env_of(project))[1][0].startswith(".mcp.json: is not JSON")
+    assert mcp_servers.list_servers(project, env_of(project))[1][0].startswith(
+        ".mcp.json: is not JSON"
+    )
 
 
 def test_a_config_folder_that_was_moved_is_read_there(project: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.support.mcp_server import program, started
 
-from ralph.loop import mcp_servers as servers
-from ralph.loop.mcp_servers import TTL_MS, ServerState
+from ralph.loop import mcp_servers, mcp_status
+from ralph.loop.mcp_status import TTL_MS, ServerState
 from ralph.storage import trust_records
 
 SECONDS = 60.0
@@ -47,7 +47,7 @@ def user_names(root: Path, **how: str) -> None:
 def asked(
     root: Path, *, refresh: bool = False, now: int = 1_000_000
 ) -> tuple[list[ServerState], list[str]]:
-    return servers.server_status(root, env_of(root), refresh=refresh, seconds=SECONDS, now=now)
+    return mcp_status.server_status(root, env_of(root), refresh=refresh, seconds=SECONDS, now=now)
 
 
 def statuses(found: tuple[list[ServerState], list[str]]) -> dict[str, str]:
@@ -184,7 +184,7 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
     assert started(pids(project, "evil")) == []
 
     trust_records.record_trust(
-        project, servers.trust_candidates(project, env_of(project)), env_of(project)
+        project, mcp_servers.trust_candidates(project, env_of(project)), env_of(project)
     )
     assert statuses(asked(project)) == {"evil": "running"}
     assert len(started(pids(project, "evil"))) == 1
@@ -200,16 +200,16 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
     )
     known = asked(project)[0]
     assert statuses(asked(project)) == {"new": "unknown", "good": "running", "bad": "failed"}
-    assert json.loads(servers.denying_settings(known)) == {
+    assert json.loads(mcp_status.denying_settings(known)) == {
         "deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]
     }
-    assert servers.describe_denied(known) == [
+    assert mcp_status.describe_denied(known) == [
         "MCP servers left out because you have not trusted them (`ralph trust`): new",
         "MCP servers left out: bad (failed)",
     ]
-    assert [each.server.name for each in servers.untrusted_servers(project, env_of(project))] == [
-        "new"
-    ]
+    assert [
+        each.server.name for each in mcp_status.untrusted_servers(project, env_of(project))
+    ] == ["new"]
 
 
 def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
@@ -217,11 +217,11 @@ def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
     assert not any(state.usable for state in asked(project)[0])
     trust_records.record_trust(
-        project, servers.trust_candidates(project, env_of(project)), env_of(project)
+        project, mcp_servers.trust_candidates(project, env_of(project)), env_of(project)
     )
     known = asked(project)[0]
     assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
-    assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])
+    assert (mcp_status.denying_settings(known), mcp_status.describe_denied(known)) == ("", [])
 
 
 @pytest.mark.parametrize("file", ["home/.claude/settings.json", "project/.claude/settings.json"])
@@ -237,12 +237,14 @@ def test_only_ralph_trust_approves_a_server_of_the_repository(project: Path, fil
 
 def test_where_all_servers_work_nothing_is_refused(project: Path) -> None:
     user_names(project, good="good")
-    assert servers.denying_settings(asked(project)[0]) == ""
+    assert mcp_status.denying_settings(asked(project)[0]) == ""
 
 
 def test_a_secret_in_error_output_is_redacted(project: Path) -> None:
     user_names(project, a="crash")
-    found = servers.server_status(project, env_of(project), seconds=SECONDS, patterns=("database",))
+    found = mcp_status.server_status(
+        project, env_of(project), seconds=SECONDS, patterns=("database",)
+    )
     assert "database" not in found[0][0].why
     assert found[0][0].why
 
@@ -261,5 +263,5 @@ def test_a_worktree_has_an_entry_of_its_own_in_the_main_checkout(project: Path) 
     (own / "commondir").write_text("../..\n", encoding="utf-8", newline="")
     (own / "HEAD").write_text("ref: refs/heads/tree\n", encoding="utf-8", newline="")
     user_names(project, a="good")
-    servers.server_status(worktree, env_of(project), seconds=SECONDS)
+    mcp_status.server_status(worktree, env_of(project), seconds=SECONDS)
     assert list(cache(project)["entries"]) == [str(worktree)]

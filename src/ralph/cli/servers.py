@@ -25,7 +25,7 @@ from ralph.core.extras import needs_extra
 from ralph.core.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
-    from ralph.loop.mcp_servers import ServerState
+    from ralph.loop.mcp_status import ServerState
 
 _PORT = click.IntRange(0, 65535)
 _MAX_PENDING_CONNECTIONS = 128
@@ -163,9 +163,9 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
 
     A result is at most five minutes old. Servers named in .mcp.json need `ralph trust`.
     """
-    from ralph.loop import mcp_servers
+    from ralph.loop import mcp_status
 
-    states, problems = mcp_servers.server_status(
+    states, problems = mcp_status.server_status(
         call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True
     )
     warn(*map(one_line, problems))
@@ -178,7 +178,7 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
         empty="No MCP server is configured for this project.",
     )
     if form != "json":
-        for line in mcp_servers.describe_denied(states):
+        for line in mcp_status.describe_denied(states):
             click.echo(one_line(line))
 
 
@@ -192,7 +192,7 @@ def _server_row(state: ServerState) -> Sequence[object]:
     what = _address(state.server)
     if state.why:
         what += f": {state.why}"
-    return state.server.name, state.status.value, state.server.whose.value, checked, what
+    return state.server.name, state.status.value, state.server.scope.value, checked, what
 
 
 def _address(server: McpServer) -> str:
@@ -200,7 +200,7 @@ def _address(server: McpServer) -> str:
 
     Arguments and queries are left out because they may contain a key.
     """
-    if server.way is Transport.STDIO:
+    if server.transport is Transport.STDIO:
         return server.command[0] if server.command else ""
     try:
         parts = urlsplit(server.url)
@@ -218,9 +218,9 @@ def _server_json(state: ServerState) -> dict[str, object]:
         "status": state.status.value,
         "usable": state.usable,
         "trusted": state.server.trusted,
-        "source": state.server.whose.value,
+        "source": state.server.scope.value,
         "file": state.server.where,
-        "type": state.server.way.value,
+        "type": state.server.transport.value,
         "cachedAt": state.cached_at,
         "asked": state.checked,
         "why": state.why,

@@ -248,8 +248,8 @@ class McpServer:
     """An MCP server. One configured by a project is `trusted` only once the user approves it."""
 
     name: str
-    whose: ServerScope
-    way: Transport
+    scope: ServerScope
+    transport: Transport
     command: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     url: str = ""

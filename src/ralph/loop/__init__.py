@@ -8,6 +8,7 @@ __all__ = [
     "chats",
     "loop",
     "mcp_servers",
+    "mcp_status",
     "parts",
     "recovery",
     "run_prompts",

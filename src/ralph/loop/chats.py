@@ -23,7 +23,7 @@ from ralph.core.prompts import INJECTED
 from ralph.core.settings import Config
 from ralph.core.settings import Loop as LoopSettings
 from ralph.core.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
-from ralph.loop import mcp_servers as servers
+from ralph.loop import mcp_status
 from ralph.loop.agents import choice as agents
 from ralph.loop.agents.claude import Claude, as_claude
 from ralph.loop.prompt import render_task
@@ -265,7 +265,9 @@ def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     claude = as_claude(agent)
     if claude is not None:
         # Claude Code would start the MCP servers that a repository configures without asking.
-        claude.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
+        claude.settings = mcp_status.denying_settings(
+            mcp_status.untrusted_servers(root, os.environ)
+        )
     return agent
 
 

@@ -17,7 +17,7 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.core.extras import add_command, has_extra, needs_extra
 from ralph.core.settings import Loop
 from ralph.core.work import Agent, Ask, StopReason, ignore_text
-from ralph.loop import mcp_servers as servers
+from ralph.loop import mcp_status
 from ralph.loop.agents import claude, codex, scripted
 from ralph.loop.agents.claude import as_claude
 from ralph.loop.agents.client import CommandAgent, split_command
@@ -218,9 +218,9 @@ def _deny_servers(root: Path, agent: Agent, tell: Callable[[str], None]) -> None
     if claude_agent is None:
         return
     try:
-        states = servers.server_status(root, os.environ, refresh=True)[0]
+        states = mcp_status.server_status(root, os.environ, refresh=True)[0]
     except RalphError:  # Claude Code reports a broken server file itself
         return
-    for line in servers.describe_denied(states):
+    for line in mcp_status.describe_denied(states):
         tell(line)
-    claude_agent.settings = servers.denying_settings(states)
+    claude_agent.settings = mcp_status.denying_settings(states)

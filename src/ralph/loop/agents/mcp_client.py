@@ -77,7 +77,7 @@ class _ServerCheck:
         self._error_output = ""
 
     async def run(self) -> None:
-        match self._server.way:
+        match self._server.transport:
             case Transport.STDIO:
                 await self._check_program()
             case Transport.SSE:
@@ -87,7 +87,7 @@ class _ServerCheck:
                 with anyio.fail_after(self._seconds):
                     await self._connect_http()
             case _:
-                assert_never(self._server.way)
+                assert_never(self._server.transport)
 
     def answer(self) -> ServerAnswer:
         if self._connected:
@@ -109,7 +109,7 @@ class _ServerCheck:
         for code in self._status_codes:
             if code >= _FIRST_HTTP_ERROR:
                 return f"the server answers with {code}"
-        if self._server.way is Transport.STDIO and isinstance(error, OSError):
+        if self._server.transport is Transport.STDIO and isinstance(error, OSError):
             return process.describe_start_error(self._server.command, self._folder, error)
         return " ".join(str(error).split()) or type(error).__name__
 
