@@ -14,6 +14,7 @@ from pathlib import Path
 from ralph.core import config, ids, paths
 from ralph.core.config import Layer, Loaded
 from ralph.core.errors import Conflict, RalphError, Refused
+from ralph.core.remember import REMEMBER_PREFIXES
 from ralph.core.settings import Config
 from ralph.privacy.secret_rules import rules_mark
 from ralph.storage import files, hook_files
@@ -88,6 +89,8 @@ def _cache_text(
     ]
     pairs += [("pattern", pattern) for pattern in settings.privacy.patterns]
     pairs += [("path", path) for path in settings.privacy.paths]
+    if settings.learning.remember != REMEMBER_PREFIXES:  # hooks know the defaults themselves
+        pairs += [("remember", prefix) for prefix in settings.learning.remember]
     lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
     return "\n".join([hook_files.CACHE_VERSION, *lines, ""])
 

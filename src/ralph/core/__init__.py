@@ -20,6 +20,7 @@ __all__ = [
     "process",
     "prompts",
     "record",
+    "remember",
     "render",
     "repository",
     "settings",

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from ralph.core.config_files import ValueType
 from ralph.core.record import CriterionKind, MemoryKind
+from ralph.core.remember import REMEMBER_PREFIXES
 
 T = TypeVar("T")
 
@@ -280,6 +281,27 @@ class Summarize:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """The section `learning`: how sessions become memories."""
+
+    remember: tuple[str, ...] = setting(
+        REMEMBER_PREFIXES,
+        "Prompts that begin with one of these become memories.",
+        personal=True,
+    )
+    budget: int = setting(
+        8_000, "Maximum tokens of one digest for the agent in `ralph learn`.", lowest=1_000
+    )
+    prompt: str = setting(
+        "",
+        "A file with your own request for `ralph learn`; empty means Ralph's.",
+        personal=True,
+        trusted=_always,
+    )
+    loop: bool = setting(False, "Run `ralph learn` when a loop ends.")
+
+
 class Shared(StrEnum):
     """What a team may share."""
 
@@ -334,6 +356,7 @@ class Config:
     capture: Capture = section(Capture(), "capture")
     state: State = section(State(), "state")
     summarize: Summarize = section(Summarize(), "summarize")
+    learning: Learning = section(Learning(), "learning")
     team: Team = section(Team(), "team")
     presence: Presence = setting(
         Presence.START,

@@ -165,6 +165,32 @@ def _mark_prompt_seen(root: Path, session: str, run: str, iteration: int) -> Non
     injection_ledger.mark_seen(root, session, _RECORD_LINE.findall(prompt))
 
 
+_SILENT_HOSTS = frozenset({"cline", "copilot", "cursor", "opencode", "windsurf"})
+"""Hosts that show no message of a hook to the user, so that the agent has to pass it on."""
+
+
+def remember_prompt(
+    folder: str, host: str, event: str, text: str, *, session: str, patterns: Sequence[str]
+) -> str:
+    """Remember a text that a person typed, or archive the last one if the text is empty.
+
+    Returns the answer to print, or "" if there was nothing to archive.
+    """
+    from ralph.learning import remember
+
+    root = Path(folder)
+    if text:
+        message = remember.remember(root, text, host=host, session=session, patterns=patterns)
+    else:
+        message = remember.forget_last(root, session)
+    if not message:
+        return ""
+    note = f"{message}. The user asked Ralph for this; there is nothing left to store."
+    if host in _SILENT_HOSTS:
+        note += " Tell the user in one line."
+    return _context_json(event, render.notes([note]), message)
+
+
 def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
     """Rewrite the settings cache. A config that cannot be read is counted as a failure."""
     _load_config(Path(folder), event, env, cache=True)

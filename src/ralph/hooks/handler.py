@@ -50,6 +50,8 @@ ANSWERED = (
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that need all of Ralph."""
 _PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
+_TYPED_EVENTS = (*_PROMPT_EVENTS, "beforeSubmitPrompt")
+"""Events with text that a person has typed. Some hosts do not read an answer to theirs."""
 _SUBAGENT_TOOLS = ("Agent", "Task")
 _UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # payloads need no adapter
 
@@ -167,8 +169,13 @@ def _handle(
         return _handle_in_app(host, event, payload, project, env, set_deadline)
     if not _load_settings(event, project, env, set_deadline):
         return b""
+    typed = payload
     if event in RECORDED and project.settings.capture:
         payload = _record(host, event, payload, project, env, set_deadline)
+    if event in _TYPED_EVENTS and not env.get("RALPH_RUN"):
+        answer = _remember(host, event, typed, project, set_deadline)
+        if answer:
+            return answer
     if event == "SessionEnd":
         _prepare_app(event, set_deadline)
         from ralph.hooks.events import update_index
@@ -201,6 +208,36 @@ def _wants_answer(event: str, project: Project, env: Mapping[str, str]) -> bool:
     if event in _PROMPT_EVENTS and env.get("RALPH_RUN"):
         return False  # the loop's own prompt already contains what memory knows
     return event in ANSWERED and project.settings.inject == "auto"
+
+
+def _remember(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    set_deadline: Callable[[float], None],
+) -> bytes:
+    """Store what a prompt asks to remember, and return an answer that says so.
+
+    The prompt is the one that was typed, because a redacted one would hide that it has a secret.
+    """
+    from ralph.core.remember import asks_to_forget, text_to_remember
+
+    prompt = payload.text("prompt")
+    text = text_to_remember(prompt, project.settings.remember)
+    if not text and not asks_to_forget(prompt):
+        return b""
+    _prepare_app(event, set_deadline)
+    from ralph.hooks.events import remember_prompt
+
+    return remember_prompt(
+        project.root,
+        host,
+        event,
+        text,
+        session=payload.text("session_id"),
+        patterns=project.settings.patterns,
+    ).encode("utf-8", "replace")
 
 
 # --- the app and its deadlines ------------------------------------------------------------------

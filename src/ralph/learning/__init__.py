@@ -11,6 +11,7 @@ __all__ = [
     "insights",
     "learned",
     "propose",
+    "remember",
     "review",
     "session_proposals",
     "task_insights",

@@ -232,12 +232,13 @@ def count_failure(state: str, event: str, problem: str) -> bool:
 
 # --- the settings cache -------------------------------------------------------------------------
 
-CACHE_VERSION = "ralph-hook 5"
+CACHE_VERSION = "ralph-hook 6"
 VARIABLES = (
     "RALPH_MEMORIES_",
     "RALPH_CONTEXT_",
     "RALPH_PRIVACY_",
     "RALPH_CAPTURE_",
+    "RALPH_LEARNING_",
     "RALPH_PRESENCE",
 )
 """Prefixes of the environment variables that affect hooks."""
@@ -261,6 +262,7 @@ class HookSettings:
         self.capture = values["capture"] == "1"
         self.patterns = tuple(lines.get("pattern", ()))
         self.paths = tuple(lines.get("path", ()))
+        self.remember = tuple(lines.get("remember", ()))  # empty means the defaults
         self.enabled = values["enabled"] == "1"
         self.inject = values["inject"]
         self.presence = values.get("presence", "")

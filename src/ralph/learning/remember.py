@@ -1,0 +1,92 @@
+"""Store what a person asks Ralph to remember in a prompt, and archive it again on request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralph.core import ids
+from ralph.core.errors import RalphError
+from ralph.core.record import SESSION, VIA, MemoryKind, Record, Status, kind_of
+from ralph.core.similarity import TextMatcher
+from ralph.memory import memory, quarantine
+from ralph.memory.author import PERSON, Author, WriteContext
+from ralph.memory.memory import MEMORIES
+
+VIA_PROMPT = "prompt"
+_MAX_SHOWN_CHARACTERS = 60
+
+
+def remember(
+    root: Path, text: str, *, host: str, session: str, patterns: Sequence[str] = ()
+) -> str:
+    """Add a memory by a person, and return the line that tells the person about it.
+
+    A label such as `fix:` at the beginning sets the type. Otherwise it is a decision.
+    """
+    kind, text = _split_label(text)
+    records = [stored.record for stored in memory.list_(root, in_=MEMORIES)]
+    similar = _find_similar(records, text)
+    try:
+        saved = memory.add(root, text, kind, context=_context(root, host, session, patterns))
+    except RalphError as error:
+        return f"Ralph: not remembered: {error.message}"
+    record = saved.stored.record
+    names = ids.short_ids([record.id, *(known.id for known in records)])
+    name = names.get(record.id, record.id)
+    if not saved.is_new:
+        return f"Ralph: {name} already says that"
+    message = f"Ralph: remembered {name} ({record.kind.value})"
+    if similar is not None:
+        message += f"; {names.get(similar.id, similar.id)} says nearly the same"
+    return message
+
+
+def forget_last(root: Path, session: str) -> str:
+    """Archive the memory that a prompt added last, and return a line about it.
+
+    A memory of this session is preferred. Returns "" if no prompt has added one.
+    """
+    added = []
+    for stored in memory.list_(root, in_=MEMORIES):
+        record = stored.record
+        is_from_prompt = str(record.extra.get(VIA) or "").startswith(VIA_PROMPT)
+        if is_from_prompt and record.status is not Status.RETIRED:
+            added.append(record)
+    of_session = [record for record in added if record.extra.get(SESSION) == session]
+    candidates = of_session or added
+    if not candidates:
+        return ""
+    last = max(candidates, key=lambda record: record.added_at)
+    try:
+        memory.archive(root, last.id)
+    except RalphError as error:
+        return f"Ralph: not archived: {error.message}"
+    name = ids.short_ids([record.id for record in added]).get(last.id, last.id)
+    return f"Ralph: archived {name} ({_shorten(last.text)})"
+
+
+def _context(root: Path, host: str, session: str, patterns: Sequence[str]) -> WriteContext:
+    signature = {**PERSON.signature(root), SESSION: quarantine.clean_name(session)}
+    author = Author(PERSON.by, f"{VIA_PROMPT} ({host})", signature)
+    return WriteContext(author, patterns=patterns)
+
+
+def _split_label(text: str) -> tuple[MemoryKind, str]:
+    label, colon, rest = text.partition(":")
+    kind = kind_of(label)
+    if colon and kind is not None and rest.strip():
+        return kind, rest.strip()
+    return MemoryKind.DECISION, text
+
+
+def _find_similar(records: Sequence[Record], text: str) -> Record | None:
+    number = TextMatcher(record.text for record in records).nearest(text)
+    return None if number is None else records[number]
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= _MAX_SHOWN_CHARACTERS:
+        return line
+    return line[: _MAX_SHOWN_CHARACTERS - 1].rstrip() + "…"
