@@ -120,7 +120,7 @@ HARMLESS: dict[str, set[str]] = {
         "os.link",
         "os.unlink",
     },  # reads; writes the machine's id
-    "sharing/exports.py": {
+    "sharing/backups.py": {
         "os.fdopen",
         "tarfile.open",
     },  # of a backup, which `files.output` has opened

@@ -23,7 +23,7 @@ from ralph.core.record import MemoryKind
 from ralph.learning import review
 from ralph.memory import memory, quarantine
 from ralph.memory.author import BY_PERSON, Author, WriteContext
-from ralph.sharing import exports
+from ralph.sharing import backups, export_import, exported_records, exports
 from ralph.storage.library import Library, Stored
 
 __all__ = ["home"]
@@ -213,7 +213,7 @@ def test_export_then_import_gives_the_same_records(
             memory.add(
                 root, text, in_="knowledge", title=f"about {text}", tags=("x",), context=BY_PERSON
             )
-    stored = [each.record for name in exports.CURATED for each in _read(root, name)]
+    stored = [each.record for name in exported_records.CURATED for each in _read(root, name)]
     assume(not any(map(quarantine.is_suspicious, stored)))  # an import holds those
     records = sorted(map(repr, stored))
     for form in exports.FORMATS if records else ():
@@ -221,8 +221,10 @@ def test_export_then_import_gives_the_same_records(
         (other / ".ralph").mkdir()
         exports.write_export(root, form, target)
         notes: list[str] = []
-        exports.import_records(other, target, notes, really=True)
-        after = sorted(repr(each.record) for name in exports.CURATED for each in _read(other, name))
+        export_import.import_records(other, target, notes, really=True)
+        after = sorted(
+            repr(each.record) for name in exported_records.CURATED for each in _read(other, name)
+        )
         assert (after, notes) == (records, []), form
 
 
@@ -237,7 +239,7 @@ def test_an_import_holds_instructions_for_review_and_none_twice(
     for new in (1, 0):
         notes: list[str] = []
         assert (
-            exports.import_records(other, tmp_path / "out.json", notes, really=True).new
+            export_import.import_records(other, tmp_path / "out.json", notes, really=True).new
             == len(notes)
             == new
         )
@@ -294,7 +296,7 @@ def test_exports_for_agents_do_not_show_what_no_longer_applies(
         root = tmp_path / form
         (root / ".ralph").mkdir(parents=True)
         exports.write_export(ralph.root, form, tmp_path / f"{form}-out")
-        exports.import_records(root, tmp_path / f"{form}-out", [], really=True)
+        export_import.import_records(root, tmp_path / f"{form}-out", [], really=True)
         assert {each.record for each in _read(root, "memories")} == {
             each.record for each in _read(ralph.root, "memories")
         }
@@ -361,7 +363,7 @@ def test_only_a_person_brings_back_what_a_person_accepted(full: Project, tmp_pat
     said = full("restore", str(file), "--yes")
     assert (said.code, "left to a person: " in said.out, accepted.exists()) == (0, True, False)
     assert order not in memory.prime(full.root).text
-    exports.restore(full.root, file, really=True, by="human")
+    backups.restore_backup(full.root, file, really=True, by="human")
     assert order in memory.prime(full.root).text
 
 
@@ -375,7 +377,7 @@ def test_no_person_said_what_an_agent_imports(ralph: Project, tmp_path: Path) ->
     for by, author in (("human", "human"), ("agent", "import")):
         copy = tmp_path / by
         memory.init(copy)
-        exports.import_records(copy, tmp_path / "out.json", [], really=True, by=by)
+        export_import.import_records(copy, tmp_path / "out.json", [], really=True, by=by)
         (stored,) = _read(copy, "memories")
         assert (stored.record.origin.by, "who" in stored.record.extra) == (author, by == "human")
 

@@ -74,7 +74,7 @@ def import_(
     context = ImportContext(call.root, os.environ)
     really = yes and not dry_run
     if path is not None:
-        from ralph.sharing.exports import import_records
+        from ralph.sharing.export_import import import_records
 
         found = [import_records(call.root, path, context.notes, really=really, by=call.author.by)]
     else:
@@ -173,9 +173,9 @@ def backup(call: Invocation, path: Path) -> None:
 
     The file has everything that cannot be derived from other files.
     """
-    from ralph.sharing import exports
+    from ralph.sharing import backups
 
-    count = exports.backup(call.root, path)
+    count = backups.create_backup(call.root, path)
     click.echo(f"Wrote {count} files to {one_line(str(path))}")
 
 
@@ -193,10 +193,10 @@ def restore(call: Invocation, path: Path, yes: bool) -> None:
     This checks the backup and shows what would change; with --yes, it writes the files. Files that
     are replaced are kept as copies.
     """
-    from ralph.sharing import exports
+    from ralph.sharing import backups
 
-    files = exports.restore(call.root, path, really=yes, by=call.author.by)
-    changed = [file for file in files if file.state in ("new", "replaced", exports.LEFT)]
+    files = backups.restore_backup(call.root, path, really=yes, by=call.author.by)
+    changed = [file for file in files if file.state in ("new", "replaced", backups.LEFT)]
     for file in changed:
         click.echo(f"{file.state} {call.show_path(file.path)}")
     if not changed:

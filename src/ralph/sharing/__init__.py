@@ -4,6 +4,8 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "backups",
+    "export_import",
     "exports",
     "histories",
     "import_context",
