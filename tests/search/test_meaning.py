@@ -18,13 +18,15 @@ from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import MemoryKind, Query
 from ralph.core.settings import Embedding, Provider
 from ralph.recall import graph_search, memories, search
-from ralph.search import embeddings, index, meaning
-from ralph.search.embeddings import LocalEmbedder, Matrix, ProviderFailed
+from ralph.search import embedding_providers, index, meaning
+from ralph.search.embeddings import ProviderFailed
+from ralph.search.local_embedder import LocalEmbedder
+from ralph.search.vectors import Matrix
 from ralph.storage import queries
 from ralph.storage.vectors import VectorCache
 from ralph.testing import HashEmbedder
 
-INSTALLED = not embeddings.missing("local")
+INSTALLED = not embedding_providers.missing_modules("local")
 real_model = pytest.mark.skipif(
     not INSTALLED and os.environ.get("CI") != "true", reason="the local extra is not installed"
 )
@@ -184,7 +186,7 @@ class TestEmbed:
     ) -> None:
         with pytest.raises(UsageError, match="no embedding provider is set"):
             meaning.embed(tmp_path, PLAIN)
-        monkeypatch.setattr(embeddings, "_LOCAL_MODULES", ("no_such_module_here",))
+        monkeypatch.setattr(embedding_providers, "_LOCAL_MODULES", ("no_such_module_here",))
         with pytest.raises(UsageError, match="no embedding provider is set"):
             meaning.embed(tmp_path, Embedding())
         with pytest.raises(NotFound, match="needs no_such_module_here"):
@@ -440,7 +442,9 @@ class TestRealModel:
         assert [hit.weak for hit in hits][:2] == [False, True]
 
     def test_the_runtime_of_the_model_leaves_no_telemetry(self, tmp_path: Path) -> None:
-        script = "from ralph.search.embeddings import LocalEmbedder; LocalEmbedder().embed(['x'])"
+        script = (
+            "from ralph.search.local_embedder import LocalEmbedder; LocalEmbedder().embed(['x'])"
+        )
         environment = {"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONUTF8": "1"}
         subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
         assert list(tmp_path.rglob("*")) == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.search import embeddings
+from ralph.search import vectors
 from ralph.testing import HashEmbedder
 
 np = pytest.importorskip("numpy", reason="the local extra is not installed")
@@ -24,20 +24,20 @@ def test_importing_the_modules_imports_nothing_slow() -> None:
 
 
 def test_a_short_text_is_one_chunk_and_a_blank_one_is_none() -> None:
-    assert embeddings.split_chunks(" short ", 10) == ("short",)
-    assert embeddings.split_chunks(" \n ", 10) == ()
+    assert vectors.split_chunks(" short ", 10) == ("short",)
+    assert vectors.split_chunks(" \n ", 10) == ()
 
 
 def test_a_long_text_is_cut_at_the_coarsest_break_that_fits() -> None:
-    assert embeddings.split_chunks("One para here.\n\nAnother line\nand more", 22) == (
+    assert vectors.split_chunks("One para here.\n\nAnother line\nand more", 22) == (
         "One para here.",
         "Another line\nand more",
     )
-    assert embeddings.split_chunks("First one here. Second one", 20) == (
+    assert vectors.split_chunks("First one here. Second one", 20) == (
         "First one here.",
         "Second one",
     )
-    assert embeddings.split_chunks("abcdefghij" * 2, 8) == ("abcdefgh", "ijabcdef", "ghij")
+    assert vectors.split_chunks("abcdefghij" * 2, 8) == ("abcdefgh", "ijabcdef", "ghij")
 
 
 @given(
@@ -45,14 +45,14 @@ def test_a_long_text_is_cut_at_the_coarsest_break_that_fits() -> None:
     st.integers(min_value=1, max_value=30),
 )
 def test_chunks_lose_nothing_but_blanks_and_keep_the_limit(text: str, limit: int) -> None:
-    pieces = embeddings.split_chunks(text, limit)
+    pieces = vectors.split_chunks(text, limit)
     assert all(0 < len(piece) <= limit for piece in pieces)
     assert "".join("".join(pieces).split()) == "".join(text.split())
 
 
 def test_packing_quarters_the_size_and_keeps_direction_and_length() -> None:
-    rows = embeddings.normalize_rows(np.random.default_rng(7).normal(size=(50, 384)))
-    packed = embeddings.quantize(rows)
+    rows = vectors.normalize_rows(np.random.default_rng(7).normal(size=(50, 384)))
+    packed = vectors.quantize(rows)
     assert {len(row) for row in packed} == {384 + 4}
     again = np.stack(
         [np.frombuffer(row, "<f4", 1) * np.frombuffer(row, "i1", offset=4) for row in packed]
@@ -62,14 +62,14 @@ def test_packing_quarters_the_size_and_keeps_direction_and_length() -> None:
 
 
 def test_packing_survives_zeros_and_no_rows() -> None:
-    assert [row[4:] for row in embeddings.quantize(np.zeros((2, 8), dtype=np.float32))] == [
+    assert [row[4:] for row in vectors.quantize(np.zeros((2, 8), dtype=np.float32))] == [
         b"\0" * 8
     ] * 2
-    assert embeddings.quantize(HashEmbedder().embed([])) == []
+    assert vectors.quantize(HashEmbedder().embed([])) == []
 
 
 def test_packed_bytes_are_the_same_on_every_machine() -> None:
-    packed = embeddings.quantize(np.array([[0.6, -0.8]], dtype=np.float32))
+    packed = vectors.quantize(np.array([[0.6, -0.8]], dtype=np.float32))
     assert packed == [struct.pack("<fbb", 1 / math.hypot(95, 127), 95, -127)]
 
 
@@ -89,14 +89,14 @@ TEXTS = {
 
 
 def rows(*texts: str) -> list[bytes]:
-    return embeddings.quantize(HashEmbedder().embed(texts))
+    return vectors.quantize(HashEmbedder().embed(texts))
 
 
 STORED = {name: b"".join(rows(*texts)) for name, texts in TEXTS.items()}
 
 
 def near(text: str, stored: Mapping[str, bytes] = STORED) -> dict[str, float]:
-    return embeddings.cosines(stored, HashEmbedder().embed([text]))
+    return vectors.cosines(stored, HashEmbedder().embed([text]))
 
 
 def test_a_content_is_as_near_as_its_best_row() -> None:
@@ -108,11 +108,11 @@ def test_a_content_is_as_near_as_its_best_row() -> None:
 
 
 def test_what_is_far_away_has_a_cosine_and_what_the_model_cannot_read_has_none() -> None:
-    forward, backward, blank = embeddings.quantize(
+    forward, backward, blank = vectors.quantize(
         np.array([[1, 0], [-1, 0], [0, 0]], dtype=np.float32)
     )
     question = np.array([[1, 0]], dtype=np.float32)
-    cosines = embeddings.cosines(
+    cosines = vectors.cosines(
         {"same": forward, "far": backward, "blank": blank, "both": blank + backward}, question
     )
     assert cosines == pytest.approx({"same": 1, "far": -1, "both": -1})

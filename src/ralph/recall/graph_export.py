@@ -24,7 +24,7 @@ from ralph.formats import graphiti
 from ralph.formats.graphiti import Embeddings
 from ralph.recall.graph import query_graph, records
 from ralph.search import meaning
-from ralph.search.embeddings import row_bytes
+from ralph.search.vectors import row_bytes
 from ralph.storage import board, files
 from ralph.storage import graph as stored
 from ralph.storage.record_rows import digest_of

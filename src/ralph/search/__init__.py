@@ -6,6 +6,7 @@ Other parts import only the modules that `__all__` lists.
 __all__ = [
     "candidates",
     "citations",
+    "embedding_providers",
     "embeddings",
     "engine",
     "explanations",
@@ -16,4 +17,6 @@ __all__ = [
     "question",
     "rank",
     "scoring",
+    "vectors",
+    "wordpiece",
 ]

@@ -19,7 +19,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError, UsageError, WriteFailed
 from ralph.core.extras import add_command
 from ralph.core.record import Family, Query, Record
-from ralph.search import candidates, embeddings, index
+from ralph.search import candidates, embedding_providers, index, local_embedder, vectors
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import db, lookup, queries, query_filters, record_filters
 from ralph.storage.index import Progress
@@ -63,8 +63,10 @@ def embedder_of(settings: Embedding) -> Embedder | None:
     Raises NotFound if it needs a module that is not installed.
     """
     provider = _provider_of(settings)
-    embedder = embeddings.embedder_for(provider, settings.model, settings.url, settings.key_env)
-    missing = embeddings.missing(provider)
+    embedder = embedding_providers.embedder_for(
+        provider, settings.model, settings.url, settings.key_env
+    )
+    missing = embedding_providers.missing_modules(provider)
     if missing:
         raise NotFound(
             f"the embedding provider {provider} needs {', '.join(missing)}, which is not installed",
@@ -76,7 +78,7 @@ def embedder_of(settings: Embedding) -> Embedder | None:
 def _provider_of(settings: Embedding) -> str:
     if settings.provider != "auto":
         return str(settings.provider)
-    if embeddings.missing("local"):
+    if embedding_providers.missing_modules("local"):
         return "none"
     return "local"
 
@@ -110,7 +112,7 @@ def embed_some(
 
 
 def _is_local(settings: Embedding) -> bool:
-    return _provider_of(settings) == "local" and not embeddings.missing("local")
+    return _provider_of(settings) == "local" and not embedding_providers.missing_modules("local")
 
 
 def embed_with(
@@ -160,10 +162,10 @@ def _embed(
             chunks: list[str] = []
             for record_chunks in chunks_by_digest.values():
                 chunks += record_chunks
-            vectors = iter(embeddings.quantize(embedder.embed(chunks)))
+            quantized = iter(vectors.quantize(embedder.embed(chunks)))
             rows = {}
             for digest, record_chunks in chunks_by_digest.items():
-                rows[digest] = b"".join(islice(vectors, len(record_chunks)))
+                rows[digest] = b"".join(islice(quantized, len(record_chunks)))
             cache.put(embedder.name, rows)
             done += len(rows)
             if progress is not None:
@@ -189,7 +191,7 @@ def _keys_without_vectors(
         key_by_digest.setdefault(digests[key], key)
     row_size = 1
     if embedder.dimensions:
-        row_size = embeddings.row_bytes(embedder.dimensions)
+        row_size = vectors.row_bytes(embedder.dimensions)
     names = list(key_by_digest)
     waiting = []
     for start in range(0, len(names), _DIGESTS_PER_READ):
@@ -217,7 +219,7 @@ def _next_chunks(
         chunks: tuple[str, ...] = ()  # for a record that is gone or has no words
         record = records.get(key)
         if record is not None:
-            chunks = embeddings.split_chunks(f"{record.title}\n{record.text}")[:_MAX_CHUNKS]
+            chunks = vectors.split_chunks(f"{record.title}\n{record.text}")[:_MAX_CHUNKS]
         chunks_by_digest[digests[key]] = chunks
         count += len(chunks)
     return chunks_by_digest
@@ -263,11 +265,11 @@ def meaning_for(
     if embedder is None:
         return None
     by_meaning = nearness(root, embedder, connection, query, warn)
-    if not isinstance(embedder, embeddings.LocalEmbedder):
+    if not isinstance(embedder, local_embedder.LocalEmbedder):
         return by_meaning
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        if embeddings.is_latin(text):
+        if local_embedder.is_latin(text):
             with suppress(WriteFailed):  # then only records with a vector are compared
                 embed_held(root, embedder, connection, limit=_MAX_RECORDS_PER_SEARCH)
         return by_meaning(text, keys)
@@ -296,7 +298,7 @@ def nearness(
                 stored = cache.all(embedder.name)
             cosines: Mapping[str, float] = {}
             if stored:
-                cosines = embeddings.cosines(stored, embedder.embed([text]))
+                cosines = vectors.cosines(stored, embedder.embed([text]))
         except (RalphError, OSError, sqlite3.Error) as error:
             _warn(warn, error)
             return {}
