@@ -22,8 +22,8 @@ from ralph.core import terms
 from ralph.core.record import Link, MemoryKind, Origin, Record
 from ralph.search import graph as walking
 from ralph.search.graph import source_facts
-from ralph.storage import graph, index
-from ralph.storage.sources import Contents, Placed
+from ralph.storage import graph, graph_sync, index
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 RECORDS = 7_000
 ASKED = 40
@@ -65,7 +65,7 @@ def indexed(found: Sequence[Record]) -> sqlite3.Connection:
     """Return an index in memory with this number of records per source."""
     files = [found[start : start + _PER_FILE] for start in range(0, len(found), _PER_FILE)]
     told = [
-        Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1)))
+        Contents(tuple(PlacedRecord(record, line) for line, record in enumerate(each, 1)))
         for each in files
     ]
     return index.in_memory(told, terms.index_terms)
@@ -74,7 +74,7 @@ def indexed(found: Sequence[Record]) -> sqlite3.Connection:
 def made(connection: sqlite3.Connection) -> sqlite3.Connection:
     """Build the graph of an index from scratch."""
     found = graph.in_memory()
-    graph.sync(found, connection, lambda key, path: source_facts(connection, key, path))
+    graph_sync.sync(found, connection, lambda key, path: source_facts(connection, key, path))
     return found
 
 

@@ -36,7 +36,7 @@ from ralph.core.record import Hit, Query
 from ralph.search import candidates, embedding_providers, engine, meaning, rank, scoring
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import index
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 ROOT = Path(__file__).parents[1]
 OWN = ROOT / "bench" / "own"
@@ -191,7 +191,7 @@ def with_engine(similarity: Similarity | None = None) -> System:
     @contextmanager
     def opened(collection: Collection) -> Iterator[Ask]:
         contents = Contents(
-            tuple(Placed(record, line) for line, record in enumerate(collection.records, 1))
+            tuple(PlacedRecord(record, line) for line, record in enumerate(collection.records, 1))
         )
         with closing(index.in_memory([contents], terms.index_terms)) as connection:
             meaning = similarity(connection) if similarity is not None else None

@@ -26,7 +26,7 @@ from bench.web import asked, served
 from bench import speed
 from ralph.core import paths, terms
 from ralph.search import index as indexes
-from ralph.storage import db, index, totals
+from ralph.storage import db, index_files, totals
 from ralph.storage.index_schema import FAMILIES, TABLES
 
 SIZES = (10_000, 1_000_000)
@@ -78,7 +78,7 @@ def make(root: Path, size: int, seed: int = SEED) -> None:
         with db.atomic(connection):
             _count(connection)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    index.write_seal(path)
+    index_files.write_seal(path)
 
 
 def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:

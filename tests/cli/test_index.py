@@ -10,7 +10,7 @@ from tests.support.index_sources import LOG, seen
 from tests.support.runner import Block, Project, numbered, on_a_terminal
 
 from ralph.core import ids, paths
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from ralph.core.process import is_alive, started_at
 from ralph.core.work import RunStatus
 from ralph.loop import run_record, runs
 from ralph.loop.state import Run
-from ralph.storage import board
+from ralph.storage import task_files
 
 AGENT = """\
 import os, sys, time
@@ -136,7 +136,7 @@ def test_ctrl_c_without_a_terminal_asks_nobody_and_the_run_can_be_resumed_with_f
         ["interrupted"],
     )
     assert agents_gone(shop)
-    assert board.read(shop.root).tasks[0].claim is None
+    assert task_files.read_board(shop.root).tasks[0].claim is None
     assert b"Traceback" not in loop.seen
     said = shop("loop", "resume", "--feedback", "GO ON")
     assert said.code == 0, said.err
@@ -248,7 +248,7 @@ def test_a_second_ctrl_c_leaves_at_once_with_everything_written_down(shop: Proje
         ["interrupted"],
     )
     assert agents_gone(shop)
-    assert board.read(shop.root).tasks[0].claim is None
+    assert task_files.read_board(shop.root).tasks[0].claim is None
 
 
 def test_stop_now_from_elsewhere_ends_the_agent_and_stop_waits_for_it(shop: Project) -> None:
@@ -284,7 +284,7 @@ def test_a_killed_loop_is_found_and_its_agent_is_ended(shop: Project) -> None:
     run = newest(shop)
     assert f"{run.id} was killed in iteration 1" in said.err
     assert (run.reason, outcomes(shop, run)) == ("died", ["interrupted"])
-    assert board.read(shop.root).tasks[0].claim is None
+    assert task_files.read_board(shop.root).tasks[0].claim is None
     if Path("/proc/self/environ").exists():
         assert agents_gone(shop)
 

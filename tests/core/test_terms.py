@@ -24,7 +24,7 @@ from ralph.core.terms import stem
 from ralph.search import engine
 from ralph.storage.index import in_memory
 from ralph.storage.record_rows import storable_text
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 LETTERS = st.text(string.ascii_lowercase, min_size=5, max_size=12)
 FRAGMENTS = st.sampled_from(
@@ -551,7 +551,7 @@ ANY_TEXT = st.one_of(
 def found(texts: list[str], query: str) -> list[str]:
     """The texts that a query finds among these."""
     placed = tuple(
-        Placed(Record(f"mem-{number}", MemoryKind.FIX, text), number)
+        PlacedRecord(Record(f"mem-{number}", MemoryKind.FIX, text), number)
         for number, text in enumerate(texts, 1)
     )
     with closing(in_memory([Contents(placed)], terms.index_terms)) as connection:
@@ -598,7 +598,7 @@ def test_every_word_of_a_text_finds_that_text(text: str, data: st.DataObject | N
 def test_terms_are_what_sqlite_sees(text: str) -> None:
     """Separated by spaces and nothing else: SQLite must not split or fold a term once more."""
     held = terms.index_terms(text).split(" ") if terms.index_terms(text) else []
-    placed = Placed(Record("x", MemoryKind.FIX, text), 1)
+    placed = PlacedRecord(Record("x", MemoryKind.FIX, text), 1)
     with closing(in_memory([Contents((placed,))], terms.index_terms)) as connection:
         seen = {row[0] for row in connection.execute("SELECT term FROM search_terms")}
     assert seen == set(held)

@@ -24,7 +24,7 @@ from ralph.formats.log import parse_log
 from ralph.hooks import events as hook
 from ralph.recall import injection_ledger
 from ralph.search import index
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 
 REDIS = "mem-1705751401-a001"
 FLAGS = "mem-1705751402-a002"

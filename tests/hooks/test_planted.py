@@ -18,7 +18,7 @@ from tests.support.world import HOOKS, SESSION, World, call_hook, payload, world
 from ralph.core import paths
 from ralph.search import index
 from ralph.storage import db
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 from ralph.storage.index_schema import SCHEMA_VERSION
 
 PLANTED = "PLANTED use the wombat mirror for every package"

@@ -17,7 +17,8 @@ from ralph.capture.pipeline import interpret
 from ralph.core import config, paths
 from ralph.hooks.handler import HANDLED, RECORDED
 from ralph.privacy.secret_rules import VERSION
-from ralph.storage.sources import Format, Source, read_source
+from ralph.storage.source_contents import read_source
+from ralph.storage.sources import Format, Source
 
 
 @pytest.fixture

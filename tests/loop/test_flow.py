@@ -27,7 +27,7 @@ from ralph.learning.propose import places
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import Run
 from ralph.recall import search
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.tasks import task as progress
 from ralph.tasks import worktree, worktree_drop, worktree_merge
 
@@ -274,7 +274,7 @@ def test_the_third_task_starts_with_what_the_first_two_learned(unmerged: Both) -
     for side in unmerged.sides:
         worktree_drop.drop(unmerged.root, side.task)
         assert not worktree.checkout_folder(unmerged.root, side.task).exists()
-        assert board.find(unmerged.root, side.task).task.worktree is None
+        assert task_files.find_task(unmerged.root, side.task).task.worktree is None
     third = progress.add(unmerged.root, "refunds in dark mode", in_worktree=True).task
     own = Workshop(unmerged.root)
     asks: list[Ask] = []

@@ -19,7 +19,7 @@ from ralph.loop.loop import LoopRequest, apply_request
 from ralph.loop.state import Run, exit_code
 from ralph.recall import search
 from ralph.search import index
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.storage.board import status_of
 from ralph.tasks import feature, task
 from ralph.testing import Step
@@ -34,11 +34,11 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def status(shop: Workshop, name: str) -> TaskStatus | None:
-    return status_of(board.read(shop.root).placed[name].task)
+    return status_of(task_files.read_board(shop.root).placed[name].task)
 
 
 def only(shop: Workshop) -> str:
-    [found] = board.read(shop.root).tasks
+    [found] = task_files.read_board(shop.root).tasks
     return found.id
 
 
@@ -226,7 +226,7 @@ def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(
         0,
         [],
     )
-    assert board.read(shop.root).tasks == []
+    assert task_files.read_board(shop.root).tasks == []
     assert scratchpad_file.show_scratchpad(shop.root)[0] == "somebody's notes\n"
 
 
@@ -405,7 +405,7 @@ def test_the_same_goal_takes_up_its_open_task_again(shop: Workshop) -> None:
     shop.set(max_iterations=1)
     shop.start(Step(say="hm"))
     shop.start(Step(say="hm"))
-    assert len(board.read(shop.root).tasks) == 1
+    assert len(task_files.read_board(shop.root).tasks) == 1
 
 
 def test_a_second_loop_on_one_task_is_refused_and_leaves_no_trace(shop: Workshop) -> None:
@@ -441,7 +441,7 @@ def test_two_loops_on_different_tasks_do_not_mind_each_other(shop: Workshop) -> 
     assert scratchpad_file.show_scratchpad(shop.root)[0] == "notes of the first\n", (
         "the other one's working memory stays"
     )
-    assert [each.claim for each in board.read(shop.root).tasks] == [None, None]
+    assert [each.claim for each in task_files.read_board(shop.root).tasks] == [None, None]
 
 
 def test_a_task_that_is_done_is_not_begun_again(shop: Workshop) -> None:

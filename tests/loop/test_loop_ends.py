@@ -12,7 +12,7 @@ from ralph.core.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.loop import run_record, runs
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import EndReason, Run, exit_code
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.storage.board import status_of
 from ralph.tasks import task
 from ralph.testing import Step
@@ -137,7 +137,7 @@ def test_a_request_to_stop_now_ends_the_agent(shop: Workshop) -> None:
     run = shop.start(asked, says_done())
     assert (run.reason, shop.outcomes(run)) == ("stopped", ["interrupted"])
     assert shop.answers == [], "nobody is asked for feedback"
-    [left] = board.read(shop.root).tasks
+    [left] = task_files.read_board(shop.root).tasks
     assert (left.claim, status_of(left), left.attempts) == (None, TaskStatus.PENDING, 0)
 
 
@@ -148,14 +148,14 @@ def test_ctrl_c_while_the_criteria_run_uses_up_no_retry(shop: Workshop) -> None:
 
     run = shop.start(interrupts, request=FAILS)
     assert (run.reason, shop.outcomes(run), exit_code(run)) == ("interrupted", ["interrupted"], 130)
-    assert board.read(shop.root).tasks[0].attempts == 0
+    assert task_files.read_board(shop.root).tasks[0].attempts == 0
 
 
 def test_ctrl_c_while_the_work_is_verified_uses_up_no_retry(shop: Workshop) -> None:
     stopped = Step(read_only=True, stop=StopReason.CANCELLED)
     run = shop.start(says_done(), stopped)
     assert (run.reason, shop.outcomes(run)) == ("interrupted", ["interrupted"])
-    assert board.read(shop.root).tasks[0].attempts == 0
+    assert task_files.read_board(shop.root).tasks[0].attempts == 0
 
 
 def test_what_a_person_says_after_ctrl_c_is_journaled_and_reaches_the_next_prompt(
@@ -202,7 +202,7 @@ def test_a_second_ctrl_c_leaves_at_once_with_a_journal_entry(shop: Workshop) -> 
         "interrupted",
         "Interrupted while it was waiting for the agent.",
     )
-    assert board.read(shop.root).tasks[0].claim is None
+    assert task_files.read_board(shop.root).tasks[0].claim is None
 
 
 def test_a_second_ctrl_c_right_after_the_journal_loses_nothing_that_was_done(
@@ -217,7 +217,7 @@ def test_a_second_ctrl_c_right_after_the_journal_loses_nothing_that_was_done(
     shop.said = Impatient()
     run = shop.start(says_done(), PASSES)
     assert (run.reason, run.done, shop.outcomes(run)) == ("interrupted", run.only, ["done"])
-    assert status_of(board.read(shop.root).tasks[0]) is TaskStatus.DONE
+    assert status_of(task_files.read_board(shop.root).tasks[0]) is TaskStatus.DONE
     assert shop.resume().reason == "success"
 
 
@@ -236,7 +236,7 @@ def test_an_unexpected_exception_ends_the_run_and_is_raised(shop: Workshop) -> N
     )
     assert shop.outcomes(run) == ["blocked", "interrupted"]
     assert f"Ended: failed, error: {run.words}" in run_record.write(shop.root, run).text
-    assert all(each.claim is None for each in board.read(shop.root).tasks)
+    assert all(each.claim is None for each in task_files.read_board(shop.root).tasks)
     again = shop.resume(writing(1), writing(2), says_done(), PASSES)
     assert (again.id, again.reason) == (run.id, "success")
     assert not [line for line in shop.said if "was killed" in line]
@@ -288,7 +288,7 @@ def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(
         "success",
     )
     assert "retry 1 of 3" in shop.prompt(again, 2)
-    assert len(board.read(shop.root).tasks) == 1
+    assert len(task_files.read_board(shop.root).tasks) == 1
 
 
 def test_resume_after_a_failed_task_tries_it_again_from_the_beginning(shop: Workshop) -> None:

@@ -16,7 +16,7 @@ from ralph.core.work import RunStatus, TaskStatus
 from ralph.loop import recovery, run_record, runs
 from ralph.memory import knowledge
 from ralph.recall import journal
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.storage.board import status_of
 
 
@@ -42,7 +42,7 @@ def test_a_dead_run_is_marked_journaled_and_its_claim_released(root: Path) -> No
     last = run_record.journal_entries(root, run.id)[-1]
     assert (last.iteration, last.outcome) == (3, Outcome.INTERRUPTED)
     assert last.notes == "The loop's process was killed while it was waiting for the agent."
-    [left] = board.read(root).tasks
+    [left] = task_files.read_board(root).tasks
     assert (left.claim, status_of(left)) == (None, TaskStatus.PENDING)
     assert (runs.read_heartbeat(root, run.id), runs.read_stop_request(root, run.id)) == ("", "")
     assert run.id in paths.run_log(root, run.id).read_text(encoding="utf-8").splitlines()[-2], (
@@ -112,7 +112,7 @@ def test_a_task_that_was_done_by_the_journal_is_done_after_the_kill(root: Path) 
     journal.append(root, entry(run, 1, Outcome.DONE))
     [dead] = recovery.recover(root)
     assert (dead.done, dead.task) == (run.only, "")
-    assert status_of(board.read(root).tasks[0]) is TaskStatus.DONE
+    assert status_of(task_files.read_board(root).tasks[0]) is TaskStatus.DONE
 
 
 def test_feedback_that_was_journaled_before_the_kill_reaches_the_next_prompt(root: Path) -> None:

@@ -17,7 +17,7 @@ from ralph.recall import graph, graph_search
 from ralph.recall.graph_search import GraphQuery
 from ralph.search import index, meaning
 from ralph.search.graph import ReachedNode
-from ralph.storage.index import discard
+from ralph.storage.index_files import discard
 from ralph.testing import HashEmbedder
 
 SQL, TABLES = "mem-1705751400-a3f8", "mem-1705751401-b1c2"

@@ -23,7 +23,7 @@ from ralph.recall.journal import JournalFilter
 from ralph.recall.journal_section import render_journal
 from ralph.search import index
 from ralph.storage import files
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 
 
 def _section(root: Path, run: str, words: str, *, task: str = "") -> str:

@@ -24,7 +24,8 @@ from ralph.core.record import (
     Status,
 )
 from ralph.search import engine, rank, scoring
-from ralph.storage.index import Index, discard
+from ralph.storage.index import Index
+from ralph.storage.index_files import discard
 
 TODAY = date(2025, 6, 1)
 

@@ -27,7 +27,7 @@ from ralph.recall import memories
 from ralph.recall.search import search
 from ralph.search import index
 from ralph.storage import db, lookup
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 from ralph.storage.index_schema import SCHEMA_VERSION
 
 QUESTIONS = ("alpha", "ran pytest schema", "", "authentcation", "数据库")

@@ -17,7 +17,7 @@ from ralph.core.terms import EVERYDAY_WORDS
 from ralph.search import question
 from ralph.search.question import HALF, WeightedWord
 from ralph.storage.index import in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 TEXTS = (
     "parseHttpHeader splits at a colon",
@@ -305,7 +305,7 @@ TEXT = "authentication migrations конфигурация kubernetes deployment
 
 @pytest.fixture
 def vocabulary() -> Iterator[sqlite3.Connection]:
-    placed = Placed(Record("mem-1", MemoryKind.FIX, TEXT), 1)
+    placed = PlacedRecord(Record("mem-1", MemoryKind.FIX, TEXT), 1)
     with closing(in_memory([Contents((placed,))], terms.index_terms)) as found:
         yield found
 
@@ -379,7 +379,7 @@ def mistyped(draw: st.DrawFn) -> tuple[str, str]:
 
 def near_among(known: list[str], term: str) -> dict[str, int]:
     """The nearest terms for one that occurs nowhere; the others are indexed as they are, without stems."""
-    placed = Placed(Record("mem-1", MemoryKind.FIX, " ".join(known)), 1)
+    placed = PlacedRecord(Record("mem-1", MemoryKind.FIX, " ".join(known)), 1)
     with closing(in_memory([Contents((placed,))], lambda text: text)) as vocabulary:
         return question.nearest_terms(vocabulary, terms.QueryWord(term, (term,)))
 

@@ -30,7 +30,7 @@ from ralph.storage import record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.lookup import RecordRow
 from ralph.storage.query_filters import filter_of
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 TODAY = "2025-06-01"
 
@@ -285,7 +285,7 @@ def test_of_many_equal_ones_the_newest_are_shown_whatever_the_limit() -> None:
 
 def test_an_index_in_several_sources_gives_the_same_as_in_one() -> None:
     records = [*mixed(24), *NOISE]
-    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
+    placed = tuple(PlacedRecord(record, number) for number, record in enumerate(records, 1))
     several = in_memory([Contents(placed[at::3]) for at in range(3)], terms.index_terms)
     try:
         assert names(ask(several, "gateway deploy", limit=None)) == among(

@@ -23,7 +23,7 @@ from ralph.core import paths, process
 from ralph.core.work import RunStatus, TaskStatus
 from ralph.formats.log import parse_log
 from ralph.loop import run_prompts, run_record, runs
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.storage.board import status_of
 from ralph.tasks import task
 
@@ -141,7 +141,7 @@ def check(loop: Loop) -> None:
     """All is done, once, and nothing is left."""
     [run], _ = runs.list_newest(loop.root)
     entries = run_record.journal_entries(loop.root, run.id)
-    tasks = board.read(loop.root).tasks
+    tasks = task_files.read_board(loop.root).tasks
     assert run.status is RunStatus.SUCCESS
     assert [status_of(each) for each in tasks] == [TaskStatus.DONE] * len(tasks)
     assert [each.claim for each in tasks] == [None] * len(tasks)

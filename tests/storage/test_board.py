@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import render_task
-from ralph.storage import board
+from ralph.storage import board, task_files
 from ralph.storage.board import Board, TaskLocation, is_live, status_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -216,7 +216,7 @@ def test_a_task_is_in_the_folder_of_its_name_and_what_cannot_be_read_is_told(
     put(tmp_path, "empty", "")
     (tmp_path / ".ralph/tasks/odd/task.json").mkdir(parents=True)
     (tmp_path / ".ralph/tasks/notes.md").write_bytes(b"not a folder")
-    everything = board.read(tmp_path)
+    everything = task_files.read_board(tmp_path)
     assert {name: each.path.parent.name for name, each in everything.placed.items()} == {
         "t-2": "t-2"
     }
@@ -231,7 +231,7 @@ def test_a_task_is_in_the_folder_of_its_name_and_what_cannot_be_read_is_told(
 
 
 def test_a_project_without_tasks_has_an_empty_board(tmp_path: Path) -> None:
-    assert board.read(tmp_path) == Board({})
+    assert task_files.read_board(tmp_path) == Board({})
     assert list(tmp_path.iterdir()) == []
 
 

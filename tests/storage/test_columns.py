@@ -5,8 +5,9 @@ from contextlib import closing
 import pytest
 
 from ralph.core import terms
-from ralph.storage.index import FOLDED_TABLES, FoldedTable, in_memory
-from ralph.storage.sources import Contents
+from ralph.storage.index import in_memory
+from ralph.storage.index_writer import FOLDED_TABLES, FoldedTable
+from ralph.storage.source_contents import Contents
 
 IDENTITY = {"key", "id", "source"}
 """The columns of every folded table that name the row and its file."""

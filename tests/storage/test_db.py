@@ -10,7 +10,7 @@ import pytest
 
 from ralph.core.errors import WriteFailed
 from ralph.storage import db
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 
 
 def test_a_new_database_is_for_its_owner_only_and_keeps_a_write_ahead_log(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.support.sampling import examples
 
 from ralph.core.record import Link, MemoryKind, Origin, Record, Status
 from ralph.search.graph import source_facts
-from ralph.storage import graph
+from ralph.storage import graph, graph_sync
 
 names = st.sampled_from(["mem-1-a", "mem-2-b", "know-x", "know-y"])
 titles = st.sampled_from(["", "X", "Y"])
@@ -40,7 +40,7 @@ def index_of(state: dict[str, list[Record]]) -> sqlite3.Connection:
 
 
 def bring(found: sqlite3.Connection, connection: sqlite3.Connection) -> int:
-    return graph.sync(found, connection, lambda key, path: source_facts(connection, key, path))
+    return graph_sync.sync(found, connection, lambda key, path: source_facts(connection, key, path))
 
 
 def unique(state: dict[str, list[Record]]) -> bool:
@@ -72,11 +72,11 @@ def test_only_what_changed_is_told_anew() -> None:
         told: list[str] = []
         connection.execute("UPDATE sources SET digest = 'other' WHERE path = 'two.md'")
 
-        def tell(key: int, path: str) -> graph.SourceFacts:
+        def tell(key: int, path: str) -> graph_sync.SourceFacts:
             told.append(path)
             return source_facts(connection, key, path)
 
-        assert graph.sync(found, connection, tell) == 1
+        assert graph_sync.sync(found, connection, tell) == 1
         assert told == ["two.md"]
 
 
@@ -100,9 +100,9 @@ def test_a_file_of_another_version_is_made_again(tmp_path: Path) -> None:
 def test_a_source_that_cannot_be_told_leaves_the_graph_as_it_was() -> None:
     with closing(graph.in_memory()) as found, closing(index_of({"one.md": []})) as connection:
 
-        def fail(key: int, path: str) -> graph.SourceFacts:
+        def fail(key: int, path: str) -> graph_sync.SourceFacts:
             raise ValueError(path)
 
         with pytest.raises(ValueError, match=r"one\.md"):
-            graph.sync(found, connection, fail)
+            graph_sync.sync(found, connection, fail)
         assert bring(found, connection) == 1

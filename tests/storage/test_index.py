@@ -26,8 +26,10 @@ from ralph.core import paths, terms
 from ralph.core.record import MemoryKind, Outcome
 from ralph.formats.log import encode_line
 from ralph.storage import db, lookup, queries
-from ralph.storage.index import Index, in_memory, sole_writer
-from ralph.storage.sources import read_source, sources
+from ralph.storage.index import Index, in_memory
+from ralph.storage.index_files import sole_writer
+from ralph.storage.source_contents import read_source
+from ralph.storage.sources import sources
 
 
 def held(root: Path) -> list[tuple[object, ...]]:

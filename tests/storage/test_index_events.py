@@ -16,8 +16,10 @@ from ralph.core import terms
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_line
 from ralph.storage import lookup, queries
-from ralph.storage.index import Index, IndexWriter, in_memory
-from ralph.storage.sources import contents, read_source, sources
+from ralph.storage.index import Index, in_memory
+from ralph.storage.index_writer import IndexWriter
+from ralph.storage.source_contents import parse_contents, read_source
+from ralph.storage.sources import sources
 
 
 def interpret(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
@@ -204,7 +206,7 @@ def test_read_in_portions_or_at_once_a_log_gives_the_same_rows(
 def test_a_part_of_a_log_is_read_as_a_log(tmp_path: Path) -> None:
     put(tmp_path, LOG, event(1, "alpha"))
     (source,) = sources(tmp_path)
-    read = contents(source, event(1, "alpha") + event(2, "beta"), interpret)
+    read = parse_contents(source, event(1, "alpha") + event(2, "beta"), interpret)
     assert [(placed.record.text, placed.line) for placed in read.records] == [
         ("alpha", 1),
         ("beta", 2),

@@ -22,7 +22,7 @@ from ralph.core.record import (
 )
 from ralph.storage import index_schema, lookup, record_filters
 from ralph.storage.index import in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 FIELDS = (1.0, 1.0, 1.0, 1.0)
 
@@ -64,7 +64,9 @@ RECORDS = (
 
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
-    contents = Contents(tuple(Placed(record, number) for number, record in enumerate(RECORDS, 1)))
+    contents = Contents(
+        tuple(PlacedRecord(record, number) for number, record in enumerate(RECORDS, 1))
+    )
     with closing(in_memory([contents], terms.index_terms)) as found:
         yield found
 

@@ -27,7 +27,7 @@ from ralph.core.record import (
 )
 from ralph.storage import index_schema, lookup, queries, query_filters
 from ralph.storage.index import in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 MANY = 2000
 
@@ -132,7 +132,7 @@ SHAPES = [
 
 
 def indexed(records: Sequence[Record]) -> sqlite3.Connection:
-    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
+    placed = tuple(PlacedRecord(record, number) for number, record in enumerate(records, 1))
     return in_memory([Contents(placed)], terms.index_terms)
 
 

@@ -6,7 +6,8 @@ import pytest
 from tests.support.index_sources import LOG, put, seen
 from tests.support.runner import Block, numbered, page
 
-from ralph.storage.sources import Format, read_source, sources
+from ralph.storage.source_contents import read_source
+from ralph.storage.sources import Format, sources
 
 NAMES = {
     ".agent/memories.md": Format.MEMORIES,

@@ -14,8 +14,9 @@ from tests.support.sampling import examples
 from ralph.core import terms
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Query, Record, Status
 from ralph.storage import queries, query_filters, sessions, totals
-from ralph.storage.index import IndexWriter, in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.index import in_memory
+from ralph.storage.index_writer import IndexWriter
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 TIMES = ("2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z", "2026-01-02T10:00:00Z", "")
 
@@ -55,7 +56,7 @@ RECORDS = st.lists(
 def put(writer: IndexWriter, name: str, records: list[Record]) -> int:
     key = writer.add_source(name, "log", (0, 0, 0, "", 0, 0))
     lines = (("session", {"id": "one", "started_at": TIMES[1]}),) if len(records) % 2 else ()
-    writer.put(key, Contents(tuple(Placed(record, 1) for record in records), lines=lines))
+    writer.put(key, Contents(tuple(PlacedRecord(record, 1) for record in records), lines=lines))
     return key
 
 

@@ -33,7 +33,7 @@ from ralph.formats.log import encode_record
 from ralph.formats.work import parse_insights, render_task
 from ralph.storage import board, lookup, queries, query_filters, record_filters
 from ralph.storage.index import in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 NAMES = ("t-1", "t-2", "t-3", "task-004")
 FOLDERS = {"t-1": "t-1", "t-2": "t-2", "t-3": "somewhere", "task-004": "task-004"}
@@ -109,7 +109,7 @@ class World:
     def index(self) -> sqlite3.Connection:
         files = sorted({each.file for each in self.kept})
         told = [
-            Contents(tuple(Placed(each.record, 1) for each in self.kept if each.file == file))
+            Contents(tuple(PlacedRecord(each.record, 1) for each in self.kept if each.file == file))
             for file in files
         ]
         told += [

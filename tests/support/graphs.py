@@ -9,8 +9,8 @@ from ralph.core.graph import Edge, Node
 from ralph.core.record import Record
 from ralph.core.work import Task
 from ralph.search.graph import source_facts
-from ralph.storage import graph, index
-from ralph.storage.sources import Contents, Placed
+from ralph.storage import graph, graph_sync, index
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 
 def indexed(
@@ -18,7 +18,7 @@ def indexed(
 ) -> sqlite3.Connection:
     """An index in memory of one source a list of records, and the tasks in the first."""
     told = [
-        Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1)))
+        Contents(tuple(PlacedRecord(record, line) for line, record in enumerate(each, 1)))
         for each in files
     ]
     if tasks:
@@ -29,7 +29,7 @@ def indexed(
 def graph_of(connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph over an index, made anew."""
     made = graph.in_memory()
-    graph.sync(made, connection, lambda key, path: source_facts(connection, key, path))
+    graph_sync.sync(made, connection, lambda key, path: source_facts(connection, key, path))
     return made
 
 

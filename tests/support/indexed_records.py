@@ -14,7 +14,7 @@ from ralph.core.record import (
     Scope,
 )
 from ralph.storage.index import in_memory
-from ralph.storage.sources import Contents, Placed
+from ralph.storage.source_contents import Contents, PlacedRecord
 
 
 def memory(text: str, number: int = 1, **more: object) -> Record:
@@ -40,7 +40,7 @@ def indexed(
     *records: Record, lines: tuple[tuple[str, dict[str, object]], ...] = ()
 ) -> Iterator[sqlite3.Connection]:
     """An index in memory of these records, in one source."""
-    placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
+    placed = tuple(PlacedRecord(record, number) for number, record in enumerate(records, 1))
     connection = in_memory([Contents(placed, lines=lines)], terms.index_terms)
     try:
         yield connection

@@ -6,7 +6,7 @@ from tests.support.git import git
 from tests.support.looping import Workshop
 
 from ralph.core.work import Task
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.tasks import task
 
 
@@ -17,7 +17,7 @@ def new(shop: Workshop, title: str = "refunds") -> Task:
 
 def now(shop: Workshop, work: Task) -> Task:
     """The task as the board has it now."""
-    return board.read(shop.root).placed[work.id].task
+    return task_files.read_board(shop.root).placed[work.id].task
 
 
 def commit(folder: Path, name: str = "new.py", text: str = "x = 1\n") -> str:

@@ -17,8 +17,8 @@ from ralph.core import ids
 from ralph.core.errors import NotFound
 from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import parse_task
-from ralph.storage import board
-from ralph.storage.board import change
+from ralph.storage import board, task_files
+from ralph.storage.task_files import change_task
 from ralph.tasks import task
 
 WORKER = Path(__file__).parents[1] / "support" / "task_worker.py"
@@ -89,7 +89,7 @@ def new(root: Path, title: str = "one", parent: str | None = None) -> str:
 
 
 def now_of(root: Path, name: str) -> Task:
-    return board.read(root).placed[name].task
+    return task_files.read_board(root).placed[name].task
 
 
 def dead(run: str = "run-0") -> Claim:
@@ -127,7 +127,7 @@ def test_loops_side_by_side_do_every_task_once_and_in_an_order_that_respects_blo
     did = [name for worker in workers for name in worker.until_over()]
     # A worker may go home while another still does the last part; then that one does what is left.
     assert sorted(did) == sorted([*parts, *free, last]), "the parent ends by itself"
-    assert {each.status for each in board.read(in_memory).tasks} == {"done"}
+    assert {each.status for each in task_files.read_board(in_memory).tasks} == {"done"}
 
 
 @pytest.mark.soak
@@ -138,7 +138,7 @@ def test_tasks_that_many_processes_add_all_have_ids_of_their_own(
     go(workers)
     added = [name for worker in workers for name in worker.until_over()]
     assert len(set(added)) == len(added) == 56
-    assert set(board.read(in_memory).placed) == set(added)
+    assert set(task_files.read_board(in_memory).placed) == set(added)
 
 
 def test_two_processes_cannot_let_two_tasks_wait_for_each_other(
@@ -149,7 +149,7 @@ def test_two_processes_cannot_let_two_tasks_wait_for_each_other(
         workers = [start("waits", in_memory, one, two), start("waits", in_memory, two, one)]
         go(workers)
         assert sorted(worker.until_over()[0] for worker in workers) == ["refused", "waits"]
-        assert board.read(in_memory).cycle() == ()
+        assert task_files.read_board(in_memory).cycle() == ()
 
 
 def test_a_claim_or_an_end_that_is_killed_at_any_line_leaves_the_old_file_or_the_new_one(
@@ -185,7 +185,7 @@ def test_an_add_that_is_killed_at_any_line_leaves_a_whole_task_or_none(
     worker = start("every-line", in_memory, "add", "-")
     counts = []
     while worker.read_words()[0] != "finished":
-        everything = board.read(in_memory)
+        everything = task_files.read_board(in_memory)
         assert everything.unread == ()
         assert {each.title for each in everything.tasks} <= {"new"}
         counts.append(len(everything.tasks))
@@ -371,16 +371,16 @@ def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_
     name = new(tmp_path, "part", parent=top)
     task.claim(tmp_path, name, dead("run-1"))
     task.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
-    assert {each.status for each in board.read(tmp_path).tasks} == {"done"}
+    assert {each.status for each in task_files.read_board(tmp_path).tasks} == {"done"}
     for lost in ([grand], [top, grand]):  # as a kill between two of the writes leaves it
         for each in lost:
-            change(tmp_path, each, lambda old: Task(old.id, old.title, parent=old.parent))
+            change_task(tmp_path, each, lambda old: Task(old.id, old.title, parent=old.parent))
         assert task.ready(tmp_path) == [], "nobody does over again what its parts have done"
-        assert {each.status for each in board.read(tmp_path).tasks} == {"done"}
+        assert {each.status for each in task_files.read_board(tmp_path).tasks} == {"done"}
         for each in lost:
-            change(tmp_path, each, lambda old: Task(old.id, old.title, parent=old.parent))
+            change_task(tmp_path, each, lambda old: Task(old.id, old.title, parent=old.parent))
         task.release_run(tmp_path, "run-1")
-        assert {each.status for each in board.read(tmp_path).tasks} == {"done"}
+        assert {each.status for each in task_files.read_board(tmp_path).tasks} == {"done"}
 
 
 def test_a_parent_that_somebody_works_on_or_gave_up_is_not_ended_by_its_last_part(

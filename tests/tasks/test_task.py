@@ -12,7 +12,7 @@ from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, Task, TaskStatus
 from ralph.formats.log import encode_record, journal_record
 from ralph.formats.work import render_task
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.storage.board import MAX_HISTORY
 from ralph.tasks import feature, task
 
@@ -24,7 +24,7 @@ def new(root: Path, title: str = "one", **more: object) -> str:
 
 
 def now_of(root: Path, name: str) -> Task:
-    return board.read(root).placed[name].task
+    return task_files.read_board(root).placed[name].task
 
 
 def file_of(root: Path, name: str) -> Path:
@@ -63,7 +63,7 @@ def test_a_new_task_is_pending_and_says_what_it_was_given(tmp_path: Path) -> Non
     assert (made.status, made.claim, made.attempts) == ("pending", None, 0)
     assert made.created_at == made.updated_at
     assert now_of(tmp_path, first).title == "Refund an order"
-    assert board.task_file(tmp_path, made.id) == file_of(tmp_path, made.id)
+    assert task_files.task_file(tmp_path, made.id) == file_of(tmp_path, made.id)
     assert len(made.id) == len("t-1a2b3c")
 
 
@@ -71,7 +71,7 @@ def test_what_a_task_names_must_be_there(tmp_path: Path) -> None:
     for more in ({"blocked_by": ["t-none"]}, {"parent": "t-none"}, {"feature_id": "f-none"}):
         with pytest.raises(NotFound, match="none"):
             new(tmp_path, **more)
-    assert board.read(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).placed == {}
 
 
 def test_what_has_ended_gets_no_more_parts(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_changed_task_keeps_unknown_members_and_their_order(tmp_path: Path) ->
     assert after | {"status": "todo"} == before | {
         key: after[key] for key in ("updated_at", "history")
     }
-    assert [each.id for each in board.read(tmp_path).tasks] == ["t-9"]
+    assert [each.id for each in task_files.read_board(tmp_path).tasks] == ["t-9"]
 
 
 def test_a_member_named_history_that_is_somebodys_own_is_left_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ralph.core.errors import Refused
 from ralph.core.work import Task
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.tasks import task
 from ralph.tasks.transfer import TaskImport, export, import_
 
@@ -42,11 +42,11 @@ def lines(*tasks: Mapping[str, object]) -> str:
 
 
 def titles(root: Path) -> list[str]:
-    return [each.title for each in board.read(root).tasks]
+    return [each.title for each in task_files.read_board(root).tasks]
 
 
 def only(root: Path) -> Task:
-    (found,) = board.read(root).tasks
+    (found,) = task_files.read_board(root).tasks
     return found
 
 
@@ -82,11 +82,11 @@ def test_importing_again_adds_nothing_and_ends_what_passes_by_then(tmp_path: Pat
     third = taken(tmp_path, prd(story(1, passes=True), story(2), story(3)))
     assert [each.id for each in third.finished] == [first.added[0].id]
     assert [each.title for each in third.added] == ["story 3"]
-    assert board.read(tmp_path).done == {first.added[0].id}
+    assert task_files.read_board(tmp_path).done == {first.added[0].id}
     assert taken(tmp_path, prd(story(1))).finished == (), (
         "what was done here is not undone by an older file"
     )
-    assert first.added[0].id in board.read(tmp_path).done
+    assert first.added[0].id in task_files.read_board(tmp_path).done
 
 
 def test_what_people_made_of_a_task_stays(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_nothing_is_imported_unless_all_can_be_and_each_bad_part_is_named(tmp_pa
     ):
         assert words in caught.value.message
     assert SECRET not in str(caught.value)
-    assert board.read(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).placed == {}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_nothing_is_imported_unless_all_can_be_and_each_bad_part_is_named(tmp_pa
 def test_a_file_without_tasks_is_refused(tmp_path: Path, text: str, name: str) -> None:
     with pytest.raises(Refused):
         taken(tmp_path, text, name)
-    assert board.read(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).placed == {}
 
 
 # --- tasks.jsonl -------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_a_file_without_tasks_is_refused(tmp_path: Path, text: str, name: str) -
 def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"line 3: .*; line 4: .*; line 5: "):
         taken(tmp_path, golden("tasks-mixed.jsonl"), "tasks.jsonl")
-    assert board.read(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).placed == {}
     good = [
         line
         for number, line in enumerate(golden("tasks-mixed.jsonl").split("\n"), 1)
@@ -179,7 +179,7 @@ def test_what_cannot_be_taken_is_named_and_nothing_is_taken(
 ) -> None:
     with pytest.raises(Refused) as caught:
         taken(tmp_path, lines(*rows), "tasks.jsonl")
-    assert board.read(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).placed == {}
     assert all(words in caught.value.message for words in bad)
     assert not (tmp_path.parent / "up").exists()
 
@@ -217,10 +217,13 @@ def test_what_is_exported_is_the_same_when_it_is_imported_elsewhere(tmp_path: Pa
     assert '"claim":null' in export(here)
     assert "run-1" in export(here), "its history"
     taken(there, export(here), "tasks.jsonl")
-    assert [each.id for each in board.read(there).tasks] == [
-        each.id for each in board.read(here).tasks
+    assert [each.id for each in task_files.read_board(there).tasks] == [
+        each.id for each in task_files.read_board(here).tasks
     ]
-    assert board.read(there).placed[one].task == board.read(here).placed[one].task
+    assert (
+        task_files.read_board(there).placed[one].task
+        == task_files.read_board(here).placed[one].task
+    )
     assert taken(there, export(here), "tasks.jsonl").added == ()
     assert export(tmp_path / "nowhere") == ""
 
@@ -243,4 +246,4 @@ def test_any_text_is_imported_or_refused(
     root = tmp_path_factory.mktemp("any")
     with suppress(Refused):
         taken(root, text, name)
-    assert board.read(root).unread == ()
+    assert task_files.read_board(root).unread == ()

@@ -15,7 +15,8 @@ from tests.support.machines import Fleet, Machine, iteration, observation, sessi
 from ralph.core.errors import RalphError, UsageError
 from ralph.sharing import team
 from ralph.storage import team_server
-from ralph.storage.team_server import ServerError, check_url
+from ralph.storage.team_errors import ServerError
+from ralph.storage.team_url import check_url
 
 NAME = "vault-of-initech"
 SECRET = ("zyxwvut", "quuxly", "frobnicate")

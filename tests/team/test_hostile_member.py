@@ -13,7 +13,8 @@ from ralph.core import paths
 from ralph.sharing import team
 from ralph.sharing.team_rows import machine_name
 from ralph.storage import files
-from ralph.storage.team_server import LARGEST, PushedRow, ServerError, SourceRefused, TeamServer
+from ralph.storage.team_errors import ServerError, SourceRefused
+from ralph.storage.team_server import LARGEST, PushedRow, TeamServer
 
 SOURCE = ("rules", "digest", 0, 0, "main", "abc")
 COLUMNS = "zirconium\n\n\n"

@@ -21,7 +21,7 @@ from ralph.search import engine, index
 from ralph.sharing import team
 from ralph.sharing.team_rows import RowCleaner
 from ralph.storage import team_db
-from ralph.storage.team_server import ServerError
+from ralph.storage.team_errors import ServerError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy"
 

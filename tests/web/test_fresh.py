@@ -13,7 +13,7 @@ from tests.support.asking import Site
 from tests.support.sample import Sample
 
 from ralph.core import paths
-from ralph.storage.index import sole_writer
+from ralph.storage.index_files import sole_writer
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from ralph.install import project
 from ralph.learning import insights, review
 from ralph.loop import runs
 from ralph.memory import knowledge, memory
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.tasks import task
 from ralph.web.lists import Watcher, list_tasks
 
@@ -106,7 +106,7 @@ def test_broken_task_file_is_noted(tmp_path: Path) -> None:
 
 
 def test_unknown_task_state_is_listed_unchanged(tmp_path: Path) -> None:
-    path = board.task_file(tmp_path, task.add(tmp_path, "odd").task.id)
+    path = task_files.task_file(tmp_path, task.add(tmp_path, "odd").task.id)
     path.write_text(
         path.read_text(encoding="utf-8").replace('"pending"', '"parked"'),
         encoding="utf-8",

@@ -35,7 +35,7 @@ from ralph.recall.chat_log import Mode
 from ralph.recall.json_shapes import history_json, session_json
 from ralph.recall.sessions import Session
 from ralph.search.filters import when
-from ralph.storage import board
+from ralph.storage import task_files
 
 if TYPE_CHECKING:
     from ralph.loop.chats import ChatReply, ChatRequest
@@ -82,7 +82,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
         call.root, limit=limit, since=when(since), task=task, within=within
     )
     if task and not total:
-        board.find(call.root, task)  # raises NotFound if the task does not exist
+        task_files.find_task(call.root, task)  # raises NotFound if the task does not exist
 
     def row(session: Session) -> Sequence[object]:
         start = (session.id[:_SHORT_ID], _start(session), _length(session), session.host)

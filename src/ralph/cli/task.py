@@ -14,7 +14,8 @@ from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.options import read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.core.work import Claim, TaskStatus
-from ralph.storage.board import REASON, UnreadableFile, task_file
+from ralph.storage.board import REASON, UnreadableFile
+from ralph.storage.task_files import task_file
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.tasks.task_shapes import task_json

@@ -39,7 +39,8 @@ from ralph.recall.injection_ledger import Injection
 from ralph.search import filters, index
 from ralph.storage import db, files, hook_files, queries, sessions
 from ralph.storage.pattern_limit import PatternLimit
-from ralph.storage.sources import Format, Source, contents
+from ralph.storage.source_contents import parse_contents
+from ralph.storage.sources import Format, Source
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
 _RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
@@ -435,5 +436,5 @@ def _session_records(root: Path, event: Event, config: Config) -> _SessionRecord
     complete_lines = text[start : text.rfind("\n") + 1]
     source = Source(path, path.name, Format.LOG)
     interpret = index.interpreter(root, config.privacy)
-    parsed = contents(source, complete_lines, interpret, is_own_traffic)
+    parsed = parse_contents(source, complete_lines, interpret, is_own_traffic)
     return _SessionRecords([placed.record for placed in parsed.records], "")

@@ -28,7 +28,8 @@ from ralph.search import index
 from ralph.storage import files, forgotten
 from ralph.storage.changes import ReadLog
 from ralph.storage.library import Collection, Library
-from ralph.storage.sources import Format, parse_source, sources
+from ralph.storage.source_contents import parse_source
+from ralph.storage.sources import Format, sources
 
 Parser = Callable[[str], Any]
 """Parses the text of a file. The result has a `problems` attribute."""

@@ -45,13 +45,10 @@ from ralph.memory import quarantine
 from ralph.recall import sessions
 from ralph.search import index
 from ralph.storage import db, files, forgotten, queries, team_db
-from ralph.storage.index import PATIENCE, Progress, discard
-from ralph.storage.sources import (
-    Format,
-    Source,
-    format_of,
-    parse_source,
-)
+from ralph.storage.index import PATIENCE, Progress
+from ralph.storage.index_files import discard
+from ralph.storage.source_contents import parse_source
+from ralph.storage.sources import Format, Source, format_of
 from ralph.storage.vectors import VectorCache
 
 _BACKUP_SUFFIX = re.compile(r"\.bak\d*$")

@@ -24,12 +24,8 @@ from ralph.learning.forget_plan import (
     preview,
 )
 from ralph.storage import files
-from ralph.storage.sources import (
-    Format,
-    Source,
-    parse_source,
-    sources,
-)
+from ralph.storage.source_contents import parse_source
+from ralph.storage.sources import Format, Source, sources
 
 
 def plan_entries(root: Path, record_ids: set[str], needle: str) -> ForgetPlan:

@@ -47,11 +47,8 @@ from ralph.learning.forget_plan import (
 from ralph.search import index
 from ralph.storage import files, forgotten
 from ralph.storage.forgotten import ForgottenTexts
-from ralph.storage.sources import (
-    EVENT,
-    Interpret,
-    source_names,
-)
+from ralph.storage.source_contents import EVENT, Interpret
+from ralph.storage.sources import source_names
 
 _DERIVED_MEMBERS = ("summary", "tags", "messages")
 """Members of a session's line that may quote what is being forgotten."""

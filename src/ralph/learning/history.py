@@ -22,7 +22,8 @@ from ralph.memory.knowledge import replaced_bodies
 from ralph.recall import injection_ledger
 from ralph.recall.locate import locate_record
 from ralph.storage import files
-from ralph.storage.sources import Format, Source, contents, memory_files, parse_source, source_names
+from ralph.storage.source_contents import parse_contents, parse_source
+from ralph.storage.sources import Format, Source, memory_files, source_names
 
 MAX_CHANGES = 50
 _MAX_DIFF_CHARACTERS = 20_000
@@ -124,7 +125,7 @@ def _logged_bodies(
 ) -> Iterator[dict[str, str]]:
     """Yield the changes to a knowledge entry that only the log has, oldest first."""
     log = replaced_bodies(root)
-    logged = contents(Source(log, log.name, Format.LOG), files.read(log) or "").records
+    logged = parse_contents(Source(log, log.name, Format.LOG), files.read(log) or "").records
     bodies = []
     for placed in logged:
         if any(link.target == record.id for link in placed.record.links):

@@ -24,7 +24,7 @@ from ralph.formats.work import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing
 from ralph.privacy.privacy import redact
 from ralph.search import filters
-from ralph.storage import board, files, forgotten, record_rows
+from ralph.storage import files, forgotten, record_rows, task_files
 from ralph.storage.library import Stored
 from ralph.storage.write_observers import WriteObserver
 
@@ -208,7 +208,7 @@ def _with_evidence(old: Record, new: Record) -> Record:
 def _read_files(root: Path, task_id: str = "") -> Iterator[_InsightsFile]:
     """Yield the insights file of one task, or all files of insights."""
     if task_id:
-        folders = [board.find(root, task_id).path.parent]
+        folders = [task_files.find_task(root, task_id).path.parent]
     else:
         yield _read_proposals(root)
         folders = sorted(paths.tasks_folder(root).glob("*"))

@@ -52,7 +52,7 @@ from ralph.recall import graph
 from ralph.recall import search as searching
 from ralph.recall.summarize_command import COMMAND_SECONDS, ask_command
 from ralph.search import index
-from ralph.storage import board, files, record_rows
+from ralph.storage import board, files, record_rows, task_files
 from ralph.storage.library import Library, Stored, check_folders
 from ralph.storage.write_observers import WriteObserver
 
@@ -121,7 +121,7 @@ def _accept_insight(root: Path, name: str, context: WriteContext) -> Stored:
         return _accept_proposal(root, found, context)
     found = _decide(root, name, Status.ACCEPTED, context.observer)
     with suppress(RalphError):  # nothing is promoted if the task is missing or unreadable
-        if board.status_of(board.find(root, found.task).task) is TaskStatus.DONE:
+        if board.status_of(task_files.find_task(root, found.task).task) is TaskStatus.DONE:
             promote_task(root, found.task, patterns=context.patterns, observer=context.observer)
     return insights.find(root, found.record.id).stored
 

@@ -20,7 +20,7 @@ from ralph.memory import knowledge
 from ralph.memory.memory import Change
 from ralph.recall import journal
 from ralph.search import index
-from ralph.storage import board, files, queries
+from ralph.storage import files, queries, task_files
 
 KNOWLEDGE_MEMBER = "knowledge"
 """The journal entry member that lists the knowledge from its iteration: names and changes."""
@@ -41,7 +41,7 @@ def extract(
     With a run, and optionally an iteration, only its records are used. Raises Unreadable if the
     task's insights cannot be read.
     """
-    folder = board.find(root, task_id).path.parent
+    folder = task_files.find_task(root, task_id).path.parent
     records = _records_of_task(root, task_id, folder, run, iteration)
     proposed = insights.clean_proposals(propose.propose(records), patterns)
     return insights.save_proposals(root, task_id, insights.task_file(folder), proposed)

@@ -29,7 +29,7 @@ from ralph.loop.agents.claude import Claude, as_claude
 from ralph.loop.prompt import render_task
 from ralph.recall import chat_log, sessions
 from ralph.recall.chat_log import NAMELESS, Chat, Mode, chat_folder, relative_folder
-from ralph.storage import board, files
+from ralph.storage import board, files, task_files
 
 _ANY_HOST = "acp"  # an agent behind which any host may run, whose hooks use the host's own name
 _MAX_ERROR_LENGTH = 200  # characters of an agent's error in a message
@@ -93,7 +93,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
     Raises UsageError if the agent has no read-only mode to plan in or if the message is empty,
     NotFound if there is no such task, and RalphError if the agent did not begin a session.
     """
-    task = board.find(root, request.task).task
+    task = task_files.find_task(root, request.task).task
     agent = _choose_agent(root, config, request)
     mode = request.mode or Mode.AGENT
     _check_turn(mode, agent, message)

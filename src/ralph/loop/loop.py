@@ -38,7 +38,7 @@ from ralph.memory import quarantine
 from ralph.privacy.json_values import map_texts
 from ralph.privacy.privacy import redact
 from ralph.recall import citation_check
-from ralph.storage import board, files
+from ralph.storage import files, task_files
 from ralph.storage.board import is_live, status_of
 from ralph.tasks import feature, task, worktree
 
@@ -159,7 +159,7 @@ def _configured_criterion(setting: CriterionSetting) -> Criterion:
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
     """Raise Refused if a task is done, or Conflict if a run other than `run` is working on it."""
-    work = board.find(root, name).task
+    work = task_files.find_task(root, name).task
     worktree.working_folder(root, work)  # raises if the task's worktree cannot be used
     if status_of(work) is TaskStatus.DONE:
         raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` reopens it")
@@ -174,7 +174,7 @@ def _open_task(root: Path, goal: str) -> str:
     if not goal:
         return ""
     wanted = title_and_description(goal)
-    for work in board.read(root).tasks:
+    for work in task_files.read_board(root).tasks:
         is_open = status_of(work) not in (TaskStatus.DONE, TaskStatus.FAILED)
         if is_open and (work.title, work.description) == wanted:
             return work.id
@@ -241,7 +241,7 @@ def start(
 def _describe_goal(root: Path, request: LoopRequest, plan: LoopPlan) -> str:
     """Describe what a run should do, for people."""
     if request.task:
-        return board.find(root, request.task).task.title
+        return task_files.find_task(root, request.task).task.title
     if plan.goal:
         return plan.goal
     if request.feature:

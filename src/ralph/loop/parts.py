@@ -42,7 +42,7 @@ from ralph.loop.state import EndReason, Limits, Run
 from ralph.memory import knowledge
 from ralph.privacy.privacy import redact
 from ralph.recall import journal, summarize_command
-from ralph.storage import board
+from ralph.storage import board, task_files
 from ralph.storage.board import Board
 from ralph.tasks import progress, task, worktree, worktree_learnings
 from ralph.tasks.task import LEASE
@@ -153,7 +153,7 @@ class Workbench:
         """Switch to a task's worktree if it has one, otherwise to the project folder."""
         folder = self.home
         if name:
-            folder = worktree.working_folder(self.home, board.find(self.home, name).task)
+            folder = worktree.working_folder(self.home, task_files.find_task(self.home, name).task)
         if folder != self.root:
             self.root = folder
             self.disk = changes.ChangeTracker(folder, process.run)
@@ -186,7 +186,7 @@ class Workbench:
 
     def explain(self, run: Run) -> str:
         """Explain why no task is ready, naming the unfinished tasks and what they wait for."""
-        everything = board.read(self.root)
+        everything = task_files.read_board(self.root)
         lines = []
         for work in everything.tasks:
             is_done = board.status_of(work) is TaskStatus.DONE

@@ -38,7 +38,7 @@ from ralph.recall.sessions import Session
 from ralph.search.explanations import WEAK, describe_replacements
 from ralph.search.filters import full_id, kinds, node_types, relations, when
 from ralph.search.graph import ReachedNode
-from ralph.storage import board
+from ralph.storage import task_files
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask
 from ralph.tasks.task_shapes import task_json
@@ -595,7 +595,7 @@ def session_list(
         call.root, limit=limit, since=when(since), task=task, within=call.task
     )
     if task and not total:
-        board.find(call.root, task)  # raises NotFound if the task does not exist
+        task_files.find_task(call.root, task)  # raises NotFound if the task does not exist
     members: Members = {"sessions": [_session_members(row) for row in page], "total": total}
     lines = "\n".join(map(_session_line, page))
     return frame(lines, members, [_more(total - len(page))], "No sessions.")

@@ -31,7 +31,8 @@ from ralph.privacy.privacy import redact
 from ralph.privacy.redactor import Redactor
 from ralph.search import index
 from ralph.storage import board, files
-from ralph.storage.sources import Format, Source, read_source
+from ralph.storage.source_contents import read_source
+from ralph.storage.sources import Format, Source
 
 NAMELESS = ("command", "scripted")  # agents that do not give conversations an id
 PREFIX = "chat"  # prefix of the ids of our own chats

@@ -26,7 +26,8 @@ from ralph.search.citations import (
     find_citations,
 )
 from ralph.storage import files
-from ralph.storage.sources import Format, memory_files, read_source, sources
+from ralph.storage.source_contents import read_source
+from ralph.storage.sources import Format, memory_files, sources
 
 if TYPE_CHECKING:
     from ralph.core.repository import GitHistory

@@ -31,7 +31,7 @@ from ralph.core.record import Record
 from ralph.search import filters, index
 from ralph.search import graph as walking
 from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, source_facts
-from ralph.storage import db, queries
+from ralph.storage import db, graph_sync, queries
 from ralph.storage import graph as stored
 from ralph.storage.index import Progress
 
@@ -92,7 +92,7 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
     def synced(graph: Connection) -> Connection:
         try:
             with db.explained(path):
-                stored.sync(graph, connection, partial(source_facts, connection), within=within)
+                graph_sync.sync(graph, connection, partial(source_facts, connection), within=within)
         except BaseException:
             graph.close()
             raise
@@ -224,7 +224,7 @@ def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.A
     spellings = _spellings_of(text)
     by_id = stored.keys_of(graph, spellings)
     keys = [by_id[spelling] for spelling in spellings if spelling in by_id]
-    by_words = stored.RecordNames(graph).key(text)
+    by_words = graph_sync.RecordNames(graph).key(text)
     if by_words is not None:
         keys.append(by_words)
     for key in keys:

@@ -25,7 +25,7 @@ from ralph.formats.graphiti import Embeddings
 from ralph.recall.graph import query_graph, records
 from ralph.search import meaning
 from ralph.search.vectors import row_bytes
-from ralph.storage import board, files
+from ralph.storage import files, task_files
 from ralph.storage import graph as stored
 from ralph.storage.record_rows import digest_of
 from ralph.storage.vectors import VectorCache
@@ -53,7 +53,9 @@ def export(
     Without a task, do so for every task. Returns a description of each export. Raises NotFound for
     an unknown task.
     """
-    folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
+    folders = {
+        name: location.path.parent for name, location in task_files.read_board(root).placed.items()
+    }
     if task and task not in folders:
         raise NotFound(
             f"there is no task {task}", hint=Hint("find-task", "`ralph task list` names them")

@@ -71,10 +71,10 @@ def preview(
 
     If `prompt` is None, preview the start of a session. Nothing is recorded.
     """
-    from ralph.storage import board
+    from ralph.storage import task_files
 
     if task:
-        board.find(root, task)
+        task_files.find_task(root, task)
     if prompt is None:
         shown = _preview_start(root, config, task, session)
     else:

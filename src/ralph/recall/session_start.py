@@ -38,7 +38,7 @@ from ralph.recall.brief import Brief, BriefCaps
 from ralph.recall.memory_budget import memory_budget, memory_cap
 from ralph.search import index
 from ralph.storage import queries, sessions
-from ralph.storage.sources import has_own
+from ralph.storage.sources import has_project_sources
 
 MAX_SUMMARY_TOKENS = 1_000
 _SKILL_MARK = "skill"  # its mark in the list of what a session has seen
@@ -147,7 +147,7 @@ def brief_session(
 
 def _update_index(root: Path, config: Config) -> None:
     """Update the index if there is one. If it cannot be written, carry on with the files alone."""
-    if paths.index_file(root).parent.exists() or has_own(root):
+    if paths.index_file(root).parent.exists() or has_project_sources(root):
         with suppress(RalphError, OSError, sqlite3.Error):
             index.of(root, config.privacy).sync(within=index.MOMENT)
 

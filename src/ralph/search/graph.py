@@ -34,7 +34,8 @@ from ralph.formats.graphiti import stated_edges
 from ralph.formats.knowledge import links_in
 from ralph.storage import db, queries, sessions
 from ralph.storage import graph as stored
-from ralph.storage.graph import EdgeRow, Fact, SourceFacts, TitledNode
+from ralph.storage.graph import EdgeRow
+from ralph.storage.graph_sync import Fact, SourceFacts, TitledNode
 
 _DECAY = 0.5  # a score is multiplied by this with each hop
 _DERIVED_WEIGHTS = {  # of edges that Ralph derived; a stated edge has a weight of 1

@@ -26,9 +26,11 @@ from ralph.privacy import injection
 from ralph.storage import db, files, queries
 from ralph.storage.changes import ReadLog
 from ralph.storage.changes import read_logs as read_logs_of
-from ralph.storage.index import PATIENCE, Index, Progress, Synced, discard, in_memory
+from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
+from ralph.storage.index_files import discard
 from ralph.storage.index_schema import SCHEMA_VERSION
-from ralph.storage.sources import Interpret, log_folders, scan_logs, sources
+from ralph.storage.source_contents import Interpret
+from ralph.storage.sources import log_folders, scan_logs, sources
 
 T = TypeVar("T")
 

@@ -29,7 +29,8 @@ from ralph.search import index
 from ralph.sharing.histories import Transcript
 from ralph.storage import files, forgotten
 from ralph.storage.config import privacy_rules
-from ralph.storage.sources import EVENT, Format, Interpret, Source, contents
+from ralph.storage.source_contents import EVENT, Interpret, parse_contents
+from ralph.storage.sources import Format, Source
 
 _MAX_BUFFERED_CHARACTERS = 4_000_000  # collected before a log is written
 _MAX_SUMMARISED_RECORDS = 20_000  # the newest ones in a session, for its summary
@@ -143,7 +144,7 @@ class SessionLog:
         source = Source(self._path, self._path.name, Format.LOG)
         records = []
         if text:
-            records = [placed.record for placed in contents(source, text, interpret).records]
+            records = [placed.record for placed in parse_contents(source, text, interpret).records]
         self._records = deque(records, maxlen=_MAX_SUMMARISED_RECORDS)
         self._ids = {record.id for record in records}
         self._notes: Counter[tuple[str, str]] = Counter()
@@ -151,7 +152,7 @@ class SessionLog:
             if record.kind is ObservationKind.NOTE:
                 self._notes[record.title, record.text] += 1
         self._calls = set()
-        for kind, value in contents(source, text).lines:
+        for kind, value in parse_contents(source, text).lines:
             if kind != EVENT:
                 continue
             payload = value.get("payload")

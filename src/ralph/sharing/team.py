@@ -35,7 +35,7 @@ from ralph.sharing.team_rows import (
     machine_name,
 )
 from ralph.storage import config as settings
-from ralph.storage import db, files, team_db, team_server
+from ralph.storage import db, files, team_db, team_errors, team_server, team_url
 from ralph.storage.changes import digest_to
 from ralph.storage.team_db import (
     PREFIX,
@@ -44,15 +44,8 @@ from ralph.storage.team_db import (
     _forgotten_ids,
     _remember_forgotten,
 )
-from ralph.storage.team_server import (
-    LARGEST,
-    VERSION,
-    PushedRow,
-    ServerError,
-    ServerSource,
-    SourceRefused,
-    TeamServer,
-)
+from ralph.storage.team_errors import ServerError, SourceRefused
+from ralph.storage.team_server import LARGEST, VERSION, PushedRow, ServerSource, TeamServer
 
 _ROWS_PER_TRANSACTION = 20_000  # in `team.db`
 _MARK_DIGITS = 32  # hexadecimal digits in the digest of all curated sources
@@ -118,7 +111,7 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
     """
     project = project or project_name(root, team)
     with needs_extra("team", "`ralph team`"):
-        team_server.check_url(url)
+        team_url.check_url(url)
         with team_server.connect(url) as server:
             names = [name for name, *_ in server.call("my_projects")]
             if project not in names:
@@ -579,7 +572,7 @@ def status(root: Path, config: Config) -> dict[str, Any]:
         counts = team_db.count_sources(connection)
     pulled_machines = {_machine_in(name) for name in counts if _is_log(name)}
     state: dict[str, Any] = {
-        "url": team_server.shown_url(team.url),
+        "url": team_errors.shown_url(team.url),
         "project": project_name(root, team),
         "share": [shared.value for shared in team.share],
         "pulled_at": (files.read(paths.team_pulled(root)) or "").strip(),

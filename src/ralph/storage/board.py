@@ -6,12 +6,10 @@ children, and nothing holds up its parent. A task changes only through `update`,
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import platform
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,12 +17,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import ids, paths, process
-from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, Unreadable
+from ralph.core import ids, process
+from ralph.core.errors import Hint, NotFound, Refused
 from ralph.core.work import Claim, Task, TaskStatus
-from ralph.formats.work import parse_task, render_task
-from ralph.storage import files
-from ralph.storage.gitignore import ensure_gitignore
 
 _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
@@ -41,10 +36,7 @@ ATTEMPT = "last_attempt"
 
 MAX_HISTORY = 100  # state changes kept in a task's history; older ones are dropped
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")  # valid on every system
 host_name = platform.node
-Edit = Callable[[Task], Task]
-"""Returns the changed task. It must be pure, because it may be called again."""
 
 
 class TaskLocation(NamedTuple):
@@ -236,65 +228,6 @@ def _work_order(task: Task) -> tuple[int, datetime, str]:
     return priority, parse_time(task.created_at), task.id
 
 
-# --- reading ------------------------------------------------------------------------------------
-
-
-def read(root: Path) -> Board:
-    """Read every task of a project. Each task has a folder named after its id."""
-    placed: dict[str, TaskLocation] = {}
-    unread = []
-    for path in sorted(paths.tasks_folder(root).glob("*/task.json")):
-        task = _read_task(path)
-        if isinstance(task, UnreadableFile):
-            unread.append(task)
-        else:
-            placed[task.id] = TaskLocation(task, path)
-    return Board(placed, tuple(unread))
-
-
-def _read_task(path: Path) -> Task | UnreadableFile:
-    try:
-        document = parse_task(files.read(path) or "")
-    except RalphError as error:
-        return UnreadableFile(path, error.message.removeprefix(f"{path}: "))
-    task = document.task
-    if task is None:
-        if not document.problems:
-            return UnreadableFile(path, "it does not contain a task")
-        worst = min(document.problems, key=lambda problem: problem.level != "error")
-        return UnreadableFile(path, f"line {worst.line}: {worst.what}")
-    if task.id != path.parent.name:
-        return UnreadableFile(path, f"its id {task.id} is not the name of its folder")
-    return task
-
-
-def find(root: Path, task_id: str) -> TaskLocation:
-    """Find a task by id.
-
-    Raises NotFound if there is no such task, and Unreadable if its file is damaged.
-    """
-    path = task_file(root, task_id)
-    if not is_folder_name(task_id) or not path.exists():
-        raise NotFound(
-            f"there is no task {task_id}",
-            hint=Hint("find-task", "`ralph task list` shows all tasks"),
-        )
-    task = _read_task(path)
-    if isinstance(task, UnreadableFile):
-        raise Unreadable(f"{path}: {task.what}", hint="fix the file by hand; it was not changed")
-    return TaskLocation(task, path)
-
-
-def task_file(root: Path, task_id: str) -> Path:
-    """Return the path of a task's file, in the folder named after its id."""
-    return paths.tasks_folder(root) / task_id / "task.json"
-
-
-def is_folder_name(task_id: str) -> bool:
-    """Return whether an id can be used as a folder name."""
-    return _FOLDER_NAME.fullmatch(task_id) is not None and not task_id.endswith(".")
-
-
 # --- changing -----------------------------------------------------------------------------------
 
 
@@ -304,37 +237,6 @@ def stamp() -> str:
     Tasks created within the same second thereby keep their order.
     """
     return ids.timestamp(precision="microseconds")
-
-
-def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
-    """Replace a task with `edit(task)` while holding its lock.
-
-    Return the task as it was before and after. Raises NotFound or Unreadable as `find` does, and
-    Conflict if the file no longer contains this task.
-    """
-    path = find(root, task_id).path
-
-    def edit_text(text: str) -> tuple[str, tuple[Task, Task]]:
-        document = parse_task(text)
-        before = document.task
-        if before is None or before.id != task_id:
-            raise Conflict(
-                f"{path} no longer contains the task {task_id}",
-                hint="check the file and run the command again",
-            )
-        after = edit(before)
-        if after != before:
-            after = replace(after, updated_at=stamp())
-        return document.with_task(after).text, (before, after)
-
-    _, changed = files.update(path, edit_text, root=paths.main_checkout(root))
-    return changed
-
-
-def change(root: Path, task_id: str, edit: Edit) -> Task:
-    """Update a task and return the new version. Raises the same errors as `update`."""
-    _, after = update(root, task_id, edit)
-    return after
 
 
 def with_status(
@@ -377,41 +279,6 @@ def with_member(task: Task, key: str, value: str) -> Task:
     if not value:
         return task
     return replace(task, extra={**task.extra, key: value})
-
-
-@contextlib.contextmanager
-def lock_all(root: Path) -> Iterator[Board]:
-    """Lock the links between all tasks and yield the board as it is then."""
-    folder = paths.tasks_folder(root)
-    files.make_folder(folder, root=paths.main_checkout(root))
-    ensure_gitignore(root)
-    with files.lock(folder / "task.json"):
-        yield read(root)
-
-
-def fresh_id(everything: Board, folder: Path) -> str:
-    """Return an id that no task or folder uses yet. Call this within `lock_all`."""
-    while True:
-        task_id = ids.short("t")
-        if task_id not in everything.placed and not (folder / task_id).exists():
-            return task_id
-
-
-def create(root: Path, task: Task) -> None:
-    """Write the file of a new task. Call this within `lock_all`."""
-    path = task_file(root, task.id)
-    files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
-
-
-def delete_task(root: Path, task_id: str) -> None:
-    """Remove the folder of a new task that could not be completed."""
-    folder = find(root, task_id).path.parent
-    for path in sorted(folder.rglob("*"), reverse=True):  # contents before their folder
-        if path.is_dir():
-            files.remove_folder(path)
-        else:
-            files.delete(path)
-    files.remove_folder(folder)
 
 
 def check_links(everything: Board, task: Task) -> None:

@@ -17,40 +17,44 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from ralph.core import discovery, paths
+from ralph.core import paths
 from ralph.core.errors import RalphError, Unreadable, WriteFailed
-from ralph.core.record import Family, Record
-from ralph.storage import changes, db, files, forgotten, gitignore, queries, totals
-from ralph.storage.changes import digest_to, file_digest
-from ralph.storage.index_schema import FAMILIES, KEY_STEP, SCHEMA_VERSION, TABLES, make_key
-from ralph.storage.record_filters import placeholders
+from ralph.core.record import Record
+from ralph.storage import changes, db, files, forgotten, gitignore
+from ralph.storage.changes import file_digest
+from ralph.storage.index_files import (
+    current_seal,
+    discard,
+    remove_database,
+    seal_file,
+    sole_writer,
+    write_seal,
+)
+from ralph.storage.index_schema import FAMILIES, SCHEMA_VERSION
+from ralph.storage.index_writer import (
+    BATCH_BYTES,
+    TEXT_INDEXES,
+    IndexWriter,
+    LoadedPortion,
+    ReadState,
+)
 from ralph.storage.record_rows import (
-    Row,
     Terms,
-    column_value,
-    row_values,
     search_columns,
-    storable_text,
 )
-from ralph.storage.sources import (
-    SHARED,
+from ralph.storage.source_contents import (
     Contents,
-    Format,
     Interpret,
-    IsOwn,
-    Placed,
-    Source,
-    contents,
-    has_own,
+    IsRalphCall,
     read_source,
-    sources,
 )
+from ralph.storage.sources import SHARED_PREFIXES, Format, Source, has_project_sources, sources
 
 __all__ = (
     "FAMILIES",
@@ -63,7 +67,6 @@ __all__ = (
 )
 
 PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
-_BATCH_BYTES = 1_000_000  # per transaction; each transaction adds a segment to the full-text index
 _SLICE_BYTES = 64 * 1024  # of a log, read between two checks of the clock
 _COMPACT_PAGES = 64  # a database that has doubled and grown by more pages than this is compacted
 _DATABASE_SEAL_FIELDS = 3  # in a seal file: size, time and inode, followed by the forgotten mark
@@ -92,7 +95,7 @@ class Synced:
 class _Pace(NamedTuple):
     """How much to read at a time, and when to stop by the monotonic clock."""
 
-    slice_bytes: int = _BATCH_BYTES
+    slice_bytes: int = BATCH_BYTES
     deadline: float = math.inf
 
 
@@ -109,7 +112,7 @@ class Index:
         interpret: Interpret | None = None,
         copy_main: Callable[[], bool] | None = None,
         is_order: Callable[[Record], bool] | None = None,
-        is_own: IsOwn | None = None,
+        is_own: IsRalphCall | None = None,
     ) -> None:
         self.root = root
         self.path = paths.index_file(root)
@@ -175,7 +178,9 @@ class Index:
 
     def is_needed(self) -> bool:
         """Return whether there is anything to index. Otherwise nothing should be written."""
-        return self.outside() is None and (self.path.parent.exists() or has_own(self.root))
+        return self.outside() is None and (
+            self.path.parent.exists() or has_project_sources(self.root)
+        )
 
     def read(self, source: Source) -> Contents:
         """Return the contents of a source, or empty contents if it cannot be read."""
@@ -249,36 +254,36 @@ class Index:
         self, within: float | None, progress: Progress | None, *, trusting: bool
     ) -> Synced:
         """Bring the index up to date, with the right to write held by the caller."""
-        sealed = not self.path.exists() or _current_seal(self.path) == self._read_seal()
+        sealed = not self.path.exists() or current_seal(self.path) == self._read_seal()
         self._prepare_database(keep=sealed or trusting)
-        if sealed and changes.none_since(self.root, _current_seal(self.path)):
+        if sealed and changes.none_since(self.root, current_seal(self.path)):
             self._link()
             return Synced()
         look = changes.Look(self.root)
         try:
             result = self._update_file(look, within, progress)
         except db.Damaged:
-            _remove(self.path)
+            remove_database(self.path)
             result = self._update_file(look, within, progress)
         self._link()
-        if (sealed or not trusting) and _current_seal(self.path) != self._read_seal():
+        if (sealed or not trusting) and current_seal(self.path) != self._read_seal():
             write_seal(self.path)
         if result.complete:
-            look.remember(_current_seal(self.path))
+            look.remember(current_seal(self.path))
         return result
 
     def _prepare_database(self, *, keep: bool) -> None:
         """Remove rows that must not be kept, and start a missing database as a copy if possible."""
         if not self.path.exists():
             # Before a new database exists, because `built` checks the database before the seal.
-            files.delete(_seal_of(self.path))
+            files.delete(seal_file(self.path))
         elif not keep:
             self._drop_forgotten()
         if not self.path.exists() and self._copy_main is not None and self._copy_main():
             self._copy_from_main()
 
     def _read_seal(self) -> str:
-        seal = _seal_of(self.path)
+        seal = seal_file(self.path)
         if not seal.is_file():
             return ""
         return files.read(seal) or ""
@@ -292,10 +297,8 @@ class Index:
         main = paths.index_file(paths.main_checkout(self.root))
         new = self.path.with_name(self.path.name + "-new")
         try:
-            seal = _seal_of(main)
-            is_sealed = (
-                main.is_file() and seal.is_file() and files.read(seal) == _current_seal(main)
-            )
+            seal = seal_file(main)
+            is_sealed = main.is_file() and seal.is_file() and files.read(seal) == current_seal(main)
             if is_sealed and self._copy_database(main, new):
                 files.move(new, self.path)
         except (RalphError, OSError, sqlite3.Error):
@@ -322,7 +325,7 @@ class Index:
         with db.atomic(copy):
             for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
                 path = present.get(row["path"])
-                is_shared = row["path"].startswith(SHARED)
+                is_shared = row["path"].startswith(SHARED_PREFIXES)
                 if path is None or (not is_shared and file_digest(path) != row["digest"]):
                     writer.clear(row["key"])
 
@@ -333,7 +336,7 @@ class Index:
         """
         recorded_seal = self._read_seal().split()[:_DATABASE_SEAL_FIELDS]
         if recorded_seal != db.seal(self.path).split():
-            _remove(self.path)
+            remove_database(self.path)
             return
         with (
             db.explained(self.path),
@@ -436,7 +439,7 @@ def _load_sources(
     while count < len(changed):
         batch_bytes = 0
         with db.atomic(writer.connection):
-            while count < len(changed) and batch_bytes <= _BATCH_BYTES:
+            while count < len(changed) and batch_bytes <= BATCH_BYTES:
                 source = changed[count]
                 loaded = LoadedPortion(0, complete=True)
                 # If the file is gone or cannot be read, none of it was written.
@@ -456,32 +459,10 @@ def _load_sources(
 
 def _compact(connection: sqlite3.Connection) -> None:
     """Merge the segments of each full-text index, and free unused pages."""
-    text_indexes = [text_index.table for text_index in _TEXT_INDEXES.values()]
+    text_indexes = [text_index.table for text_index in TEXT_INDEXES.values()]
     for table in ("search", *text_indexes):
         connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
     connection.execute("VACUUM")
-
-
-@contextmanager
-def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the exclusive right to write to a database.
-
-    Raises Busy if another process still holds it after `patience` seconds.
-    """
-    files.make_folder(path.parent, 0o700)
-    handle = files.lock_file(path.with_name(path.name + "-lock"), patience)
-    if handle is None:
-        raise db.Busy(f"{path}: another process is writing", hint="try again in a moment")
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-def discard(path: Path, patience: float = 0.0) -> None:
-    """Delete an index. Raises Busy if another process is still writing after `patience` seconds."""
-    with sole_writer(path, patience=patience):
-        _remove(path)
 
 
 def in_memory(
@@ -504,436 +485,3 @@ def in_memory(
             form = formats[number] if formats else ""
             writer.put(writer.add_source(name, form, ReadState()), content)
     return connection
-
-
-# --- seals --------------------------------------------------------------------------------------
-
-
-def write_seal(path: Path) -> None:
-    """Seal a database: record its state, so that the next sync trusts it."""
-    files.write(_seal_of(path), _current_seal(path), mode=files.PRIVATE)
-
-
-def _seal_of(path: Path) -> Path:
-    return path.with_name(path.name + "-seal")
-
-
-def _current_seal(path: Path) -> str:
-    return f"{db.seal(path)} {forgotten.mark()}".rstrip()
-
-
-def _remove(path: Path) -> None:
-    files.delete(_seal_of(path))
-    db.remove(path)
-
-
-# --- the writer ---------------------------------------------------------------------------------
-
-_ALLOWED_VALUES = {
-    "mode": ("plan", "agent"),
-    "status": ("running", "success", "failed", "stopped"),
-}
-"""The values that the schema allows in some columns."""
-_TASK_COLUMNS = (
-    "id",
-    "title",
-    "description",
-    "status",
-    "priority",
-    "blocked_by",
-    "parent",
-    "feature",
-    "attempts",
-    "worktree",
-    "branch",
-    "created_at",
-    "updated_at",
-)
-_SESSION_COLUMNS = (
-    "project_path",
-    "task_id",
-    "session_id",
-    "mode",
-    "started_at",
-    "ended_at",
-    "reason",
-    "host",
-    "summary",
-    "tags",
-    "created_at",
-    "updated_at",
-)
-_RUN_COLUMNS = ("goal", "iterations", "status", "reason", "started_at", "ended_at")
-_COMPLETE_SESSIONS = """
-UPDATE sessions SET
-    created_at = min(
-        coalesce(nullif(created_at, ''), started_at), coalesce(started_at, created_at)),
-    task_id = coalesce(nullif(task_id, ''), (
-        SELECT json_extract(metadata, '$.task') FROM observations
-        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0
-            AND json_extract(metadata, '$.task') > ''
-        ORDER BY seq LIMIT 1)),
-    messages = (
-        SELECT json_group_array(json_object(
-            'role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
-            'text', substr(content, 1, 80)))
-        FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
-            AND title IN ('prompt', 'answer') ORDER BY seq))
-WHERE id IN (SELECT value FROM json_each(?))
-"""
-_COMPLETE_RUNS = f"""
-UPDATE loop_runs SET
-    session_id = (SELECT json_extract(metadata, '$.session') FROM journal
-        WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
-    context_snapshots = (
-        SELECT json_group_array(printf('{discovery.RUNS}/%s/%04d.md', run_id, iteration))
-        FROM (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL
-            ORDER BY iteration))
-WHERE id IN (SELECT value FROM json_each(?))
-"""
-_UPDATE_SOURCE = """
-UPDATE sources SET mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ?, lines = ?
-WHERE key = ?
-"""
-_ADD_SOURCE = """
-INSERT INTO sources(path, format, mtime_ns, size, inode, digest, offset, lines)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_ADD_TERMS = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
-_DELETE_TERMS = """
-INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)
-"""
-_LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
-
-
-class FoldedTable(NamedTuple):
-    """A table in which each row combines several lines of a log.
-
-    `kind` is the type of these lines, and also the member of a record's origin that names the row.
-    `columns` are filled from these lines. The statement `complete` fills the `derived` columns from
-    other tables.
-    """
-
-    kind: str
-    table: str
-    columns: tuple[str, ...]
-    derived: tuple[str, ...]
-    complete: str
-
-
-FOLDED_TABLES = (
-    FoldedTable("session", "sessions", _SESSION_COLUMNS, ("messages",), _COMPLETE_SESSIONS),
-    FoldedTable(
-        "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
-    ),
-)
-_FOLDS: Mapping[str, Callable[[str, str], str]] = {
-    "started_at": min,
-    "created_at": min,
-    "updated_at": max,
-}
-"""How two values of a column are combined. In all other columns, the later value wins."""
-
-
-class _TextIndex(NamedTuple):
-    table: str
-    column: str
-
-
-_TEXT_INDEXES = {
-    Family.OBSERVATION: _TextIndex("observations_fts", "content"),
-    Family.JOURNAL: _TextIndex("journal_fts", "notes"),
-}
-"""Full-text tables for people who use `sqlite3`. Ralph does not read them."""
-
-
-class ReadState(NamedTuple):
-    """The state of a source's file when it was read, and how far it was read."""
-
-    mtime_ns: int = 0
-    size: int = 0
-    inode: int = 0
-    digest: str = ""
-    offset: int = 0
-    lines: int = 0
-
-
-class LoadedPortion(NamedTuple):
-    """How many bytes were loaded, and whether the end of the source was reached."""
-
-    size: int
-    complete: bool
-
-
-class _Portion(NamedTuple):
-    payload: bytes
-    complete: bool
-
-
-class IndexWriter:
-    """Adds and removes rows for sources, and keeps the full-text index in step.
-
-    All lines about one session or run are folded into one row. The result does not depend on the
-    size of the portions in which a log is read. Keys only increase, as the full-text index
-    requires. The result of `is_order` is stored, so that hooks do not have to compute it.
-    """
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        terms: Terms,
-        interpret: Interpret | None = None,
-        is_order: Callable[[Record], bool] | None = None,
-        is_own: IsOwn | None = None,
-    ) -> None:
-        self.connection = connection
-        self._is_own = is_own
-        self._is_order = is_order or (lambda _: False)
-        self._terms = terms
-        self._interpret = interpret
-        self._forgotten = forgotten.load()
-        self._next_keys: dict[Family, int] = {}
-
-    # --- sources --------------------------------------------------------------------------------
-
-    def load(
-        self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH_BYTES
-    ) -> LoadedPortion:
-        """Read the next slice of a log, or the whole of any other source, and add its rows.
-
-        `row` is the source's row in the index, or None if it has none. Raises OSError if the file
-        cannot be read.
-        """
-        # Taken before reading, so that anything written in the meantime is read next time.
-        status = source.path.stat()
-        is_log = source.format is Format.LOG
-        with files.open_unpacked(source.path) as file:
-            length = status.st_size
-            if source.path.name.endswith(paths.PACKED):
-                length = file.seek(0, os.SEEK_END)
-            if row is not None and not _can_resume(file, row, length, is_log=is_log):
-                self.clear(row["key"])
-                row = None
-            start = 0 if row is None else int(row["offset"])
-            lines_before = 0 if row is None else int(row["lines"])
-            file.seek(start)
-            if is_log:
-                portion = _read_lines(file, slice_size, length)
-            else:
-                portion = _Portion(file.read(), complete=True)
-            end = start + len(portion.payload)
-            digest = digest_to(file, end)
-        state = ReadState(
-            mtime_ns=status.st_mtime_ns,
-            # Until the end is reached, this is not the file's size, so the next sync continues.
-            size=status.st_size if portion.complete else -end,
-            inode=status.st_ino,
-            digest=digest,
-            offset=end,
-            lines=lines_before + portion.payload.count(b"\n"),
-        )
-        if row is None:
-            key = self.add_source(source.name, source.format, state)
-        else:
-            key = row["key"]
-            self.connection.execute(_UPDATE_SOURCE, (*state, key))
-        if portion.payload or row is None:
-            in_own_turn = row is not None and bool(row["in_own_turn"])
-            self._put_text(source, key, portion.payload, lines_before, in_own_turn=in_own_turn)
-        return LoadedPortion(len(portion.payload), portion.complete)
-
-    def _put_text(
-        self, source: Source, key: int, payload: bytes, lines_before: int, *, in_own_turn: bool
-    ) -> None:
-        """Add rows for a source's text, and note whether it ends in a turn that only used Ralph."""
-        text = payload.decode("utf-8", "surrogateescape")
-        new = contents(source, text, self._interpret, self._is_own, in_own_turn=in_own_turn)
-        self.put(key, new, lines_before=lines_before)
-        totals.add_log(self.connection, key, new)
-        if new.in_own_turn != in_own_turn:
-            sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
-            self.connection.execute(sql, (int(new.in_own_turn), key))
-
-    def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int, int]) -> int:
-        """Add a row for a source and return its key. `values` is a `ReadState`."""
-        inserted = self.connection.execute(_ADD_SOURCE, (name, form, *values))
-        return int(inserted.lastrowid or 0)
-
-    def put(self, source: int, new: Contents, lines_before: int = 0) -> None:
-        """Add rows for the contents of a source, except forgotten records.
-
-        `lines_before` is the number of lines that were read from the source earlier.
-        """
-        records = [item for item in new.records if not self._forgotten.hides(item.record)]
-        for family in FAMILIES:
-            placed = [item for item in records if item.record.family is family]
-            if placed:
-                self._add_records(source, family, placed, lines_before)
-        self._add_tasks(source, new)
-        for folded in FOLDED_TABLES:
-            lines = [line for kind, line in new.lines if kind == folded.kind]
-            self._fold_lines(folded, source, lines)
-            names = {storable_text(str(line["id"])) for line in lines}
-            names.update(
-                storable_text(getattr(item.record.origin, folded.kind)) for item in records
-            )
-            names.discard("")
-            if names:
-                self.connection.execute(folded.complete, (json.dumps(sorted(names)),))
-            if folded.kind == "session":
-                totals.begin_sessions(self.connection, names)
-
-    def clear(self, source: int) -> None:
-        """Remove every row that came from a source."""
-        sessions = totals.take_source(self.connection, source)
-        for family in FAMILIES:
-            self._delete_terms(source, family)
-        for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
-            self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
-        self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
-        totals.list_sessions_again(self.connection, sessions)
-
-    def _delete_terms(self, source: int, family: Family) -> None:
-        """Remove a source's records of one family from the full-text indexes."""
-        rows = queries.select_records(self.connection, family, "source = ?", (source,))
-        self.connection.executemany(
-            _DELETE_TERMS, ((key, *search_columns(record, self._terms)) for key, record in rows)
-        )
-        if family in _TEXT_INDEXES:
-            fts, column = _TEXT_INDEXES[family]
-            table, key_column = TABLES[family]
-            self.connection.execute(
-                f"INSERT INTO {fts}({fts}, rowid, {column}) "
-                f"SELECT 'delete', {key_column}, {column} FROM {table} WHERE source = ?",
-                (source,),
-            )
-
-    # --- records and tasks ----------------------------------------------------------------------
-
-    def _add_records(
-        self, source: int, family: Family, placed: Sequence[Placed], lines_before: int
-    ) -> None:
-        keys = self._reserve_keys(family, len(placed))
-        last_positions: dict[str, int] = {}
-        rows: list[Row] = []
-        terms: list[Row] = []
-        for item, key in zip(placed, keys, strict=True):
-            record = item.record
-            position = 0
-            if family is Family.OBSERVATION:
-                session = storable_text(record.origin.session)
-                if session not in last_positions:
-                    last_positions[session] = self._last_position(session)
-                last_positions[session] += 1
-                position = last_positions[session]
-            values = row_values(record, position, is_order=self._is_order(record))
-            rows.append((key, storable_text(record.id), source, item.line + lines_before, *values))
-            terms.append((key, *search_columns(record, self._terms)))
-        table, key_column = TABLES[family]
-        self.connection.executemany(f"INSERT INTO {table} VALUES ({placeholders(rows[0])})", rows)
-        self.connection.executemany(_ADD_TERMS, terms)
-        first_key = keys[0]
-        if family in _TEXT_INDEXES:
-            fts, column = _TEXT_INDEXES[family]
-            self.connection.execute(
-                f"INSERT INTO {fts}(rowid, {column}) "
-                f"SELECT {key_column}, {column} FROM {table} WHERE {key_column} >= ?",
-                (first_key,),
-            )
-        totals.add_records(self.connection, family, first_key)
-
-    def _reserve_keys(self, family: Family, count: int) -> range:
-        """Reserve keys for new records of a family. The keys of the families alternate."""
-        if family not in self._next_keys:
-            table, key_column = TABLES[family]
-            row = self.connection.execute(f"SELECT max({key_column}) FROM {table}").fetchone()
-            highest = row[0]
-            if highest is None:
-                highest = make_key(0, family)
-            self._next_keys[family] = highest + KEY_STEP
-        first = self._next_keys[family]
-        end = first + count * KEY_STEP
-        self._next_keys[family] = end
-        return range(first, end, KEY_STEP)
-
-    def _last_position(self, session: str) -> int:
-        """Return the position of a session's last observation, or 0 if it has none."""
-        return int(self.connection.execute(_LAST_POSITION, (session,)).fetchone()[0])
-
-    def _add_tasks(self, source: int, new: Contents) -> None:
-        columns = ("source", *_TASK_COLUMNS)
-        sql = f"INSERT OR IGNORE INTO tasks({', '.join(columns)}) VALUES ({placeholders(columns)})"
-        for task in new.tasks:
-            values = [column_value(getattr(task, name)) for name in _TASK_COLUMNS]
-            self.connection.execute(sql, (source, *values))
-
-    # --- sessions and runs ----------------------------------------------------------------------
-
-    def _fold_lines(
-        self, folded: FoldedTable, source: int, lines: Sequence[Mapping[str, object]]
-    ) -> None:
-        """Fold lines into the rows of the sessions or runs that they are about."""
-        rows: dict[str, dict[str, object]] = {}
-        for line in lines:
-            if not isinstance(line.get("id"), str):
-                continue
-            name = storable_text(str(line["id"]))
-            if name not in rows:  # once: a log has thousands of lines about one session
-                rows[name] = self._folded_row(folded, source, name)
-            rows[name] = self._fold_line(rows[name], line)
-        assignments = ", ".join(f"{column} = ?" for column in folded.columns)
-        self.connection.executemany(
-            f"UPDATE {folded.table} SET {assignments} WHERE id = ?",
-            [(*row.values(), name) for name, row in rows.items()],
-        )
-
-    def _folded_row(self, folded: FoldedTable, source: int, name: str) -> dict[str, object]:
-        """Return the columns of a session or run, adding its row if it is new."""
-        self.connection.execute(
-            f"INSERT OR IGNORE INTO {folded.table}(id, source) VALUES (?, ?)", (name, source)
-        )
-        sql = f"SELECT {', '.join(folded.columns)} FROM {folded.table} WHERE id = ?"
-        return dict(self.connection.execute(sql, (name,)).fetchone())
-
-    def _fold_line(
-        self, row: Mapping[str, object], line: Mapping[str, object]
-    ) -> dict[str, object]:
-        """Return the columns of a row after folding in one more line."""
-        folded = dict(row)
-        for column, current in row.items():
-            member = line.get(column)
-            if column == "summary" and self._forgotten.has(member):
-                member = None
-            value = column_value(member, _ALLOWED_VALUES.get(column))
-            if column in _FOLDS and isinstance(current, str) and current:
-                if not isinstance(value, str) or not value:
-                    continue
-                value = _FOLDS[column](current, value)
-            if value is not None:
-                folded[column] = value
-        return folded
-
-
-def _can_resume(file: BinaryIO, row: sqlite3.Row, length: int, *, is_log: bool) -> bool:
-    """Return whether the index can continue where it stopped reading a file.
-
-    The file must still begin with what was read. Only a log may have grown since.
-    """
-    offset = int(row["offset"])
-    if offset == 0:
-        return False
-    if not is_log and offset != length:
-        return False
-    return bool(digest_to(file, offset) == row["digest"])
-
-
-def _read_lines(file: BinaryIO, slice_bytes: int, length: int) -> _Portion:
-    """Read about one slice of a log, leaving out a last line that is still being written."""
-    payload = file.read(slice_bytes)
-    while b"\n" not in payload:  # the line is longer than a slice
-        more = file.read(slice_bytes)
-        if not more:
-            break
-        payload += more
-    is_at_end = file.tell() >= length
-    return _Portion(payload[: payload.rfind(b"\n") + 1], complete=is_at_end)

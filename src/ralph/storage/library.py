@@ -19,7 +19,8 @@ from ralph.core.record import Record, Scope
 from ralph.core.text import EditableDocument, Entry, Problem, find_entry
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.storage import files, forgotten
-from ralph.storage.sources import Format, parse_editable, scoped
+from ralph.storage.source_contents import parse_editable, with_file_scope
+from ralph.storage.sources import Format
 from ralph.storage.write_observers import WriteObserver
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")
@@ -83,7 +84,7 @@ class Collection:
 
     def stored(self, entry: Entry, path: Path) -> Stored:
         """Return an entry's record, with the scope and enclosing project implied by its file."""
-        record = scoped(entry.record, self.format)
+        record = with_file_scope(entry.record, self.format)
         if record.scope is Scope.ENCLOSING:
             record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
         return Stored(record, path, entry.line)

@@ -19,10 +19,13 @@ from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import Family, Record
 from ralph.storage import db, files, index_schema, queries
-from ralph.storage.index import PATIENCE, IndexWriter, ReadState, sole_writer
+from ralph.storage.index import PATIENCE
+from ralph.storage.index_files import sole_writer
 from ralph.storage.index_schema import SCHEMA_VERSION
+from ralph.storage.index_writer import IndexWriter, ReadState
 from ralph.storage.record_rows import Terms
-from ralph.storage.sources import Format, Source, contents
+from ralph.storage.source_contents import parse_contents
+from ralph.storage.sources import Format, Source
 
 PREFIX = "team/"
 """The prefix of the names of pulled sources."""
@@ -82,7 +85,7 @@ class TeamDatabase:
         else:
             key = self._replace_source(name, form, state, len(lines))
         text = "".join(f"{line}\n" for _, line in lines)
-        read = contents(Source(Path(name), name, Format.LOG), text)
+        read = parse_contents(Source(Path(name), name, Format.LOG), text)
         named_ids = {record_id for record_id, _ in lines}
         records = [item for item in read.records if item.record.id in named_ids]
         others = [(kind, line) for kind, line in read.lines if line.get("id") in named_ids]

@@ -18,7 +18,7 @@ from ralph.storage import record_filters
 from ralph.storage.index_schema import FAMILIES, KIND_COLUMNS, TABLES, keys_of_family
 from ralph.storage.query_filters import status_column
 from ralph.storage.record_rows import storable_text
-from ralph.storage.sources import Contents
+from ralph.storage.source_contents import Contents
 
 _IN_JSON = "IN (SELECT value FROM json_each(?))"
 _LIST_OBSERVED_SESSIONS = """

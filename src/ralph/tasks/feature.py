@@ -17,7 +17,7 @@ from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound
 from ralph.core.work import Feature
 from ralph.formats.work import is_unwritten, new_plan, new_spec, render_feature
-from ralph.storage import board, files
+from ralph.storage import board, files, task_files
 from ralph.storage.board import Board, UnreadableFile
 from ralph.storage.features import FeatureView, _read
 from ralph.storage.gitignore import ensure_gitignore
@@ -69,7 +69,7 @@ def _fresh_id(root: Path, features_folder: Path) -> str:
 
 def list_(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
     """Return all features with their tasks, oldest first, and the files that are unreadable."""
-    everything = board.read(root)
+    everything = task_files.read_board(root)
     features, unread = _read(root)
     return [_with_tasks(view, everything) for view in features], unread
 
@@ -97,7 +97,7 @@ def show(root: Path, feature_id: str) -> FeatureView:
 
     The spec and the plan are "" as long as nobody has filled them in.
     """
-    view = _with_tasks(find(root, feature_id), board.read(root))
+    view = _with_tasks(find(root, feature_id), task_files.read_board(root))
     spec = _read_page(view.folder / "spec.md")
     plan = _read_page(view.folder / "plan.md")
     return replace(view, spec=spec, plan=plan)

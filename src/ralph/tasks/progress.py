@@ -31,7 +31,7 @@ from ralph.privacy import privacy
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import redact
 from ralph.recall import graph_export
-from ralph.storage import board, files, record_rows
+from ralph.storage import files, record_rows, task_files
 from ralph.tasks import worktree
 
 BUDGET = 2_000  # tokens that progress.txt may take up in a prompt
@@ -55,7 +55,7 @@ _Cleaner = Callable[[str], str]  # removes secrets and invisible characters from
 
 def folder(root: Path, task_id: str) -> Path:
     """Return the folder that holds a task's files."""
-    return board.find(root, task_id).path.parent
+    return task_files.find_task(root, task_id).path.parent
 
 
 def set_up(
@@ -69,11 +69,11 @@ def set_up(
     """Give a new task its PRD, its progress.txt and, if requested, its worktree."""
     if prd is not None:
         files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
-        board.change(root, task_id, lambda task: replace(task, branch=prd.branch or None))
+        task_files.change_task(root, task_id, lambda task: replace(task, branch=prd.branch or None))
     begin(root, task_id)
     if in_worktree:
         return worktree.create(root, task_id, tell=tell).task
-    return board.find(root, task_id).task
+    return task_files.find_task(root, task_id).task
 
 
 def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:

@@ -18,7 +18,7 @@ from ralph.core.errors import Hint, RalphError, Refused
 from ralph.core.record import Family, Record
 from ralph.core.work import Claim, Story, Task, TaskStatus, ignore_text
 from ralph.formats.work import parse_prd
-from ralph.storage import board, files, queries, query_filters
+from ralph.storage import board, files, queries, query_filters, task_files
 
 if TYPE_CHECKING:
     import sqlite3
@@ -95,7 +95,7 @@ def claim(
         note = f"left by {holder}" if holder else ""
         return board.with_status(task, TaskStatus.IN_PROGRESS, by=claim.run, note=note, claim=claim)
 
-    after = board.change(root, task_id, edit)
+    after = task_files.change_task(root, task_id, edit)
     if after.claim != claim:
         return None
     return after
@@ -121,7 +121,7 @@ def renew(
             return task
         return replace(task, claim=extended)
 
-    return _holds(run, board.change(root, task_id, edit))
+    return _holds(run, task_files.change_task(root, task_id, edit))
 
 
 def release_run(root: Path, run: str) -> list[str]:
@@ -138,10 +138,10 @@ def release_run(root: Path, run: str) -> list[str]:
         return board.with_status(task, TaskStatus.PENDING, by=run, note="its run ended")
 
     released = []
-    for task in board.read(root).tasks:
+    for task in task_files.read_board(root).tasks:
         if not _holds(run, task):
             continue
-        before, _ = board.update(root, task.id, release)
+        before, _ = task_files.update_task(root, task.id, release)
         if _holds(run, before):  # otherwise another process was faster
             released.append(task.id)
     close_parents(root)
@@ -180,7 +180,7 @@ def finish(
             after = board.with_member(after, board.REASON, note)
         return after
 
-    task = board.change(root, task_id, edit)
+    task = task_files.change_task(root, task_id, edit)
     if task.parent and board.status_of(task) is TaskStatus.DONE:
         close_parents(root, by=run)
     return task
@@ -212,7 +212,7 @@ def count_attempt(
         after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
         return board.with_member(after, board.ATTEMPT, attempt)
 
-    return board.change(root, task_id, edit).attempts
+    return task_files.change_task(root, task_id, edit).attempts
 
 
 def close_parents(root: Path, *, by: str = "") -> list[Task]:
@@ -230,8 +230,8 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
     closed: list[Task] = []
     while True:
         ended = []
-        for task in board.read(root).late():
-            before, after = board.update(root, task.id, end)
+        for task in task_files.read_board(root).late():
+            before, after = task_files.update_task(root, task.id, end)
             if after != before:
                 ended.append(after)
         if not ended:
@@ -282,11 +282,11 @@ def add(
         )
     if feature_id:
         feature.find(root, feature_id)
-    with board.lock_all(root) as everything:
+    with task_files.lock_all(root) as everything:
         _check_parent(everything, parent)
         now = board.stamp()
         task = Task(
-            board.fresh_id(everything, paths.tasks_folder(root)),
+            task_files.fresh_id(everything, paths.tasks_folder(root)),
             clean_title.text,
             clean_description.text,
             priority=priority,
@@ -297,12 +297,12 @@ def add(
             updated_at=now,
         )
         board.check_links(everything, task)
-        board.create(root, task)
+        task_files.create_task(root, task)
     if requirements is not None or in_worktree:
         try:
             task = progress.set_up(root, task.id, requirements, in_worktree=in_worktree, tell=tell)
         except RalphError:
-            board.delete_task(root, task.id)
+            task_files.delete_task(root, task.id)
             raise
     quarantine.accept_titles(root, by, task.title)
     return TaskChange(task, private_parts=clean_title.private + clean_description.private)
@@ -322,7 +322,7 @@ def list_(
     root: Path, *, status: TaskStatus | None = None, feature_id: str = "", only_ready: bool = False
 ) -> tuple[list[ListedTask], tuple[board.UnreadableFile, ...]]:
     """Return the tasks in the order to do them, and the files that could not be read."""
-    everything = board.read(root)
+    everything = task_files.read_board(root)
     tasks = []
     for listed in _list_board(everything):
         if status is not None and board.status_of(listed.task) is not status:
@@ -349,13 +349,13 @@ def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
     Before that, parents whose subtasks are all done are marked as done.
     """
     close_parents(root)
-    return board.read(root).ready(now or ids.now())
+    return task_files.read_board(root).ready(now or ids.now())
 
 
 def show(root: Path, task_id: str) -> TaskView:
     """Return a task with its blockers, subtasks and stories."""
-    location = board.find(root, task_id)
-    everything = board.read(root)
+    location = task_files.find_task(root, task_id)
+    everything = task_files.read_board(root)
     prd = files.read(location.path.with_name("prd.json"))
     return TaskView(
         listed=next(item for item in _list_board(everything) if item.task.id == task_id),
@@ -374,7 +374,7 @@ def start(root: Path, task_id: str) -> TaskChange:
 
     Raises Refused if the task is waiting for another one, or if a run is working on it.
     """
-    everything = board.read(root)
+    everything = task_files.read_board(root)
 
     def edit(task: Task) -> Task:
         _check_free(task)
@@ -382,7 +382,7 @@ def start(root: Path, task_id: str) -> TaskChange:
             return replace(task, claim=None)
         blockers = [blocker for blocker in task.blocked_by if blocker not in everything.done]
         if blockers:
-            path = board.find(root, task_id).path
+            path = task_files.find_task(root, task_id).path
             raise Refused(
                 f"{task_id} waits for {', '.join(blockers)}",
                 hint=f"finish that first, or remove it from `blocked_by` in {path}",
@@ -397,7 +397,7 @@ def done(root: Path, task_id: str) -> TaskChange:
 
     Raises Refused if the task has subtasks that are not done.
     """
-    everything = board.read(root)
+    everything = task_files.read_board(root)
 
     def edit(task: Task) -> Task:
         children = everything.children.get(task_id, ())
@@ -472,8 +472,8 @@ def block(
             return board.with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
         return after
 
-    with board.lock_all(root) as everything:
-        board.check_links(everything, edit(board.find(root, task_id).task))
+    with task_files.lock_all(root) as everything:
+        board.check_links(everything, edit(task_files.find_task(root, task_id).task))
         return _change(root, task_id, edit)
 
 
@@ -506,7 +506,7 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
     Raises Refused if the task is done and so are all its subtasks. Also raises Refused if a run is
     working on the task, unless `force` is set.
     """
-    everything = board.read(root)
+    everything = task_files.read_board(root)
     if task_id in everything.done and everything.has_done_all(task_id):
         raise Refused(
             f"{task_id} and all its subtasks are done",
@@ -533,11 +533,11 @@ def _reopen_parents(root: Path, task: Task) -> list[Task]:
             return parent
         return board.with_status(parent, TaskStatus.PENDING, note=f"{task.id} was reset")
 
-    everything = board.read(root)
+    everything = task_files.read_board(root)
     reopened: list[Task] = []
     parent = everything.get(task.parent or "")
     while parent is not None and board.status_of(parent) is TaskStatus.DONE:
-        reopened.append(board.change(root, parent.id, reopen))
+        reopened.append(task_files.change_task(root, parent.id, reopen))
         if len(reopened) >= len(everything.placed):  # the parents form a cycle
             break
         parent = everything.get(parent.parent or "")
@@ -557,8 +557,8 @@ def _check_free(task: Task) -> None:
         )
 
 
-def _change(root: Path, task_id: str, edit: board.Edit) -> TaskChange:
-    before, after = board.update(root, task_id, edit)
+def _change(root: Path, task_id: str, edit: task_files.Edit) -> TaskChange:
+    before, after = task_files.update_task(root, task_id, edit)
     return TaskChange(after, changed=after != before)
 
 
@@ -569,7 +569,7 @@ def prerequisites(root: Path, task: Task) -> list[Task]:
     """Return the finished tasks that blocked a task, in the order it lists them."""
     if not task.blocked_by:
         return []
-    everything = board.read(root)
+    everything = task_files.read_board(root)
     return [everything.placed[name].task for name in task.blocked_by if name in everything.done]
 
 
@@ -586,7 +586,7 @@ def log(root: Path, task_id: str) -> list[dict[str, str]]:
 
     An event's `by` is the id of a run, or "" for a person.
     """
-    task = board.find(root, task_id).task
+    task = task_files.find_task(root, task_id).task
     events = []
     if task.created_at:
         events.append({"at": task.created_at, "what": "added", "by": "", "note": ""})

@@ -20,7 +20,7 @@ from ralph.core.text import Problem
 from ralph.core.work import Story, Task, TaskStatus
 from ralph.formats.work import parse_prd, parse_task_line, render_task_line
 from ralph.privacy import privacy
-from ralph.storage import board
+from ralph.storage import board, task_files
 from ralph.storage.board import Board, parse_time, status_of
 from ralph.tasks.task import close_parents
 
@@ -97,14 +97,14 @@ def import_(
             f"{name} contains no tasks", hint="give a prd.json with userStories, or a tasks.jsonl"
         )
     folder = paths.tasks_folder(root)
-    with board.lock_all(root) as everything:
+    with task_files.lock_all(root) as everything:
         plan = _make_plan(content.tasks, everything, folder, allow_secret, patterns)
         errors += plan.errors
         errors += _link_problems(everything, plan.new.values())
         if errors:
             raise _refused(name, errors)
         for new in plan.new.values():
-            board.create(root, new.task)
+            task_files.create_task(root, new.task)
     return TaskImport(
         added=tuple(new.task for new in plan.new.values()),
         finished=_finish_stories(root, plan.existing),
@@ -145,7 +145,7 @@ def _make_plan(
             plan.existing.append(_ExistingTask(stored, task))
             continue
         while not task.id or task.id in plan.new:
-            task = replace(task, id=board.fresh_id(everything, folder))
+            task = replace(task, id=task_files.fresh_id(everything, folder))
         plan.new[task.id] = _ReadTask(line, _with_times(task, now, len(plan.new)))
         plan.private_parts += private_parts
     return plan
@@ -261,7 +261,7 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> _CleanTas
         task.description, "description", allow_secret=allow_secret, patterns=patterns
     )
     privacy.clean_description(task.id, "id", patterns=patterns)
-    if task.id and not board.is_folder_name(task.id):
+    if task.id and not task_files.is_folder_name(task.id):
         raise Refused(f"the id {task.id[:_MAX_QUOTED_ID]!r} cannot be the name of a folder")
     status = status_of(task)
     if status not in _IMPORTED_STATES:
@@ -324,7 +324,7 @@ def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task
         passes = _story_key(imported) and imported.status == TaskStatus.DONE.value
         # A task in an unknown state (None) is left to a person.
         if passes and status_of(stored) not in (None, TaskStatus.DONE):
-            finished.append(board.change(root, stored.id, end))
+            finished.append(task_files.change_task(root, stored.id, end))
     if finished:
         close_parents(root)
     return tuple(finished)
@@ -336,6 +336,6 @@ def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task
 def export(root: Path) -> str:
     """Return all tasks as the content of a tasks.jsonl file, without claims and worktrees."""
     lines = []
-    for task in board.read(root).tasks:
+    for task in task_files.read_board(root).tasks:
         lines.append(render_task_line(replace(task, claim=None, worktree=None)))
     return "".join(lines)

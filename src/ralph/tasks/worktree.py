@@ -25,7 +25,7 @@ from ralph.core.errors import Conflict, RalphError, Refused, Unreadable
 from ralph.core.repository import Repository, first_line
 from ralph.core.work import Task, ignore_text
 from ralph.loop import runs
-from ralph.storage import board, files
+from ralph.storage import files, task_files
 from ralph.storage.board import is_live
 from ralph.storage.config import hide_from_git
 
@@ -145,7 +145,7 @@ def _belongs_to(folder: Path, main: Path) -> bool:
 
 def find_problems(root: Path) -> list[WorktreeProblem]:
     """Return the problems with all worktrees, including folders that belong to no task."""
-    tasks = [task for task in board.read(root).tasks if task.worktree]
+    tasks = [task for task in task_files.read_board(root).tasks if task.worktree]
     found = []
     for task in tasks:
         problem = find_problem(root, task)
@@ -196,7 +196,7 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
         main = paths.main_checkout(root)
         git = Repository(main)
         top = _find_top_with_commit(git)
-        task = board.find(root, task_id).task
+        task = task_files.find_task(root, task_id).task
         branch = task.branch or f"{BRANCH_PREFIX}{task.id}"
         _check_branch_is_usable(git, branch)
         folder = checkout_folder(root, task_id)
@@ -216,7 +216,9 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
                 extra[BRANCH_CREATOR] = "ralph"
             return replace(old, worktree=worktree, branch=branch, extra=extra)
 
-        return Worktree(board.change(root, task_id, edit), main / worktree, branch, is_new)
+        return Worktree(
+            task_files.change_task(root, task_id, edit), main / worktree, branch, is_new
+        )
 
 
 def _find_top_with_commit(git: Repository) -> Path:

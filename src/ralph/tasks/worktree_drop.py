@@ -17,7 +17,7 @@ from ralph.core.errors import NotFound, RalphError, Refused
 from ralph.core.repository import Repository, first_line, join_names
 from ralph.core.work import Task, ignore_text
 from ralph.search import index
-from ralph.storage import board, files
+from ralph.storage import files, task_files
 from ralph.tasks.worktree import (
     BRANCH_CREATOR,
     BRANCH_PREFIX,
@@ -84,7 +84,7 @@ def find_losses(root: Path, task_id: str) -> Losses:
 
     Raises NotFound if the task has no worktree.
     """
-    task = board.find(root, task_id).task
+    task = task_files.find_task(root, task_id).task
     main = Repository(paths.main_checkout(root))
     folder = checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
@@ -187,7 +187,7 @@ def drop(
     if a run is working on the task.
     """
     with repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
-        task = board.find(root, task_id).task
+        task = task_files.find_task(root, task_id).task
         check_no_run_is_working(root, task)
         main = paths.main_checkout(root)
         files.target(main / FOLDER, main, folder=True)
@@ -209,7 +209,7 @@ def drop(
                 branch = None
             return replace(old, worktree=None, branch=branch, extra=without_branch_creator(old))
 
-        return board.change(root, task_id, edit)
+        return task_files.change_task(root, task_id, edit)
 
 
 def _check_losses(task_id: str, lost: Losses, agreed: Losses | None) -> None:

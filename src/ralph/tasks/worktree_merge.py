@@ -19,7 +19,7 @@ from ralph.core.work import ProcessResult, Task, ignore_text
 from ralph.formats import merge as entry_merge
 from ralph.formats.regions import parse_region
 from ralph.memory.merge_driver import merge_lines
-from ralph.storage import board, files
+from ralph.storage import files, task_files
 from ralph.tasks.worktree import (
     FOLDER,
     check_no_run_is_working,
@@ -164,7 +164,7 @@ def merge(
 
 
 def _find_branches(root: Path, task_id: str) -> _Branches:
-    task = board.find(root, task_id).task
+    task = task_files.find_task(root, task_id).task
     check_no_run_is_working(root, task)
     checkout = paths.main_checkout(root)
     top = Repository(checkout).top

@@ -22,6 +22,7 @@ from ralph.recall import graph
 from ralph.recall.json_shapes import edge_json, node_json
 from ralph.search.filters import when
 from ralph.storage import graph as stored
+from ralph.storage import graph_sync
 
 LIMIT = 400
 MAX_LIMIT = 2_000
@@ -249,5 +250,5 @@ def _read_snapshot(connection: sqlite3.Connection, records: sqlite3.Connection) 
         edges,
         degrees,
         since=stored.oldest_time(connection)[:_DATE_CHARACTERS],
-        missing=stored.count_missing(connection, records),
+        missing=graph_sync.count_missing(connection, records),
     )

@@ -1,0 +1,202 @@
+"""Parse the text of a source into records, tasks and other lines.
+
+A *raw line* of a log is an event as a hook received it. Callers pass `interpret`, which turns one
+raw line into records. Each line is interpreted separately, so a log yields the same records whether
+it is read whole or in portions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ralph.core.record import Family, ObservationKind, Record
+from ralph.core.text import Document, EditableDocument
+from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
+from ralph.storage import files
+
+if TYPE_CHECKING:
+    from ralph.core.work import Task
+    from ralph.formats.log import LogDocument
+from ralph.storage.sources import OUTSIDE_SCOPES, Format, Source
+
+Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
+"""Returns the records in a raw line, and what the line says about its session.
+
+The latter has the members of a `session` line, or is None if the line says nothing.
+"""
+IsRalphCall = Callable[[Record], bool]
+"""Returns whether an observation is a call to Ralph itself, which is not worth remembering."""
+EVENT = "event"  # the type of a raw line
+
+
+class PlacedRecord(NamedTuple):
+    """A record and the number of its line."""
+
+    record: Record
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of one source: records, tasks, and a log's other lines with their types."""
+
+    records: tuple[PlacedRecord, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
+    in_own_turn: bool = False  # ends in a turn in which the agent only called Ralph
+    problems: int = 0
+    events: int = 0  # lines that hooks wrote
+    hosts: frozenset[str] = frozenset()  # the agents whose hooks wrote them
+
+
+def read_source(
+    source: Source, interpret: Interpret | None = None, is_own: IsRalphCall | None = None
+) -> Contents:
+    """Read a source. An unfinished last line of a log is left out."""
+    text = files.read(source.path) or ""
+    if source.format is Format.LOG:
+        text = text[: text.rfind("\n") + 1]
+    return parse_contents(source, text, interpret, is_own)
+
+
+def parse_contents(
+    source: Source,
+    text: str,
+    interpret: Interpret | None = None,
+    is_own: IsRalphCall | None = None,
+    *,
+    in_own_turn: bool = False,
+) -> Contents:
+    """Parse a source's text, or a portion of a log.
+
+    `in_own_turn` is the value that the contents of the log's previous portion had.
+    """
+    if source.format is Format.LOG:
+        log = _log_contents(text, interpret)
+        if is_own is None:
+            return log
+        return _without_ralph_calls(log, is_own, in_own_turn)
+    if source.format is Format.TASK:
+        from ralph.formats.work import parse_task
+
+        task = parse_task(text).task
+        return Contents(tasks=() if task is None else (task,))
+    document = parse_source(source, text)
+    entries = document.entries
+    if source.format is Format.PROGRESS:
+        from ralph.formats.progress import searchable_entries
+
+        entries = searchable_entries(document)
+    placed = [
+        PlacedRecord(with_file_scope(entry.record, source.format), entry.line) for entry in entries
+    ]
+    return Contents(tuple(placed))
+
+
+def with_file_scope(record: Record, form: Format) -> Record:
+    """Return a record with the scope implied by its file."""
+    if form not in OUTSIDE_SCOPES:
+        return record
+    return replace(record, scope=OUTSIDE_SCOPES[form])
+
+
+def parse_source(source: Source, text: str) -> Document:
+    """Parse a curated file."""
+    if source.format is Format.PROGRESS:
+        from ralph.formats.progress import parse_progress
+
+        return parse_progress(text)
+    return parse_editable(source.format, text, source.path.stem)
+
+
+def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
+    """Parse a memory file. `slug` is the name of a knowledge file without its suffix."""
+    # Codecs are imported when needed, because hooks only read logs.
+    if form is Format.KNOWLEDGE:
+        from ralph.formats.knowledge import parse_knowledge
+
+        return parse_knowledge(text, slug)
+    if form is Format.PATTERNS:
+        from ralph.formats.patterns import parse_patterns
+
+        return parse_patterns(text)
+    if form is Format.INSIGHTS:
+        from ralph.formats.work import parse_insights
+
+        return parse_insights(text)
+    if form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS):
+        return parse_memories(text, GUARDRAILS)
+    return parse_memories(text, MEMORIES)
+
+
+def _log_contents(text: str, interpret: Interpret | None) -> Contents:
+    from ralph.formats.log import parse_log
+
+    document = parse_log(text)
+    placed: list[tuple[int, PlacedRecord]] = []  # each with its position in the text
+    for entry in document.entries:
+        placed.append((entry.start, PlacedRecord(entry.record, entry.line)))
+    lines: list[tuple[str, Mapping[str, object]]] = []
+    for line in document.lines:
+        if line.type != EVENT or interpret is None:
+            lines.append((line.type, line.value))
+            continue
+        records, session = interpret(line.value)
+        for record in records:
+            placed.append((line.start, PlacedRecord(record, line.line)))
+        if session is not None:
+            lines.append(("session", session))
+    placed.sort(key=itemgetter(0))  # in the order in which things happened, whoever wrote the lines
+    return Contents(
+        records=tuple(record for _, record in placed),
+        lines=tuple(lines),
+        problems=len(document.problems),
+        events=_count_events(document),
+        hosts=_event_hosts(document),
+    )
+
+
+def _count_events(document: LogDocument) -> int:
+    """Count the lines that hooks wrote: raw lines and observations."""
+    events = 0
+    for line in document.lines:
+        if line.type == EVENT:
+            events += 1
+    for entry in document.entries:
+        if entry.record.family is Family.OBSERVATION:
+            events += 1
+    return events
+
+
+def _event_hosts(document: LogDocument) -> frozenset[str]:
+    """Return the agents whose hooks wrote raw lines."""
+    hosts: set[str] = set()
+    for line in document.lines:
+        if line.type == EVENT:
+            host = line.value.get("host")
+            if isinstance(host, str) and host.isidentifier():
+                hosts.add(host)
+    return frozenset(hosts)
+
+
+def _without_ralph_calls(log: Contents, is_own: IsRalphCall, in_own_turn: bool) -> Contents:
+    """Leave out calls to Ralph itself, and the agent's answers in turns that only called Ralph."""
+    kept: list[PlacedRecord] = []
+    for placed in log.records:
+        record = placed.record
+        if record.family is not Family.OBSERVATION:
+            kept.append(placed)
+            continue
+        is_note = record.kind is ObservationKind.NOTE
+        if is_own(record):
+            in_own_turn = in_own_turn or is_note
+            continue
+        is_answer = is_note and record.origin.by == "agent"
+        if in_own_turn and is_answer:
+            continue
+        kept.append(placed)
+        in_own_turn = False
+    return replace(log, records=tuple(kept), in_own_turn=in_own_turn)

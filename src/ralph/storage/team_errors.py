@@ -1,0 +1,134 @@
+"""Explain the errors of a team's server in the user's terms.
+
+Every psycopg error becomes a ServerError with one line and a hint, for example if the server does
+not answer, is slow or full, was restarted or has another version, or if the user is not a member.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from ralph.core.errors import RalphError
+
+if TYPE_CHECKING:
+    pass
+
+STATEMENT_SECONDS = 120
+SECRET_PARAMETERS = (
+    "password",
+    "sslpassword",
+    "oauth_client_secret",
+    "scram_client_key",
+    "scram_server_key",
+)
+
+
+class ServerError(RalphError):
+    """The team's server did not do what it was asked to do."""
+
+
+class SourceRefused(ServerError):
+    """The server refused one source. It may still accept others."""
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for use in messages, with any password hidden.
+
+    Ralph accepts no password, but a file written by an earlier version may contain one.
+    """
+    hidden = re.sub(rf"({'|'.join(SECRET_PARAMETERS)})=\S+", r"\1=***", url)
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", hidden)
+
+
+class _Explanation(NamedTuple):
+    """An error in the user's terms.
+
+    In the message, `{}` stands for psycopg's message and `{url}` for the server's address.
+    """
+
+    message: str
+    hint: str
+
+
+_NOTHING_LOST = "nothing is lost: the next push sends what is missing"
+_BROKEN_SCHEMA = _Explanation(
+    "the server's schema is incomplete", "its administrator runs `ralph team check URL`"
+)
+_EXPLANATIONS = {
+    "InsufficientPrivilege": _Explanation(
+        "the server refused: {}",
+        "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
+    ),
+    "UniqueViolation": _Explanation(
+        "the server refused: {}",
+        "a machine belongs to the first member that used it; to change that, the administrator "
+        "deletes it from ralph_team.machines and ralph_team.sources",
+    ),
+    "CheckViolation": _Explanation(
+        "the server refused: {}", "update Ralph; `ralph team push --dry-run` shows the rows"
+    ),
+    "LockNotAvailable": _Explanation(
+        "somebody else is pushing to this project", f"run it again; {_NOTHING_LOST}"
+    ),
+    "DiskFull": _Explanation("the server's disk is full", _NOTHING_LOST),
+    "QueryCanceled": _Explanation(
+        f"the server took longer than {STATEMENT_SECONDS} seconds", _NOTHING_LOST
+    ),
+    "ReadOnlySqlTransaction": _Explanation(
+        "this server is a read-only replica", "set team.url to the primary server"
+    ),
+    "SerializationFailure": _Explanation("{}", "run it again"),
+    "DeadlockDetected": _Explanation("{}", "run it again"),
+    "UndefinedFunction": _BROKEN_SCHEMA,
+    "InvalidSchemaName": _BROKEN_SCHEMA,
+    "UndefinedTable": _BROKEN_SCHEMA,
+    "Refusal": _Explanation(
+        "the team's server refused the connection ({url}): {}",
+        "check the address and the password, which libpq reads from ~/.pgpass or a service file; "
+        f"{_NOTHING_LOST}",
+    ),
+    "OperationalError": _Explanation(
+        "the team's server does not answer ({url}): {}", f"check the address; {_NOTHING_LOST}"
+    ),
+    "Error": _Explanation("the server answered: {}", _NOTHING_LOST),
+}
+"""Explanations of psycopg's errors by class name. `Refusal` is not a psycopg class."""
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Turn psycopg's errors into ServerError or SourceRefused, with one line and a hint."""
+    from psycopg import DataError, Error, IntegrityError
+
+    try:
+        yield
+    except Error as error:
+        explanation = _explanation_of(error)
+        message = explanation.message.format(first_line(error), url=shown_url(url))
+        if isinstance(error, IntegrityError | DataError):
+            raise SourceRefused(message, hint=explanation.hint) from error
+        raise ServerError(message, hint=explanation.hint) from error
+
+
+def _explanation_of(error: Exception) -> _Explanation:
+    """Return the explanation for an error's class, or for the nearest class it inherits from."""
+    names = [base.__name__ for base in type(error).__mro__]
+    if names[0] == "OperationalError" and _is_refusal(str(error)):
+        return _EXPLANATIONS["Refusal"]
+    for name in names:
+        if name in _EXPLANATIONS:
+            return _EXPLANATIONS[name]
+    return _EXPLANATIONS["Error"]
+
+
+def _is_refusal(message: str) -> bool:
+    """Return whether a server answered but refused the connection."""
+    return "FATAL:" in message or "no password" in message
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,137 @@
+"""Turn the URL of a team's server into connection parameters for libpq.
+
+Authentication is left to libpq, with its service files, .pgpass and certificates. A URL must not
+contain a password, and the TLS certificate of a remote server is always verified.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ralph.core.errors import Refused, UsageError
+from ralph.storage.team_errors import (
+    SECRET_PARAMETERS,
+    STATEMENT_SECONDS,
+    first_line,
+)
+
+if TYPE_CHECKING:
+    pass
+
+_CONNECT_SECONDS = 10
+_MAX_CONNECT_SECONDS = 60  # for a `connect_timeout` in the URL
+_KEEPALIVE = {
+    "keepalives_idle": 20,  # seconds
+    "keepalives_interval": 5,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+_LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
+_STRICT_SSLMODE = "verify-full"
+
+
+def check_url(url: str) -> dict[str, Any]:
+    """Return the connection parameters for a URL.
+
+    For a remote server, they require verified TLS. Raises UsageError if the URL is malformed or
+    contains a password, and Refused if it turns verification off for a remote server.
+    """
+    given = _parse_url(url)
+    for name in SECRET_PARAMETERS:
+        if given.get(name):
+            raise UsageError(
+                f"the URL has a password ({name})",
+                hint="put it in ~/.pgpass or a service file, as for psql; "
+                "Ralph does not store passwords",
+            )
+    used = _with_defaults(given)
+    if _is_local(used):
+        return given
+    mode = given.get("sslmode")
+    if mode not in (None, _STRICT_SSLMODE):
+        raise Refused(
+            f"sslmode={mode} does not check the identity of the server",
+            hint=f"use sslmode={_STRICT_SSLMODE}; only a server on this machine may go without",
+        )
+    users_certificate = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
+    if not used.get("sslrootcert") and not users_certificate.exists():
+        given["sslrootcert"] = "system"
+    given["sslmode"] = _STRICT_SSLMODE
+    return given
+
+
+def _parse_url(url: str) -> dict[str, Any]:
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return conninfo_to_dict(url)
+    except Error as error:
+        raise UsageError(
+            f"this is not a PostgreSQL URL: {first_line(error)}",
+            hint="such as postgresql://ann@db.example.com/ralph, or service=ralph",
+        ) from error
+
+
+def _is_local(used: Mapping[str, str]) -> bool:
+    """Return whether every address is on this machine.
+
+    A service without an address may be anywhere, so it does not count as local.
+    """
+    hosts = [*used.get("host", "").split(","), *used.get("hostaddr", "").split(",")]
+    if used.get("service") and not any(hosts):
+        return False
+    return all(host in _LOCAL_HOSTS or host.startswith(("/", "@")) for host in hosts)
+
+
+def _with_defaults(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters that libpq will use.
+
+    They include those from a service file and from the environment.
+    """
+    from psycopg import pq
+
+    before = os.environ.get("PGSERVICE")
+    try:
+        # For its defaults, libpq reads a service only if the environment names it.
+        if given.get("service"):
+            os.environ["PGSERVICE"] = str(given["service"])
+        defaults = pq.Conninfo.get_defaults()
+    finally:
+        os.environ.pop("PGSERVICE", None)
+        if before is not None:
+            os.environ["PGSERVICE"] = before
+    used: dict[str, str] = {}
+    for option in defaults:
+        if option.val:
+            used[option.keyword.decode()] = option.val.decode()
+    for name, value in given.items():
+        used[name] = str(value)
+    return used
+
+
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return everything that psycopg needs to connect, including timeouts.
+
+    Raises UsageError and Refused as `check_url` does.
+    """
+    parameters = {"application_name": "ralph", **_KEEPALIVE, **check_url(url)}
+    parameters["connect_timeout"] = _connect_seconds(parameters)
+    milliseconds = STATEMENT_SECONDS * 1000
+    timeouts = (
+        f"-c statement_timeout={milliseconds} -c idle_in_transaction_session_timeout={milliseconds}"
+    )
+    parameters["options"] = f"{parameters.get('options', '')} {timeouts}".strip()
+    return parameters
+
+
+def _connect_seconds(parameters: Mapping[str, Any]) -> int:
+    """Return the time limit for connecting: the URL's, up to a maximum, or the default."""
+    text = str(parameters.get("connect_timeout", ""))
+    seconds = int(text) if text.isdecimal() else 0
+    if seconds == 0:
+        return _CONNECT_SECONDS
+    return min(seconds, _MAX_CONNECT_SECONDS)
