@@ -10,10 +10,10 @@ from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import BeforeValidator
 
 from ralph.core.errors import UsageError
-from ralph.mcp.schema import Hops, Number, Text, Tool, Words, _to_words
-from ralph.mcp.server import parse_arguments
+from ralph.mcp.arguments import Hops, Number, Text, Words, to_words
+from ralph.mcp.registry import Tool, parse_arguments
 
-Colours = Annotated[list[Literal["red", "blue"]], BeforeValidator(_to_words)]
+Colours = Annotated[list[Literal["red", "blue"]], BeforeValidator(to_words)]
 
 
 def make(

@@ -3,7 +3,7 @@
 import pytest
 
 from ralph.core.errors import UsageError
-from ralph.mcp.server import VARIABLE, choose_token
+from ralph.mcp.transports import VARIABLE, choose_token
 
 GOOD = "0123456789abcdef0123456789ABCDEF"
 

@@ -13,7 +13,9 @@ from tests.support.talking import ERAS, Talk, talk
 from ralph.core.record import MemoryKind, Outcome
 from ralph.core.work import TaskStatus
 from ralph.mcp import server
-from ralph.mcp.schema import TOOLS, KindName, OutcomeName, StateName, Tool
+from ralph.mcp.arguments import KindName, OutcomeName, StateName
+from ralph.mcp.registry import Tool
+from ralph.mcp.tools import TOOLS
 
 NAMES = [
     "memory_add",

@@ -6,7 +6,7 @@ import pytest
 from tests.support.runner import Project
 from tests.support.talking import ERAS, Talk, talk
 
-from ralph.mcp.tools import TASK_LIMIT
+from ralph.mcp.project_tools import TASK_LIMIT
 from ralph.tasks import task
 
 

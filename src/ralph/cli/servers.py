@@ -136,20 +136,20 @@ def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     error; RALPH_MCP_TOKEN sets a permanent one.
     """
     with needs_extra("mcp", "`ralph mcp serve`"):
-        from ralph.mcp import server
+        from ralph.mcp import transports
 
     if port and not http:
         raise UsageError(
             "--port requires --http", hint="a client that starts the server needs no port"
         )
     if not http:
-        server.over_pipes(call.explicit_root, os.environ, read_only=read_only)
+        transports.serve_stdio(call.explicit_root, os.environ, read_only=read_only)
         return
     with needs_extra("mcp", "`ralph mcp serve --http`"):
         from ralph.web.connections import connection_options
 
     with bind_socket(port) as listening:
-        server.at_an_address(
+        transports.serve_http(
             call.explicit_root, os.environ, listening, connection_options(), read_only=read_only
         )
 

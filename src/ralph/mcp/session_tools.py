@@ -1,0 +1,137 @@
+"""The tools that show recorded sessions and the loop's journal.
+
+Models read the docstrings in every conversation, so every word costs tokens.
+"""
+
+from __future__ import annotations
+
+from ralph.core import render
+from ralph.core.record import Detail, Outcome
+from ralph.mcp.answers import JsonObject, ToolAnswer, note_omitted, one_line, quoted_answer
+from ralph.mcp.arguments import Layer, Name, Number, OutcomeName, Text, When
+from ralph.mcp.call import ToolCall
+from ralph.mcp.hits import HIT_LIMIT, count_shown, hit_json, safe_hits
+from ralph.mcp.registry import tool
+from ralph.memory.record_shapes import mark_weak
+from ralph.privacy import injection
+from ralph.recall import journal, sessions
+from ralph.recall.journal import JournalMatch
+from ralph.recall.journal_section import journal_block
+from ralph.recall.json_shapes import journal_json, session_json
+from ralph.recall.search import PART
+from ralph.recall.sessions import Session
+from ralph.search.explanations import WEAK
+from ralph.search.filters import when
+from ralph.storage import task_files
+
+SESSION_LIMIT = 20  # sessions or events, unless the caller sets a limit
+_MAX_PROMPT_CHARACTERS = 160  # of a session's first prompt
+_MINUTE_CHARACTERS = 16  # of a time that begins with YYYY-MM-DDTHH:MM
+_SESSION_KEYS = ("id", "started_at", "ended_at", "host", "task", "observations")
+
+
+# --- journal --------------------------------------------------------------------------------------
+
+
+@tool()
+def journal_search(
+    call: ToolCall,
+    query: Text,
+    run: Text = "",
+    task: Text = "",
+    outcome: OutcomeName = "",
+    since: When = "",
+    limit: Number = HIT_LIMIT,
+) -> ToolAnswer:
+    """Search how earlier iterations of Ralph's loop ended."""
+    chosen_outcome = None
+    if outcome:
+        chosen_outcome = Outcome(outcome)
+    entry_filter = journal.JournalFilter(
+        run=run, task=task, outcome=chosen_outcome, since=when(since), within=call.task
+    )
+    matches, total = journal.search(call.root, query, entry_filter, limit=limit)
+    hits = [_journal_json(match) for match in matches]
+    content = "\n\n".join(f"{hit['id']}\n{hit['text']}" for hit in hits)
+    notes = []
+    if matches and all(match.weak for match in matches):
+        notes.append(WEAK)
+    notes.append(note_omitted(total - len(hits)))
+    return quoted_answer(content, {"hits": hits, "total": total}, notes, "Nothing found.")
+
+
+def _journal_json(match: JournalMatch) -> JsonObject:
+    name = str(journal_json(match.entry)["id"])
+    block = journal_block(match.entry, of_run=True).strip()
+    return {
+        "id": name,
+        "type": match.entry.outcome.value,
+        "text": render.cut_details(block, PART, name),
+        **mark_weak(match.weak),
+    }
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+@tool()
+def session_list(
+    call: ToolCall, limit: Number = SESSION_LIMIT, since: When = "", task: Name = ""
+) -> ToolAnswer:
+    """List recorded sessions, newest first."""
+    page, total = sessions.list_(
+        call.root, limit=limit, since=when(since), task=task, within=call.task
+    )
+    if task and not total:
+        task_files.find_task(call.root, task)  # raises NotFound if the task does not exist
+    structured: JsonObject = {"sessions": [_session_json(row) for row in page], "total": total}
+    lines = "\n".join(map(_session_line, page))
+    return quoted_answer(lines, structured, [note_omitted(total - len(page))], "No sessions.")
+
+
+@tool()
+def session_show(
+    call: ToolCall, id: Name = "", layer: Layer = 1, limit: Number = SESSION_LIMIT
+) -> ToolAnswer:
+    """Show a session's summary and what happened in it; without an id, the newest session."""
+    detail = Detail(layer)
+    session, answer = sessions.show(call.root, id, layer=detail, limit=limit, within=call.task)
+    hits = safe_hits(call.root, answer, detail)
+    summary = _safe_summary(session.summary)
+    structured = {
+        **_session_json(session),
+        "summary": summary,
+        "hits": [hit_json(hit) for hit in hits],
+        "total": answer.found.total,
+    }
+    separator = "\n\n" if detail is Detail.FULL else "\n"
+    events = separator.join(hit.text for hit in hits)
+    content = "\n\n".join(filter(None, (_session_line(session), summary, events)))
+    notes = []
+    earlier = answer.found.total - count_shown(answer)
+    if earlier > 0:
+        notes.append(f"{earlier} earlier; use a higher limit to see them")
+    return quoted_answer(content, structured, notes)
+
+
+def _safe_summary(summary: str) -> str:
+    """Return a summary without lines that look like instructions, except a person's own goal."""
+    lines = []
+    for line in summary.split("\n"):
+        if line.startswith("Goal: ") or not injection.looks_like_instructions(line):
+            lines.append(line)
+    return render.clean("\n".join(lines))
+
+
+def _session_json(session: Session) -> JsonObject:
+    structured = session_json(session)
+    shown = {name: structured[name] for name in _SESSION_KEYS}
+    shown["prompt"] = one_line(session.prompt, _MAX_PROMPT_CHARACTERS)
+    return shown
+
+
+def _session_line(session: Session) -> str:
+    start = session.started_at[:_MINUTE_CHARACTERS].replace("T", " ")
+    facts = (start, session.host, session.task, f"{session.observations} observations")
+    prompt = one_line(session.prompt, _MAX_PROMPT_CHARACTERS)
+    return one_line(f"{session.id} ({', '.join(filter(None, facts))}) {prompt}")
