@@ -84,7 +84,7 @@ def test_a_quiet_terminal_only_writes_the_log(
     terminal.print_line("iteration 1: done")
     assert capsys.readouterr() == ("", "")
     assert log(terminal) == "hello\nralph: iteration 1: done\n"
-    assert terminal.feedback() == ""
+    assert terminal.ask_feedback() == ""
 
 
 def test_characters_that_would_move_a_terminals_cursor_are_not_printed(

@@ -39,14 +39,18 @@ class Workshop:
     agent: ScriptedAgent = field(default_factory=lambda: ScriptedAgent([]))
 
     def printer(self) -> LoopPrinter:
-        def calm() -> None:
+        def clear_interrupt() -> None:
             self.interrupted = False
 
         def feedback() -> str:
             return self.answers.pop(0) if self.answers else ""
 
         return LoopPrinter(
-            self.said.append, self.shown.append, lambda: self.interrupted, feedback, calm
+            print_line=self.said.append,
+            show=self.shown.append,
+            interrupted=lambda: self.interrupted,
+            feedback=feedback,
+            clear_interrupt=clear_interrupt,
         )
 
     def start(

@@ -2,8 +2,10 @@
 
 The first Ctrl-C stops the agent and asks the person for feedback. The second exits immediately.
 SIGTERM and SIGHUP act like a Ctrl-C without the question. If the output is closed, the run
-continues and writes only its log. The log is redacted. For this, text from the agent is held back
-until its line is complete and no `<private>` part or key block is open.
+continues and writes only its log.
+
+The log is redacted, and a secret can be recognised only in complete text. Text from the agent is
+therefore held back until its line is complete and no `<private>` part or key block is open.
 """
 
 from __future__ import annotations
@@ -31,11 +33,15 @@ _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 _MAX_PENDING = 200_000  # characters held back until a private block ends
-_MAX_OPENING = 100  # characters in a private block's first line
+_MAX_OPENING = 100  # characters in the opening delimiter of a private block
 
 
 class _Block(NamedTuple):
-    """A private block: how it begins and ends, in lower case, and what closes its first line."""
+    """The delimiters of a private block, in lower case.
+
+    `close` ends the opening delimiter: `>` in `<private reason="...">`, and the end of the line in
+    `-----BEGIN RSA PRIVATE KEY-----`.
+    """
 
     begin: str
     end: str
@@ -79,7 +85,11 @@ class LoopTerminal:
         from ralph.loop.parts import LoopPrinter
 
         return LoopPrinter(
-            self.print_line, self.show, lambda: self._interrupts > 0, self.feedback, self.calm
+            print_line=self.print_line,
+            show=self.show,
+            interrupted=lambda: self._interrupts > 0,
+            feedback=self.ask_feedback,
+            clear_interrupt=self.clear_interrupt,
         )
 
     # --- printing ---------------------------------------------------------------------------------
@@ -108,14 +118,16 @@ class LoopTerminal:
         is_complete = text.endswith("\n") and not opening
         if is_complete or len(self._pending) > _MAX_PENDING:
             self._write_log(self._pending)
-            self._pending = opening  # what follows is still part of this block
+            # If the block is still open, the text so far was written because it became too long.
+            # The opening is repeated, so that the rest is redacted as part of the same block.
+            self._pending = opening
 
     def _open_block(self) -> str:
-        """Return the opening of a private block that is still open, or ""."""
+        """Return the opening delimiter of a private block that has not ended, or ""."""
         text = self._pending.lower()
         for block in _PRIVATE_BLOCKS:
             start = text.rfind(block.begin)
-            if start > text.rfind(block.end):
+            if start > text.rfind(block.end):  # the last block has begun and has not ended
                 opening = self._pending[start : start + _MAX_OPENING]
                 return opening.partition("\n")[0].partition(">")[0] + block.close
         return ""
@@ -142,13 +154,13 @@ class LoopTerminal:
 
     # --- interrupts -------------------------------------------------------------------------------
 
-    def calm(self) -> None:
-        """Reset the interrupts."""
+    def clear_interrupt(self) -> None:
+        """Forget past interrupts, because the run continues."""
         self._interrupts = 0
         self._is_unattended = False
 
-    def feedback(self) -> str:
-        """Ask a person what the agent should know. Returns "" if there is no answer."""
+    def ask_feedback(self) -> str:
+        """Ask a person what the agent should know. Returns "" if nobody answers."""
         if self.quiet or self._is_unattended or not can_ask():
             return ""
         question = (

@@ -67,7 +67,7 @@ class LoopPrinter(NamedTuple):
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
     feedback: Callable[[], str]  # what a person typed after Ctrl-C, or "" to end the run
-    calm: Callable[[], None]  # clear the interruption, because a person wants to continue
+    clear_interrupt: Callable[[], None]  # a person wants to continue
 
 
 class LoopPlan(NamedTuple):
@@ -538,7 +538,7 @@ class Workbench:
         feedback = self.printer.feedback().strip()
         if not feedback:
             return None
-        self.printer.calm()
+        self.printer.clear_interrupt()
         return replace(run, feedback=redact(feedback, self._patterns).text)
 
     def pause(self, seconds: float) -> None:
