@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +13,11 @@ import click
 
 from ralph.cli import options
 from ralph.cli.commands import Group
+from ralph.cli.detached_run import start_detached
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import read_text
 from ralph.cli.output import (
-    cut,
     one_line,
     print_json,
     print_more,
@@ -30,12 +26,13 @@ from ralph.cli.output import (
     print_table,
     say,
 )
+from ralph.cli.run_report import describe_run, run_json
 from ralph.core import paths
 from ralph.core.config import CRITERIA, load
 from ralph.core.errors import NothingYet, Refused, UsageError
 from ralph.core.work import JournalEntry, RunStatus
-from ralph.loop import run_prompts, run_shapes, runs
-from ralph.loop.state import Run, describe_step, exit_code
+from ralph.loop import run_prompts, runs
+from ralph.loop.state import Run, exit_code
 from ralph.recall.json_shapes import journal_json
 from ralph.storage import files
 
@@ -44,18 +41,8 @@ if TYPE_CHECKING:
     from ralph.loop.parts import LoopPrinter
 
 _POLL_SECONDS = 0.3  # between two checks of a running loop
-_START_POLL_SECONDS = 0.1  # between two checks whether a detached run has started
-_MAX_START_SECONDS = 30.0  # that a detached run may take to start
 _LIST_LIMIT = 20  # runs or journal entries in a listing, unless the caller asks for more
-_RECENT_ITERATIONS = 5  # iterations in the short description of a run
-_NOTES_WIDTH = 120  # columns for an iteration's notes, about two lines including what precedes them
-_MAX_SECONDS_SHOWN = 120  # longer durations are printed in minutes
 _MINUTE_LENGTH = len("2026-01-31T12:00")
-
-_STATUS_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
-
-_RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
-"""Variables set for an agent inside a loop. A run that the agent starts must not inherit them."""
 
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 _run_options = options.combine(  # each is a field of LoopRequest
@@ -157,7 +144,8 @@ def start(
     else:
         request = _build_request(goal=goal, task=task, feature=feature, force=force, **run_options)
     if detach:
-        _detach(call, request)
+        _mark_dead_runs(call)
+        start_detached(call, request)
         return 0
     terminal = LoopTerminal(
         call.root, run_id or runs.new_id(call.root), call.patterns, quiet=bool(run_id)
@@ -270,63 +258,6 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
         click.echo(f"{run.id} will stop after iteration {run.iterations + 1}")
 
 
-# --- detached runs --------------------------------------------------------------------------------
-
-
-def _detach(call: Invocation, request: LoopRequest) -> None:
-    """Start the run in a separate process, and wait until it has started."""
-    from ralph.loop import loop
-    from ralph.memory.quarantine import accept_titles
-
-    root = call.root
-    _mark_dead_runs(call)
-    plan = loop.prepare(root, loop.apply_request(call.config, request), request)
-    title, _ = loop.title_and_description(plan.goal)
-    accept_titles(root, call.author.by, plan.goal, title)
-    run_id = runs.new_id(root)
-    child = _start_process(root, run_id, request)
-    started = paths.run_log(root, run_id)
-    deadline = time.monotonic() + _MAX_START_SECONDS
-    while child.poll() is None and time.monotonic() < deadline and not started.exists():
-        time.sleep(_START_POLL_SECONDS)
-    code = child.poll()
-    if code is not None and not started.exists():
-        message = (files.read(paths.run_output(root, run_id)) or "").strip()
-        raise Refused(
-            f"the run did not start (exit {code}): {message}", hint="fix this and start again"
-        )
-    child.returncode = 0  # it outlives this process; otherwise Python warns that nobody waited
-    click.echo(run_id)
-    say(
-        f"  ralph loop status {run_id}   shows it",
-        f"  ralph loop logs -f {run_id}   follows it",
-        f"  ralph loop stop {run_id}   stops it after its iteration",
-    )
-
-
-def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.Popen[bytes]:
-    isolation = "-P"  # do not import a folder named `ralph` in the project instead of this package
-    if sys.flags.isolated:
-        isolation = "-I"
-    python = [sys.executable, isolation, "-m", "ralph"]
-    words = ["loop", "start", "--root", str(root), "--as", run_id]
-    given = ["--request", json.dumps(asdict(request))]
-    environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
-    output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
-    try:
-        return subprocess.Popen(
-            [*python, *words, *given],
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            env=environment,
-        )
-    finally:
-        os.close(output)
-
-
 def _mark_dead_runs(call: Invocation) -> None:
     """Mark runs whose process is gone as ended, and print which ones they are."""
     if all(runs.is_alive(call.root, run) for run in runs.list_unfinished(call.root)):
@@ -356,14 +287,14 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     if run is not None and not run_id and form != "json":
         for other in runs.list_unfinished(call.root):
             if other.id != run.id:
-                click.echo(_describe_run(call.root, other))
+                click.echo(describe_run(call.root, other))
     printed: Run | None = None
     while run is not None:
         if run != printed:
             if form == "json":
-                print_json(_run_json(call.root, run))
+                print_json(run_json(call.root, run))
             else:
-                click.echo(_describe_run(call.root, run))
+                click.echo(describe_run(call.root, run))
             printed = run
         if not watch or not runs.is_alive(call.root, run):
             return
@@ -403,13 +334,17 @@ def list_(call: Invocation, limit: int, form: str) -> None:
     print_rows(
         newest,
         form,
-        to_json=lambda run: _run_json(call.root, run),
+        to_json=lambda run: run_json(call.root, run),
         headings=("run", "start", "status", "why", "iterations", "agent", "goal"),
         row=row,
         empty="No runs.",
     )
     if form != "json":
         print_more(total, len(newest))
+
+
+def _minute(timestamp: str) -> str:
+    return timestamp[:_MINUTE_LENGTH].replace("T", " ")
 
 
 @cli.command("show", examples=["ralph loop show", "ralph loop show run-1a2b3c4d --iteration 3"])
@@ -433,9 +368,9 @@ def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> Non
 
         entries = [journal_json(entry) for entry in run_record.journal_entries(root, run.id)]
         prompts = list(run_prompts.list_(root, run.id))
-        print_json({**_run_json(root, run), "journal": entries, "context_snapshots": prompts})
+        print_json({**run_json(root, run), "journal": entries, "context_snapshots": prompts})
     else:
-        click.echo(_describe_run(root, run, everything=True))
+        click.echo(describe_run(root, run, everything=True))
 
 
 def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
@@ -462,80 +397,6 @@ def logs(call: Invocation, run_id: str, follow: bool) -> None:
         if not is_running:
             return
         time.sleep(_POLL_SECONDS)
-
-
-def _run_json(root: Path, run: Run) -> dict[str, object]:
-    return run_shapes.run_json(
-        run, alive=runs.is_alive(root, run), heartbeat=runs.read_heartbeat(root, run.id)
-    )
-
-
-def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
-    """Describe a run with its last iterations, or with all of them."""
-    from ralph.loop import run_record
-
-    state = click.style(run.status.value, fg=_STATUS_COLOURS.get(run.status, "cyan"))
-    if run.reason:
-        state += f" ({run.reason})"
-    lines = [f"{run.id}  {state}  {one_line(run.goal)}"]
-    if run.words:
-        lines.append(f"  {one_line(run.words)}")
-    if run.status is RunStatus.RUNNING:
-        lines.append(f"  {_describe_step(root, run)}")
-    work = (
-        f"  {_count(run.iterations, 'iteration')} with {run.agent}, "
-        f"{_format_seconds(_working_seconds(run))} of work"
-    )
-    if run.cost:
-        work += f", ${run.cost:.4f}"
-    lines.append(work)
-    if run.task or run.only:
-        lines.append(f"  task {run.task or run.only[0]}")
-    entries = run_record.journal_entries(root, run.id)
-    if not everything:
-        entries = entries[-_RECENT_ITERATIONS:]
-    for entry in entries:
-        lines.append(f"  {_describe_iteration(entry)}".rstrip())
-    return "\n".join(lines)
-
-
-def _describe_step(root: Path, run: Run) -> str:
-    step = describe_step(run.step)
-    process = f"process {run.pid}" if runs.is_alive(root, run) else "its process is gone"
-    return f"iteration {run.iterations + 1}, {step}, {process}"
-
-
-def _working_seconds(run: Run) -> float:
-    """Return how long a run has worked, counted from its start in the first iteration."""
-    if run.status is RunStatus.RUNNING and run.iterations == 0 and run.started_at:
-        elapsed = datetime.now(UTC) - datetime.fromisoformat(run.started_at)
-        return max(run.seconds, elapsed.total_seconds())
-    return run.seconds
-
-
-def _describe_iteration(entry: JournalEntry) -> str:
-    duration = f"{entry.duration:.1f} s"
-    if entry.files:
-        duration += f", {_count(len(entry.files), 'file')}"
-    first_line = entry.notes.strip().split("\n", 1)[0]
-    notes = cut(one_line(first_line), _NOTES_WIDTH)
-    return f"{entry.iteration}. {entry.outcome.value} ({duration}) {notes}"
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"
-
-
-def _format_seconds(seconds: float) -> str:
-    if seconds < _MAX_SECONDS_SHOWN:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min"
-
-
-def _minute(timestamp: str) -> str:
-    return timestamp[:_MINUTE_LENGTH].replace("T", " ")
 
 
 @cli.command("journal", examples=["ralph loop journal", "ralph loop journal run-1a2b3c4d 3"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,30 +13,33 @@ import click
 from ralph.cli import options, output
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, can_ask, pass_call
+from ralph.cli.memory_output import (
+    describe_addition,
+    print_change,
+    print_list,
+    print_memory,
+    print_notes,
+    render_markdown,
+    source_of,
+    stored_json,
+)
 from ralph.cli.options import Fn, read_text
-from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
-from ralph.core import ids, paths
+from ralph.cli.output import one_line, say, visible, warn
+from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
-from ralph.core.record import MemoryKind, Query, Record, SearchResult, Status
-from ralph.core.render import scope_mark
-from ralph.formats.memories import GUARDRAILS, MEMORIES
-from ralph.formats.memories_writer import render_memories
+from ralph.core.record import MemoryKind, Query, SearchResult
 from ralph.memory import memory
-from ralph.memory.memory import Change, NewEntry, SavedMemory
-from ralph.memory.record_shapes import describe_author, mark_weak, memory_json, status_word
+from ralph.memory.memory import NewEntry
+from ralph.memory.record_shapes import mark_weak, memory_json
 from ralph.storage.library import NAMES, Library, Stored
 
 if TYPE_CHECKING:
     from ralph.install.signs import SignMigration
 
 LIMIT = 5  # results in a search, unless the caller asks for all
-_TAGS_WIDTH = 24  # terminal columns for the tags in a table
 _COMMIT_LENGTH = 10  # characters of a commit's hash
 _DAY_LENGTH = len("2026-01-31")
 _MINUTE_LENGTH = len("2026-01-31T12:00")
-_KNOWLEDGE_PREFIX = "know-"
-_FILES_WITH_FORCE = ("memories", "guardrails", "personal")
-"""Files for which `--force` adds text even if an entry already contains it."""
 
 
 @click.group(
@@ -184,36 +187,20 @@ def add(
         force=force,
     )
     saved = memory.add_entry(call.root, entry, call.write_context(allow_secret=allow_secret))
-    _print_notes(saved)
+    print_notes(saved)
     if is_new_project:
         root = one_line(str(call.root))
         say(
             f"created {call.show_path(saved.stored.path)}: {root} is now a project, "
             "and its sessions are recorded (`ralph deinit` undoes it)"
         )
-    source = _source(saved.stored, call)
+    source = source_of(saved.stored, call)
     shape = memory_json(saved.stored.record, source) | {
         "added": saved.is_new,
         "change": saved.change.value,
         "replaced": saved.replaced,
     }
-    output.print_item(form, shape, _describe_addition(saved, source, entry.in_))
-
-
-def _describe_addition(saved: SavedMemory, source: str, file: str) -> str:
-    record = saved.stored.record
-    name = one_line(record.id)
-    if saved.change is Change.NEW:
-        return f"Added {record.kind.value} {name} ({source})"
-    if saved.change is Change.UPDATED:
-        text = f"Updated {name} ({source})"
-        if saved.replaced:
-            text += f"; the previous text is kept as {saved.replaced}"
-        return text
-    text = f"Already there: {name} ({source}); not added"
-    if file in _FILES_WITH_FORCE:
-        text += ". Use --force to add it anyway"
-    return text
+    output.print_item(form, shape, describe_addition(saved, source, entry.in_))
 
 
 # --- finding --------------------------------------------------------------------------------------
@@ -249,8 +236,8 @@ def search(
 
     request = Query(
         " ".join(query),
-        kinds,
-        tags or (),
+        kinds=kinds,
+        tags=tags or (),
         limit=None if everything else LIMIT,
     )
     result, entries = memories.search(
@@ -266,7 +253,7 @@ def search(
     else:
         if result.hits and _count_certain(result) == 0:
             click.echo(WEAK, err=form == "quiet")
-        _print_list(entries, in_, form, "No memories found.", call)
+        print_list(call, entries, in_=in_, form=form, empty="No memories found.")
     for note in _search_notes(result):
         click.echo(note, err=form != "table")
 
@@ -284,7 +271,7 @@ def _print_hits_json(result: SearchResult, entries: Sequence[Stored], call: Invo
     shapes = []
     for hit, stored in zip(result.hits, entries, strict=True):
         rank = {"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)}
-        shapes.append({**_json(stored, call), **rank})
+        shapes.append({**stored_json(stored, call), **rank})
     output.print_json(shapes)
 
 
@@ -328,7 +315,7 @@ def list_(
         empty = 'No memories yet. Add the first one with `ralph memory add "..."`.'
     else:
         empty = f'No memories yet. Add the first one with `ralph memory add --in {in_[0]} "..."`.'
-    _print_list(entries, in_, form, empty, call)
+    print_list(call, entries, in_=in_, form=form, empty=empty)
 
 
 def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
@@ -345,65 +332,6 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
             if name == "knowledge":
                 what = f"not an entry: {what}"
             warn(f"{call.show_path(path)}:{problem.line}: {what}; {problem.hint}")
-
-
-def _print_list(
-    entries: Sequence[Stored], in_: Sequence[str], form: str, empty: str, call: Invocation
-) -> None:
-    if form == "markdown":
-        kinds = GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else MEMORIES.kinds
-        output.print_raw(_markdown([stored.record for stored in entries], kinds))
-        return
-    short: Mapping[str, str] = {}
-    superseded: Mapping[str, str] = {}
-    if form == "table":
-        everything = [stored.record for stored in memory.list_(call.root, in_=in_)]
-        short = ids.short_ids(record.id for record in everything)
-        superseded = memory.successors(everything)
-
-    def row(stored: Stored) -> Sequence[object]:
-        record = stored.record
-        text = scope_mark(record)
-        if record.title:
-            text += f"{record.title}: "
-        text += record.text
-        if record.id in superseded:
-            text = f"(superseded) {text}"
-        return (
-            short.get(record.id, record.id),
-            record.kind.value,
-            ago(record.created_at),
-            cut_cell(one_line(", ".join(record.tags)), _TAGS_WIDTH) or "-",
-            text,
-        )
-
-    output.print_rows(
-        entries,
-        form,
-        to_json=lambda stored: _json(stored, call),
-        headings=("ID", "TYPE", "CREATED", "TAGS", "CONTENT"),
-        row=row,
-        empty=empty,
-    )
-
-
-def _markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
-    """Render memories in sections by type, followed by knowledge entries."""
-    from ralph.memory import knowledge_match as knowledge
-
-    memories = []
-    entries = []
-    for record in records:
-        if record.id.startswith(_KNOWLEDGE_PREFIX):
-            entries.append(record)
-        else:
-            memories.append(record)
-    parts = []
-    if memories:
-        parts.append(render_memories(memories, kinds))
-    if entries:
-        parts.append(knowledge.render(entries, 0))
-    return "\n".join(parts)
 
 
 @cli.command(
@@ -425,58 +353,11 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
 
         stored = stored._replace(record=record_at(call.root, stored.record, as_of))
     if form == "json":
-        output.print_json(_json(stored, call))
+        output.print_json(stored_json(stored, call))
     elif form == "markdown":
-        output.print_raw(_markdown([stored.record]))
+        output.print_raw(render_markdown([stored.record]))
     else:
-        _print_memory(stored, call)
-
-
-def _print_memory(stored: Stored, call: Invocation) -> None:
-    record = stored.record
-    kind = record.kind.value
-    if record.label not in ("", kind):
-        kind += f" ({record.label})"
-    created = ago(record.created_at)
-    if created != record.created_at:
-        created = f"{record.created_at} ({created})"
-    everything = [each.record for each in memory.list_(call.root)]
-    fields = {
-        "id": record.id,
-        "type": kind,
-        "status": status_word(record) if record.status is Status.RETIRED else "",
-        "tags": ", ".join(record.tags) or "-",
-        "created": created,
-        "updated": record.updated_at[:_DAY_LENGTH],
-        "supersedes": ", ".join(memory.predecessors(record)),
-        "superseded by": memory.successors(everything).get(record.id, ""),
-        "why": str(record.extra.get("why") or ""),
-        "valid until": record.valid_until,
-        "origin": describe_author(record),
-        **_links(record, call),
-        "file": _source(stored, call),
-    }
-    click.echo(click.style(one_line(record.title or record.id), bold=True))
-    output.print_fields(fields)
-    click.echo(f"\n{visible(record.text)}")
-
-
-def _links(record: Record, call: Invocation) -> dict[str, str]:
-    """Return the `[[links]]` in a knowledge entry, and the entries that link to it."""
-    if not record.id.startswith(_KNOWLEDGE_PREFIX):
-        return {}
-    from ralph.memory import knowledge
-
-    targets = []
-    sources = []
-    for link in knowledge.links(call.root, record.id):
-        if link.source.id != record.id:
-            sources.append(link.source.id)
-        elif link.target is not None:
-            targets.append(link.target.id)
-        else:
-            targets.append(f"{link.words} (no entry has this title)")
-    return {"links to": ", ".join(targets), "linked from": ", ".join(sources)}
+        print_memory(stored, call)
 
 
 @cli.command(
@@ -553,8 +434,8 @@ def edit(
         if before is not None and text is not None and text.strip() not in ("", before.strip()):
             error.clauses += (f"this is your text:\n\n{_rescued(text, error, call)}",)
         raise
-    _print_notes(saved)
-    _print_change("Changed", "Nothing changed in {}", saved, call)
+    print_notes(saved)
+    print_change("Changed", "Nothing changed in {}", saved, call)
 
 
 def _rescued(text: str, error: Exception, call: Invocation) -> str:
@@ -597,7 +478,7 @@ def archive(call: Invocation, name: str) -> None:
 
     It stays in its file.
     """
-    _print_change("Archived", "{} is already archived", memory.archive(call.root, name), call)
+    print_change("Archived", "{} is already archived", memory.archive(call.root, name), call)
 
 
 @cli.command("unarchive", examples=["ralph memory unarchive mem-a3f8"])
@@ -605,7 +486,7 @@ def archive(call: Invocation, name: str) -> None:
 @pass_call
 def unarchive(call: Invocation, name: str) -> None:
     """Restore an archived memory."""
-    _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
+    print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
 
 
 @cli.command(
@@ -626,7 +507,7 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
     saved = successors.supersede(
         call.root, old, " ".join(new), why=why, context=call.write_context()
     )
-    _print_change("Superseded by", "{} already supersedes it", saved, call)
+    print_change("Superseded by", "{} already supersedes it", saved, call)
 
 
 @cli.command("delete", examples=["ralph memory delete mem-a3f8"])
@@ -638,7 +519,7 @@ def delete(call: Invocation, name: str) -> None:
     `ralph forget` also removes earlier texts of knowledge from the log.
     """
     stored = memory.delete(call.root, name)
-    click.echo(f"Deleted {one_line(stored.record.id)} ({_source(stored, call)})")
+    click.echo(f"Deleted {one_line(stored.record.id)} ({source_of(stored, call)})")
 
 
 # --- for agents -----------------------------------------------------------------------------------
@@ -727,32 +608,3 @@ def _print_migration(migration: SignMigration, call: Invocation) -> None:
     if migration.backup is not None:
         backup = call.show_path(migration.backup)
         click.echo(f"{file}: converted {migration.signs} Sign(s) to entries; backup: {backup}")
-
-
-# --- printing -------------------------------------------------------------------------------------
-
-
-def _print_notes(saved: SavedMemory) -> None:
-    output.print_private(saved.private_parts)
-    if saved.shortened:
-        say("the text was cut to about 500 words")
-    if saved.same_as:
-        say(f"note: {saved.same_as} already says the same")
-    if saved.is_order:
-        say("note: it reads like an instruction to an agent; it is injected because you wrote it")
-
-
-def _print_change(verb: str, unchanged: str, saved: SavedMemory, call: Invocation) -> None:
-    name = one_line(saved.stored.record.id)
-    if saved.changed:
-        click.echo(f"{verb} {name} ({_source(saved.stored, call)})")
-    else:
-        click.echo(unchanged.format(name))
-
-
-def _source(stored: Stored, call: Invocation) -> str:
-    return f"{call.show_path(stored.path)}:{stored.line}"
-
-
-def _json(stored: Stored, call: Invocation) -> dict[str, object]:
-    return memory_json(stored.record, _source(stored, call))

@@ -22,8 +22,8 @@ from ralph.mcp.hits import HIT_LIMIT, count_shown, hits_answer
 from ralph.mcp.registry import tool
 from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
+from ralph.search.explanations import describe_replacements
 from ralph.search.filters import kinds, when
-from ralph.search.rank import describe_replacements
 
 EVENT_LIMIT = 20  # events in a timeline, unless the caller sets a limit
 

@@ -1,0 +1,90 @@
+"""Start a run in a separate process that outlives this one.
+
+The process is another `ralph loop start`, with two hidden options: `--as` has the id of the run,
+and `--request` has its options as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ralph.cli.invocation import Invocation
+from ralph.cli.output import say
+from ralph.core import paths
+from ralph.core.errors import Refused
+from ralph.loop import runs
+from ralph.storage import files
+
+if TYPE_CHECKING:
+    from ralph.loop.loop import LoopRequest
+
+_POLL_SECONDS = 0.1  # between two checks whether the run has started
+_MAX_START_SECONDS = 30.0  # that a run may take to start
+
+_RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
+"""Variables set for an agent inside a loop. A run that the agent starts must not inherit them."""
+
+
+def start_detached(call: Invocation, request: LoopRequest) -> None:
+    """Start a run in a separate process, wait until it has started, and print its id.
+
+    Raises `Refused` with the output of the process if it ends before the run has started.
+    """
+    from ralph.loop import loop
+    from ralph.memory.quarantine import accept_titles
+
+    root = call.root
+    plan = loop.prepare(root, loop.apply_request(call.config, request), request)
+    title, _ = loop.title_and_description(plan.goal)
+    accept_titles(root, call.author.by, plan.goal, title)
+    run_id = runs.new_id(root)
+    child = _start_process(root, run_id, request)
+    started = paths.run_log(root, run_id)
+    deadline = time.monotonic() + _MAX_START_SECONDS
+    while child.poll() is None and time.monotonic() < deadline and not started.exists():
+        time.sleep(_POLL_SECONDS)
+    code = child.poll()
+    if code is not None and not started.exists():
+        message = (files.read(paths.run_output(root, run_id)) or "").strip()
+        raise Refused(
+            f"the run did not start (exit {code}): {message}", hint="fix this and start again"
+        )
+    child.returncode = 0  # it outlives this process; otherwise Python warns that nobody waited
+    click.echo(run_id)
+    say(
+        f"  ralph loop status {run_id}   shows it",
+        f"  ralph loop logs -f {run_id}   follows it",
+        f"  ralph loop stop {run_id}   stops it after its iteration",
+    )
+
+
+def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.Popen[bytes]:
+    isolation = "-P"  # do not import a folder named `ralph` in the project instead of this package
+    if sys.flags.isolated:
+        isolation = "-I"
+    python = [sys.executable, isolation, "-m", "ralph"]
+    words = ["loop", "start", "--root", str(root), "--as", run_id]
+    given = ["--request", json.dumps(asdict(request))]
+    environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
+    output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
+    try:
+        return subprocess.Popen(
+            [*python, *words, *given],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=environment,
+        )
+    finally:
+        os.close(output)
