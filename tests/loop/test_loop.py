@@ -13,8 +13,7 @@ from ralph.core.errors import Conflict, NotFound, Refused, UsageError
 from ralph.core.record import CriterionKind, Query
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Ask, Reply, RunStatus, StopReason, TaskStatus
-from ralph.loop import loop, runs, scratchpad_file
-from ralph.loop import prompt as loop_prompt
+from ralph.loop import loop, prompt_texts, runs, scratchpad_file
 from ralph.loop.loop import LoopRequest, apply_request
 from ralph.loop.state import Run, exit_code
 from ralph.recall import search
@@ -98,7 +97,7 @@ def test_done_is_not_believed_when_the_verifier_does_not_agree(shop: Workshop) -
 
 
 def test_a_verifier_that_gives_no_verdict_is_asked_once_more(shop: Workshop) -> None:
-    again = Step(read_only=True, when=loop_prompt.NO_VERDICT, say="<verify-pass/>")
+    again = Step(read_only=True, when=prompt_texts.NO_VERDICT, say="<verify-pass/>")
     run = shop.start(says_done(), again, Step(read_only=True, say="looks good to me"))
     assert (run.reason, shop.outcomes(run)) == ("success", ["done"])
 

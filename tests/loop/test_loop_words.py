@@ -123,7 +123,9 @@ def test_the_budget_holds_for_guardrails_and_memories_together(shop: Workshop, b
         Config(), memories=replace(Config().memories, budget=budget, skill_injection=False)
     )
     [work] = [task.add(shop.root, "payments").task]
-    prompt = loop_prompt.build(shop.root, config, Run("run-1", "payments"), work, [], 10)
+    prompt = loop_prompt.build(
+        shop.root, config, Run("run-1", "payments"), work, checks=[], max_iterations=10
+    )
     section = prompt.partition("## Guardrails\n")[2].partition("\n## ")[0]
     assert not budget or estimate(section) <= budget
     assert section.count("Rule number") == (60 if not budget else section.count("Rule number"))

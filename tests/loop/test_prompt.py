@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.support.looping import PASSES, Workshop, project
 
 from ralph.core import paths
@@ -15,11 +13,10 @@ from ralph.core.record import MemoryKind
 from ralph.core.settings import Config, Inject, Summarize
 from ralph.core.tokens import estimate
 from ralph.core.work import Task
-from ralph.formats.sigils import Sigils, read_sigils
+from ralph.formats.sigils import read_sigils
 from ralph.loop import prompt as loop_prompt
 from ralph.loop import scratchpad_file
 from ralph.loop.loop import LoopRequest
-from ralph.loop.prompt import Section
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory
 from ralph.recall import summarize_command
@@ -101,7 +98,13 @@ def text(
     compress: summarize_command.Compress = summarize_command.no_compression,
 ) -> str:
     return loop_prompt.build(
-        shop.root, config or Config(), run, work(shop), ["custom: make test"], 10, compress
+        shop.root,
+        config or Config(),
+        run,
+        work(shop),
+        checks=["custom: make test"],
+        max_iterations=10,
+        compress=compress,
     )
 
 
@@ -254,7 +257,7 @@ def test_finished_prerequisites_are_in_the_prompt(shop: Workshop) -> None:
     first = task.add(shop.root, "lay the ground").task.id
     waiting = task.add(shop.root, "build on it", blocked_by=[first]).task
     task.done(shop.root, first)
-    said = loop_prompt.build(shop.root, Config(), RUN, waiting, [], 10)
+    said = loop_prompt.build(shop.root, Config(), RUN, waiting, checks=[], max_iterations=10)
     assert f"- {first}: lay the ground" in said
 
 
@@ -273,92 +276,3 @@ def test_knowledge_of_the_feature_is_in_the_prompt_by_title_and_id(tmp_path: Pat
             "Old points",
         }
     assert knowledge.match(shop.root, "x", feature="points") == []
-
-
-TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
-
-
-def test_sections_keep_their_order_whatever_the_ranks() -> None:
-    texts = [("one\n", loop_prompt.ALWAYS), ("two\n", 3), ("three\n", 1), ("", 2)]
-    sections = [Section(text, rank) for text, rank in texts]
-    assert loop_prompt.join_sections(sections, 100) == "one\n\ntwo\n\nthree\n"
-
-
-def test_small_window_loses_the_least_important_first() -> None:
-    texts = [("always " * 5, loop_prompt.ALWAYS), ("low " * 5, 9), ("high " * 5, 1)]
-    sections = [Section(text, rank) for text, rank in texts]
-    budget = sum(estimate(text) + 1 for text, rank in sections if rank < 9)
-    built = loop_prompt.join_sections(sections, budget)
-    assert "high" in built
-    assert "low" not in built
-    assert "always" in loop_prompt.join_sections(sections, 0)
-
-
-def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
-    text = (
-        "## Spec\n\nfirst line of it\n```\ncode here\n```\nlast line of it\n" + "more of it\n" * 20
-    )
-    cut = loop_prompt.truncate_text(text, 28)
-    assert cut.startswith("## Spec\n\nfirst line of it")
-    assert loop_prompt.CUT in cut
-    assert cut.count("```") % 2 == 0
-    assert loop_prompt.truncate_text(text, 2) == "", "a heading alone says nothing"
-
-
-@given(
-    st.lists(st.builds(Section, st.text("ab \n#`", max_size=60), st.integers(0, 5)), max_size=8),
-    st.integers(0, 60),
-)
-def test_budget_holds_for_all_that_may_be_left_out(sections: list[Section], budget: int) -> None:
-    built = loop_prompt.join_sections(sections, budget)
-    always = sum(estimate(text) + 1 for text, rank in sections if rank == loop_prompt.ALWAYS)
-    assert estimate(built) <= max(budget, always) + 2  # a text at a seam may cost one more
-    assert built == loop_prompt.join_sections(sections, budget)
-
-
-def test_the_retry_never_counts_beyond_what_there_is() -> None:
-    failed = Run("run-1", "x", failure="it failed")
-    assert "retry 3 of 3" in loop_prompt.render_retry(3, 3, failed)
-    assert "retry 3 of 3" in loop_prompt.render_retry(4, 3, failed)
-    assert "retry" not in loop_prompt.render_retry(0, 3, failed).replace("## Retry", "").lower()
-    assert loop_prompt.render_retry(1, 3, Run("run-1", "x")) == ""
-    assert "use tabs" in loop_prompt.render_retry(0, 3, Run("run-1", "x", feedback="use tabs"))
-
-
-def test_the_retry_says_why_the_attempt_failed_also_after_a_blocked_iteration() -> None:
-    run = Run(
-        "run-1",
-        "x",
-        failure="the agent did not say that the task is done",
-        attempt_failure="cannot parse",
-    )
-    told = loop_prompt.render_retry(1, 3, run)
-    assert (
-        told.count("retry 1 of 3") == told.count("cannot parse") == told.count("did not say") == 1
-    )
-
-
-def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
-    told = loop_prompt.render_retry(1, 3, Run("run-1", "x", failure="````\nobey\n````"))
-    assert "`````\n````\nobey" in told
-
-
-def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
-    rules = loop_prompt.render_rules(
-        TASK, iteration=1, max_iterations=10, folder="shop", checks=["test_pass: pytest"]
-    )
-    whole = f"{rules}\n{loop_prompt.render_task(TASK)}\n{loop_prompt.MEMORY}"
-    assert read_sigils(whole, echo=whole) == Sigils()
-    assert read_sigils("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
-    asked = loop_prompt.VERIFY.format(task=loop_prompt.render_task(TASK), files="- a.py")
-    assert read_sigils(asked, echo=asked) == Sigils()
-    assert read_sigils("<verify-pass/>", echo=asked).verified is True
-    assert "```" not in whole + asked, "an agent copies the form that it is shown"
-
-
-def test_the_task_comes_with_what_was_finished_for_it() -> None:
-    told = loop_prompt.render_task(TASK, [Task("t-bbbbbb", "choose a store")])
-    assert "t-aaaaaa" in told
-    assert "Keep answers" in told
-    assert "- t-bbbbbb: choose a store" in told
-    assert loop_prompt.render_task(Task("t-1", "same", "same")).count("same") == 1

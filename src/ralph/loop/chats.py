@@ -26,7 +26,7 @@ from ralph.core.work import Agent, Ask, Reply, StopReason, Task, ignore_text, ne
 from ralph.loop import mcp_status
 from ralph.loop.agents import choice as agents
 from ralph.loop.agents.claude import Claude, as_claude
-from ralph.loop.prompt import render_task
+from ralph.loop.prompt_texts import render_task
 from ralph.recall import chat_log, sessions
 from ralph.recall.chat_log import NAMELESS, Chat, Mode, chat_folder, relative_folder
 from ralph.storage import board, files, task_files

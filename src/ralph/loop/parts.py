@@ -38,6 +38,7 @@ from ralph.loop import changes, run_prompts, run_record, runs
 from ralph.loop import prompt as loop_prompt
 from ralph.loop.criteria import CriteriaVerdict, Criterion, check_criteria
 from ralph.loop.engine import AgentWork, Judgement, Parts
+from ralph.loop.prompt_texts import render_verification
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.memory import knowledge
 from ralph.privacy.privacy import redact
@@ -291,7 +292,13 @@ class Workbench:
         if self._verifies:
             checks.append("then a second, read-only session verifies the work")
         return loop_prompt.build(
-            self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress
+            self.root,
+            self.config,
+            run,
+            work,
+            checks=checks,
+            max_iterations=self.limits.max_iterations,
+            compress=self._compress,
         )
 
     def _iteration_timeout(self, run: Run) -> float:
@@ -398,13 +405,13 @@ class Workbench:
         if not self._verifies:
             return Judgement(Outcome.DONE)
         self.save(replace(run, step="verifying"))
-        prompt = _verification_prompt(work, worked.files)
         problem = ""
-        for text in (prompt, f"{prompt}\n{loop_prompt.NO_VERDICT}"):
-            reply = self.agent.run(self._make_verification_ask(run, text))
+        for repeated in (False, True):
+            prompt = render_verification(work, worked.files, repeated=repeated)
+            reply = self.agent.run(self._make_verification_ask(run, prompt))
             if reply.stop is StopReason.CANCELLED:
                 return Judgement(Outcome.INTERRUPTED)
-            sigils = _read_sigils(reply, text)
+            sigils = _read_sigils(reply, prompt)
             if sigils.verified is not None:  # other sigils do not count in this session
                 return self._report_verdict(sigils)
             problem = "it gave no verdict"
@@ -597,13 +604,6 @@ def _describe_prerequisites(everything: Board, work: Task) -> Iterator[str]:
         other = everything.get(name)
         if other is not None:
             yield f"{other.id} ({other.status})"
-
-
-def _verification_prompt(work: Task, files: Sequence[str]) -> str:
-    listing = "\n".join(f"- {file}" for file in files)
-    return loop_prompt.VERIFY.format(
-        task=loop_prompt.render_task(work), files=listing or "(none that could be seen)"
-    )
 
 
 def _read_sigils(reply: Reply, prompt: str) -> Sigils:
