@@ -125,7 +125,7 @@ def asking(server: Server, provider: str = "compatible", **more: str) -> Embedde
     settings = {
         "model": "m",
         "url": server.url + ("" if provider == "ollama" else "/v1"),
-        "key": "MY_KEY",
+        "key_variable": "MY_KEY",
         **more,
     }
     embedder = embedder_for(provider, env=ENV, timeout=5, **settings)
