@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ralph.core.record import MemoryKind, Record
 from ralph.core.tokens import estimate
-from ralph.formats.knowledge import clean_tags, normalise_entry, slug_for
+from ralph.formats.knowledge import normalise_entry
+from ralph.formats.knowledge_text import clean_tags, slug_for
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.memory.knowledge_match import HEADING, Match, Titles, Work, expand, match, render
 

@@ -4,9 +4,11 @@ Other packages import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "front_matter",
     "graphiti",
     "host_files",
     "knowledge",
+    "knowledge_text",
     "log",
     "memories",
     "memories_metadata",

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ralph.core.text import Line, LineRole, scan_lines
-from ralph.formats.knowledge import clean_tags, code_spans
+from ralph.formats.knowledge_text import clean_tags, code_spans
 
 COMPLETE = "COMPLETE"
 FAILURE = "FAILURE"

@@ -19,7 +19,7 @@ from ralph.core import ids, paths
 from ralph.core.errors import Conflict, RalphError, Refused
 from ralph.core.record import SESSION, VIA, WHO, Link, MemoryKind, Origin, Record, Status
 from ralph.core.text import Document
-from ralph.formats import knowledge
+from ralph.formats import knowledge, knowledge_text
 from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.memory import knowledge_match as choosing
@@ -227,7 +227,7 @@ def _new_entry(
     missing = []
     if not title.strip():
         missing.append("title")
-    if not knowledge.clean_tags(tags):
+    if not knowledge_text.clean_tags(tags):
         missing.append("tag")
     if missing:
         raise Refused(
@@ -247,7 +247,7 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
 
     The choice of file depends on all other entries, so it is checked again under the lock.
     """
-    short = replace(entry, text=knowledge.shorten(entry.text))
+    short = replace(entry, text=knowledge_text.shorten(entry.text))
     is_shortened = short.text != entry.text
     collection = Library(root).knowledge
     check_folders(collection.places[0] / "entry.md", collection.root)
@@ -287,10 +287,10 @@ def _file_for(root: Path, entry: Record) -> Path:
     similar = []
     for stored in library.read(library.knowledge):
         record = stored.record
-        if knowledge.same_entry(record.title, record.tags, entry.title, entry.tags):
+        if knowledge_text.same_entry(record.title, record.tags, entry.title, entry.tags):
             similar.append(stored)
     for stored in similar:
-        if knowledge.same_entry(stored.record.title, (), entry.title, ()):
+        if knowledge_text.same_entry(stored.record.title, (), entry.title, ()):
             return stored.path
     if similar:
         tags = set(entry.tags)
@@ -299,7 +299,7 @@ def _file_for(root: Path, entry: Record) -> Path:
         unicodedata.normalize("NFC", path.stem).lower(): ""
         for path in library.files_of(library.knowledge)
     }
-    return library.knowledge.places[0] / f"{knowledge.slug_for(entry.title, taken)}.md"
+    return library.knowledge.places[0] / f"{knowledge_text.slug_for(entry.title, taken)}.md"
 
 
 class _Update(NamedTuple):
@@ -320,7 +320,7 @@ def _with_entry(
     if not document.entries:
         return _Update(document.add(replace(entry, created_at=now)), Change.NEW)
     old = document.entries[0].record
-    tags = knowledge.clean_tags((*old.tags, *entry.tags))
+    tags = knowledge_text.clean_tags((*old.tags, *entry.tags))
     has_same_text = old.text.strip() == entry.text.strip()
     if has_same_text and old.tags == tags and old.status is Status.ACCEPTED:
         return _Update(document, Change.UNCHANGED)

@@ -17,7 +17,7 @@ from ralph.core.record import Record
 from ralph.core.render import clean, one_line
 from ralph.core.text import LineRole, fence_mark, parse_heading, scan_lines
 from ralph.core.tokens import estimate
-from ralph.formats.knowledge import fold_title
+from ralph.formats.knowledge_text import fold_title
 
 HEADING = "## Project Knowledge"
 BUDGET = 2000  # tokens in the section

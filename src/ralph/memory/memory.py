@@ -698,7 +698,7 @@ def _clean_edit(
 
     Raises Refused for a secret, or if no tag is left.
     """
-    from ralph.formats.knowledge import shorten
+    from ralph.formats.knowledge_text import shorten
     from ralph.privacy.privacy import clean_memory, clean_tags, clean_title, count_private_tags
 
     allow_secret = context.allow_secret

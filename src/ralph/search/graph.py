@@ -31,7 +31,7 @@ from ralph.core.graph import (
 )
 from ralph.core.record import Family, MemoryKind, Record, Status
 from ralph.formats.graphiti import stated_edges
-from ralph.formats.knowledge import links_in
+from ralph.formats.knowledge_text import links_in
 from ralph.storage import db, queries, sessions
 from ralph.storage import graph as stored
 from ralph.storage.graph import EdgeRow

@@ -12,7 +12,7 @@ from pathlib import Path
 from ralph.core import ids
 from ralph.core.errors import Hint, NotFound, Refused
 from ralph.core.record import SECTIONS, MemoryKind, Record, Status
-from ralph.formats.knowledge import write_field
+from ralph.formats.front_matter import write_field
 from ralph.memory import memory
 from ralph.sharing.exported_records import (
     ExportedRecord,

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ralph.formats.knowledge import FrontMatter, read_front_matter
+from ralph.formats.front_matter import FrontMatter, read_front_matter
 
 _COMMENT = re.compile(
     r"<!-- ralph:start.*?<!-- ralph:end[^>]*-->"  # the block of text that Ralph maintains
@@ -73,7 +73,7 @@ def paragraph_lines(text: str) -> list[int]:
     """
     matter = read_front_matter(text)
     if isinstance(matter, FrontMatter):
-        text = _blank_lines(text[: matter.body]) + text[matter.body :]
+        text = _blank_lines(text[: matter.body_start]) + text[matter.body_start :]
     text = _COMMENT.sub(lambda comment: _blank_lines(comment[0]), text)
     starts = []
     fenced = False

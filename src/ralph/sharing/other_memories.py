@@ -20,7 +20,7 @@ from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.core.record import MemoryKind, kind_of
 from ralph.core.repository import Repository
-from ralph.formats.knowledge import FrontMatter, read_front_matter
+from ralph.formats.front_matter import FrontMatter, read_front_matter
 from ralph.sharing.foreign_files import read_json
 from ralph.sharing.histories import claude_folders
 from ralph.sharing.import_context import ImportContext
@@ -223,7 +223,7 @@ def _auto_memory(context: ImportContext) -> Iterator[Proposal]:
             via = f"Claude Code's memory {path.name}"
             matter = read_front_matter(text)
             if notes and isinstance(matter, FrontMatter):
-                body = text[matter.body :].strip() or matter.text("description")
+                body = text[matter.body_start :].strip() or matter.text("description")
                 yield Proposal(body, _kind(matter.text("type")), via, matter.tags())
             else:
                 for item in list_items(text):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ralph.core.graph import Edge, Node, Relation, entity_type
-from ralph.formats.knowledge import fold_title
+from ralph.formats.knowledge_text import fold_title
 from ralph.storage import db
 from ralph.storage.graph import source_stamps
 from ralph.storage.record_filters import placeholders
