@@ -507,6 +507,7 @@ HOOK_MODULES = {
             "secrets",
             "url_passwords",
             "vendor_tokens",
+            "word_splitters",
         )
     ),
     *(

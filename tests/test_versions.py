@@ -35,6 +35,7 @@ from ralph.privacy import (
     secrets,
     url_passwords,
     vendor_tokens,
+    word_splitters,
 )
 from ralph.storage import graph, index_schema, team_server, vectors
 
@@ -57,6 +58,7 @@ SECRET_MODULES = (
     secrets,
     url_passwords,
     vendor_tokens,
+    word_splitters,
 )
 TOKENISED = (
     "getUserName snake_case HTTPServer2 v1.2.3 src/app/main.py it's e-mail O'Brien's",
@@ -129,7 +131,7 @@ RECORDED = {
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (1, "b4e57d1273dad64b"),
-    "secrets": (5, "ee8dacc850d5a237"),
+    "secrets": (5, "544e96f96bfefdf7"),
 }
 
 

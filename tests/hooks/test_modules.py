@@ -41,6 +41,7 @@ RULES = {
         "secrets",
         "url_passwords",
         "vendor_tokens",
+        "word_splitters",
     )
 }
 RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors", "ralph.core.patterns"}

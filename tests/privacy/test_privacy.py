@@ -13,8 +13,8 @@ from tests.support.secret_samples import HUMAN_PASSWORDS, TOKENS, key_block
 
 from ralph.core.errors import ConfigError
 from ralph.privacy import secret_phrases
-from ralph.privacy.invisible_characters import lower
 from ralph.privacy.privacy import find_secrets, redact, strip_private
+from ralph.privacy.word_splitters import lowercase
 
 SECRET_WORD = "marmalade"
 OPENING = ["<private>", "<PRIVATE>", "<Private >", "< private>", '<private reason="a">', "<private\n>",
@@ -235,7 +235,7 @@ def test_lone_surrogates_and_odd_characters_do_no_harm() -> None:
 
 def test_lower_case_keeps_every_character_in_its_place() -> None:
     for code in range(sys.maxunicode + 1):
-        assert len(lower(chr(code))) == 1
+        assert len(lowercase(chr(code))) == 1
 
 
 HOSTILE = ["a", "<private>", "&lt;private ", "</private>", "eyJ", "eyJabcdefghij.", "password=", 'password="',

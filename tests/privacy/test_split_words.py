@@ -7,10 +7,10 @@ from tests.support.cases import for_each
 from tests.support.sampling import examples
 from tests.support.secret_samples import TOKENS
 
-from ralph.privacy.invisible_characters import view_text
 from ralph.privacy.privacy import redact, strip_private
 from ralph.privacy.redactor import Redactor
 from ralph.privacy.secret_prefilter import needs_rules
+from ralph.privacy.word_splitters import view_text
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0bC3dE6"  # made up
 VEILS = ("[32m", "[1;31m", "^[[32m", "\\e[0;1m", "\\u003d", "\\u0027", "\\x27", "\\x3D")

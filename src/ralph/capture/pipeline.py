@@ -30,7 +30,6 @@ from ralph.core.prompts import (
     is_own_prompt,
 )
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
-from ralph.privacy.invisible_characters import remove_codes
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
 from ralph.privacy.private_parts import has_private_parts
@@ -38,6 +37,7 @@ from ralph.privacy.private_paths import PrivatePaths
 from ralph.privacy.redactor import Redactor
 from ralph.privacy.secret_rules import rules_mark
 from ralph.privacy.secrets import MARKER
+from ralph.privacy.word_splitters import remove_terminal_codes
 
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 _TOOL_EVENTS = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
@@ -133,7 +133,7 @@ def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[
     if event.happening is Happening.SESSION_END:
         fields["ended_at"] = at
         fields["reason"] = event.reason
-    redacted = {key: _redact(remove_codes(text), patterns) for key, text in fields.items()}
+    redacted = {key: _redact(remove_terminal_codes(text), patterns) for key, text in fields.items()}
     if not redacted["id"]:
         return None
     return {key: text for key, text in redacted.items() if text}
@@ -245,7 +245,7 @@ def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
         event = _map_event(event, lambda _: "")
 
     def redact_text(text: str) -> str:
-        return redact(remove_codes(text), patterns).text
+        return redact(remove_terminal_codes(text), patterns).text
 
     names = ("session", "at", "cwd", "agent", "tool", "call")
     texts: dict[str, Any] = {name: redact_text(getattr(event, name)) for name in names}

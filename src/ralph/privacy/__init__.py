@@ -15,4 +15,5 @@ __all__ = [
     "secret_prefilter",
     "secret_rules",
     "secrets",
+    "word_splitters",
 ]

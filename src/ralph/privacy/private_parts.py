@@ -13,8 +13,13 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy.invisible_characters import fold, lower, remove_codes, view_text
 from ralph.privacy.private_keys import has_private_key
+from ralph.privacy.word_splitters import (
+    fold_lookalikes,
+    lowercase,
+    remove_terminal_codes,
+    view_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,8 +133,8 @@ def _opens_part(tags: Sequence[_Tag], number: int) -> bool:
 def find_tags(text: str, limit: int) -> list[_Tag]:
     """Return the `private` tags in a text, at most `limit` of them."""
     view = view_text(text)
-    folded = fold(view.text if view else text)
-    lowered = lower(folded)
+    folded = fold_lookalikes(view.text if view else text)
+    lowered = lowercase(folded)
     tags: list[_Tag] = []
     position = 0
     word = lowered.find("private")
@@ -159,5 +164,5 @@ def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
 
 def has_private_parts(text: str) -> bool:
     """Check for private parts or a private key, from which a piece of a file might come."""
-    text = remove_codes(text)
+    text = remove_terminal_codes(text)
     return has_private_key(text) or strip_private(text)[0] != text

@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING
-from ralph.privacy.invisible_characters import fold, lower, remove_codes
 from ralph.privacy.privacy import redact
 from ralph.privacy.private_parts import MAX_OPEN_PARTS, cut_private_parts
 from ralph.privacy.secret_prefilter import has_invisible, needs_rules, token_prefixes
 from ralph.privacy.secrets import find_secrets, replace_secrets
+from ralph.privacy.word_splitters import fold_lookalikes, lowercase, remove_terminal_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ class Redactor:
         if len(text) > 2 * _PRIVATE_WINDOW:
             middle = text[_PRIVATE_WINDOW - _EDGE : _EDGE - _PRIVATE_WINDOW]
             # If there may be a tag in the dropped text, everything after it is private.
-            hides_tag = has_invisible(middle) or "private" in lower(fold(middle))
+            hides_tag = has_invisible(middle) or "private" in lowercase(fold_lookalikes(middle))
             note = f"\n[... {len(text) - 2 * _PRIVATE_WINDOW:,} characters left out ...]\n"
             tail = "" if hides_tag else note + text[-_PRIVATE_WINDOW:]
             text = text[:_PRIVATE_WINDOW] + tail
@@ -124,7 +124,7 @@ class Redactor:
         A code may directly precede a secret, or be inside one.
         """
         redacted = _redact_patch(text, self.patterns)
-        stored = remove_codes(redacted)
+        stored = remove_terminal_codes(redacted)
         if stored == redacted:
             return redacted
         return _redact_patch(stored, self.patterns)

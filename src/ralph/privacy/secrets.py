@@ -6,7 +6,7 @@ own module and yields spans. For `deploy with ghp_9fK2...`, `vendor_tokens` yiel
 token with the kind `github token`, and the marker that replaces it is `[redacted: github token]`.
 
 The text is searched several times: as it is, without the characters that may hide a secret (see
-`invisible_characters`), with string literals joined, and again with the secrets replaced that were
+`word_splitters`), with string literals joined, and again with the secrets replaced that were
 already found. All searches are bounded, so that hostile text cannot make them quadratic.
 """
 
@@ -21,7 +21,6 @@ from ralph.lean import TYPE_CHECKING, record
 from ralph.privacy import passwords, secret_prefilter, secret_rules, secret_values
 from ralph.privacy.assignments import assigned_secrets
 from ralph.privacy.foreign_labels import labelled_secrets
-from ralph.privacy.invisible_characters import View, blank_splitters, lower, view_text
 from ralph.privacy.private_keys import private_keys
 from ralph.privacy.secret_context import context_secrets
 from ralph.privacy.secret_phrases import phrase_secrets
@@ -34,6 +33,7 @@ from ralph.privacy.secret_tables import (
 from ralph.privacy.secret_values import Span, decode_text
 from ralph.privacy.url_passwords import url_passwords
 from ralph.privacy.vendor_tokens import vendor_tokens
+from ralph.privacy.word_splitters import View, blank_splitters, lowercase, view_text, view_without
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -203,7 +203,7 @@ def _joined_views(text: str) -> Iterator[View]:
     if "-]{+" in text:
         joints += [_OLD_WORDS, _NEW_WORDS]
     for joint in joints:
-        view = view_text(text, joint)
+        view = view_without(text, joint)
         if view is not None:
             yield view
 
@@ -237,7 +237,7 @@ def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
     """Return the spans that the rules find. At a joint, a token may begin whatever precedes it."""
     if not text.isascii():
         text = text.translate(secret_rules.BOX)
-    lowered = lower(text)
+    lowered = lowercase(text)
     spans = list(vendor_tokens(text, joints))
     if any(header in text for header in secret_rules.KEY_HEADERS):
         spans += private_keys(text)
