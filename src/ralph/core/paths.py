@@ -238,6 +238,7 @@ log_folder = _in_state(LOG)  # what happened: sessions, runs and injections
 sessions_folder = _in_state(discovery.SESSIONS)
 runs_folder = _in_state(discovery.RUNS)
 proposals_file = _in_state(f"{LOG}/proposals.jsonl")  # proposed memories that belong to no task
+learn_progress = _in_state(f"{LOG}/learn.json")  # how far `ralph learn` has come
 learned_file = _in_state(f"{LOG}/{discovery.LEARNED}")  # records replaced by an accepted memory
 held_memories = _in_state(f"{LOG}/held.jsonl")  # memories waiting for a person
 import_ledger = _in_state(f"{LOG}/imports.jsonl")  # imported transcripts and stores

@@ -9,6 +9,8 @@ __all__ = [
     "history",
     "inbox",
     "insights",
+    "learn",
+    "learn_answer",
     "learned",
     "propose",
     "remember",

@@ -48,7 +48,7 @@ SOURCE = "found_by"  # the member that names the source; `source` is the origin 
 MAX_EVIDENCE = 50  # records
 MAX_PLACES = 200  # sessions and iterations
 _MAX_TEXT = 700  # characters
-_MAX_FILES = 12
+MAX_FILES = 12
 _MAX_TAGS = 6
 _RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
 
@@ -173,21 +173,22 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
     text = trim(" ".join(first.text.split()), _MAX_TEXT)
     by = _AUTHORS.get(first.source, "agent")
     return Record(
-        id=_insight_id(text, first_record.created_at),
+        id=insight_id(text, first_record.created_at),
         kind=kind_of(first.label) or MemoryKind.CONTEXT,
         text=text,
         label=first.label,
         tags=tuple(tags)[:_MAX_TAGS],
         status=Status.ACCEPTED if InsightSource.MARKED in sources else Status.PROPOSED,
         scope=Scope.TASK,
-        origin=replace(first_record.origin, by=by, files=tuple(files)[:_MAX_FILES]),
+        origin=replace(first_record.origin, by=by, files=tuple(files)[:MAX_FILES]),
         created_at=first_record.created_at,
         updated_at=newest if newest != first_record.created_at else "",
         extra=extra,
     )
 
 
-def _insight_id(text: str, created_at: str) -> str:
+def insight_id(text: str, created_at: str) -> str:
+    """Return the id of an insight, which depends on its text and time alone."""
     moment = parse_time(created_at)
     seconds = max(0, int(moment.timestamp())) if moment else 0
     digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()

@@ -67,6 +67,16 @@ def session_records(
     return list(records(connection, keys).values())
 
 
+def observations_since(connection: sqlite3.Connection, since: str, limit: int) -> list[Record]:
+    """Return the oldest observations after a time, in the order of their sessions."""
+    sql = (
+        "SELECT key, session_id FROM observations WHERE created_at > ? "
+        "ORDER BY created_at, seq LIMIT ?"
+    )
+    rows = connection.execute(sql, (storable_text(since), limit)).fetchall()
+    return list(records(connection, [row["key"] for row in rows]).values())
+
+
 def earlier_prompts(connection: sqlite3.Connection, session_id: str, limit: int) -> list[Record]:
     """Return the newest prompts from other sessions, at most `limit` of them."""
     sql = (

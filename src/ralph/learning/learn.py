@@ -1,0 +1,240 @@
+"""Distil memories from recorded sessions with the user's own agent (`ralph learn`).
+
+The sessions since the last time are described in digests (`learning/digest.py`). For each digest,
+an agent is asked once, and its answer is verified (`learning/learn_answer.py`). What holds is
+stored as proposals for `ralph review`. Only then is the progress noted, so a crash changes nothing
+and the next run begins where the last one ended.
+
+The caller passes the agent as a function, so that this module does not know how agents are run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+from ralph.core import ids, paths, render
+from ralph.core.errors import RalphError, Unreadable, UsageError
+from ralph.core.record import Record, Status
+from ralph.core.settings import Learning
+from ralph.core.similarity import TextMatcher
+from ralph.core.tokens import estimate
+from ralph.learning import insights
+from ralph.learning.digest import Digest, group_sessions, has_substance, make_digests
+from ralph.learning.insights import NO_TASK
+from ralph.learning.learn_answer import Known, VerifiedAnswer, parse_answer, verify_answer
+from ralph.memory import memory, quarantine
+from ralph.search import index
+from ralph.storage import files, queries
+
+TIMEOUT_SECONDS = 300.0  # for one call of the agent
+SESSIONS_TO_MENTION = 5  # sessions of substance that make a session start mention `/mem-learn`
+_MEMORIES_SHARE = 0.25  # of the budget, for the list of existing memories
+_MAX_RECORDS = 20_000  # read in one run
+_PROMPT_FILE = "learn.md"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """What an agent answered, what that cost in dollars, and what went wrong, if anything did."""
+
+    text: str
+    cost: float = 0.0
+    error: str = ""
+
+
+AskAgent = Callable[[str], AgentAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class LearnRequest:
+    """What to learn from, and under which rules. An empty `since` means since the last time."""
+
+    settings: Learning = field(default_factory=Learning)
+    since: str = ""
+    patterns: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LearnCall:
+    """One prompt for an agent, with the records that its answer may quote."""
+
+    digest: Digest
+    prompt: str
+
+    @property
+    def tokens(self) -> int:
+        """The estimated number of tokens in the prompt."""
+        return estimate(self.prompt)
+
+
+@dataclass(slots=True)
+class LearnReport:
+    """What a run has done so far."""
+
+    sessions: int = 0
+    calls: int = 0
+    tokens_sent: int = 0
+    tokens_received: int = 0
+    cost: float = 0.0
+    proposals: list[Record] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def learn(
+    root: Path, request: LearnRequest, ask: AskAgent, tell: Callable[[str], None]
+) -> LearnReport:
+    """Ask the agent about every digest, and store what it proposes.
+
+    `tell` is called with a line of progress before each call. A digest that the agent fails on is
+    reported as a problem and tried again by the next run, as are all later ones.
+    """
+    report = LearnReport()
+    calls = list(plan_calls(root, request))
+    for number, call in enumerate(calls, 1):
+        sessions = len(call.digest.sessions)
+        tell(f"asking about {sessions} session(s), call {number} of {len(calls)} ...")
+        answer = ask(call.prompt)
+        report.calls += 1
+        report.tokens_sent += call.tokens
+        report.tokens_received += estimate(answer.text)
+        report.cost += answer.cost
+        if answer.error:
+            report.problems.append(answer.error)
+            break
+        try:
+            verified = apply_answer(root, answer.text, call.digest.records, request.patterns)
+        except Unreadable as error:
+            report.problems.append(error.message)
+            break
+        report.sessions += sessions
+        report.proposals += verified.proposals
+        report.dropped.update(verified.dropped)
+        note_progress(root, call.digest.until)
+    return report
+
+
+def plan_calls(root: Path, request: LearnRequest) -> Iterator[LearnCall]:
+    """Yield the prompts for everything that was recorded since the last time."""
+    settings = request.settings
+    instructions = load_prompt(settings.prompt)
+    existing = _describe_memories(root, int(settings.budget * _MEMORIES_SHARE))
+    budget = settings.budget - estimate(existing)
+    for digest in make_digests(new_records(root, request.since), budget):
+        parts = [instructions]
+        if existing:
+            parts.append(render.framed("Existing memories:", existing))
+        parts.append(render.framed("Sessions:", digest.text))
+        yield LearnCall(digest, "\n".join(parts))
+
+
+def load_prompt(file: str = "") -> str:
+    """Return the request to the agent: Ralph's own, or the user's file.
+
+    Raises UsageError if the file cannot be read.
+    """
+    if not file:
+        return (resources.files("ralph.learning") / _PROMPT_FILE).read_text(encoding="utf-8")
+    text = files.read(Path(file).expanduser())
+    if not text:
+        raise UsageError(
+            f"{file}: there is no such file, or it is empty",
+            hint="learning.prompt must name a text file; `ralph config learning.prompt ''` "
+            "uses Ralph's own",
+        )
+    return text
+
+
+def _describe_memories(root: Path, budget: int) -> str:
+    """Return the newest memories as lines with their ids, within a number of tokens."""
+    entries = [stored.record for stored in memory.list_(root)]
+    may_inject = quarantine.injectable(root)
+    records = [record for record in memory.current(entries) if may_inject(record)]
+    records.sort(key=lambda record: record.added_at, reverse=True)
+    names = ids.short_ids(record.id for record in records)
+    lines: list[str] = []
+    tokens = 0
+    for record in records:
+        line = f"[{names.get(record.id, record.id)}] {' '.join(record.text.split())}"
+        tokens += estimate(line)
+        if tokens > budget:
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+# --- applying an answer -------------------------------------------------------------------------
+
+
+def apply_answer(
+    root: Path, text: str, records: Mapping[str, Record] | None = None, patterns: Sequence[str] = ()
+) -> VerifiedAnswer:
+    """Verify an agent's answer and store its proposals.
+
+    `records` are those that the answer may quote; None means all that were recorded since the last
+    time. Raises Unreadable if the answer is not JSON of the expected form.
+    """
+    answer = parse_answer(text)
+    if records is None:
+        records = {record.id: record for record in new_records(root)}
+    memories = {stored.record.id: stored.record for stored in memory.list_(root)}
+    known = Known(records, memories, TextMatcher(_known_texts(root)), patterns)
+    verified = verify_answer(answer, known)
+    insights.save_proposals(root, NO_TASK, paths.proposals_file(root), verified.proposals)
+    return verified
+
+
+def _known_texts(root: Path) -> Iterator[str]:
+    """Yield what memories say, and what was proposed before, even if it was rejected."""
+    for stored in memory.list_(root, in_=(memory.ALL,)):
+        if stored.record.status is not Status.RETIRED:
+            yield stored.record.text
+    for insight in insights.list_(root):
+        yield insight.record.text
+
+
+# --- progress -----------------------------------------------------------------------------------
+
+
+def new_records(root: Path, since: str = "") -> list[Record]:
+    """Return the observations since a time, or since the last run of `ralph learn`."""
+    start = since or progress(root)
+    return index.ask(root, partial(queries.observations_since, since=start, limit=_MAX_RECORDS))
+
+
+def waiting_sessions(root: Path) -> int:
+    """Return how many sessions of substance have not been distilled yet."""
+    sessions = group_sessions(new_records(root))
+    return sum(1 for records in sessions.values() if has_substance(records))
+
+
+def progress(root: Path) -> str:
+    """Return the time of the last record that was distilled, or ""."""
+    try:
+        members = json.loads(files.read(paths.learn_progress(root)) or "{}")
+    except (ValueError, RecursionError, RalphError):
+        return ""
+    if not isinstance(members, dict):
+        return ""
+    return str(members.get("until") or "")
+
+
+def note_progress(root: Path, until: str) -> None:
+    """Note that everything up to a time was distilled. An earlier time changes nothing."""
+
+    def edit(text: str) -> str:
+        if not until or progress(root) >= until:
+            return text
+        return json.dumps({"until": until, "at": ids.timestamp()}) + "\n"
+
+    boundary = paths.state_boundary(root)
+    files.update(paths.learn_progress(root), edit, root=boundary, mode=files.PRIVATE)
