@@ -9,7 +9,7 @@ from bench.timing import Bar, best, report
 from bench import big
 from ralph.core.record import Query
 from ralph.formats.memories import parse_memories
-from ralph.memory import memory
+from ralph.memory import priming, reading
 from ralph.recall import memories
 
 COUNT = 20_000
@@ -43,9 +43,9 @@ def run() -> list[str]:
                 "lowercase and split into words": lambda: text.lower().split(),
                 "parse": lambda: parse_memories(read(path)),
                 "parse, half the file": lambda: parse_memories(read(small)),
-                "list": lambda: memory.list_(whole),
-                "prime, budget 2000": lambda: memory.prime(whole, budget=2000),
-                "prime, no budget": lambda: memory.prime(whole),
+                "list": lambda: reading.list_entries(whole),
+                "prime, budget 2000": lambda: priming.prime(whole, budget=2000),
+                "prime, no budget": lambda: priming.prime(whole),
                 "search, two words": lambda: memories.search(whole, Query("scheduler migrations")),
                 "search, a rare word": lambda: memories.search(whole, Query("cache_424")),
                 "search, a typo": lambda: memories.search(whole, Query("schedulr migraton")),

@@ -21,7 +21,7 @@ from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.core.record import MemoryKind
 from ralph.learning import review
-from ralph.memory import memory, quarantine
+from ralph.memory import memory, priming, quarantine
 from ralph.memory.author import BY_PERSON, Author, WriteContext
 from ralph.sharing import backups, export_import, exported_records, exports
 from ralph.storage.library import Library, Stored
@@ -362,9 +362,9 @@ def test_only_a_person_brings_back_what_a_person_accepted(full: Project, tmp_pat
     accepted.unlink()
     said = full("restore", str(file), "--yes")
     assert (said.code, "left to a person: " in said.out, accepted.exists()) == (0, True, False)
-    assert order not in memory.prime(full.root).text
+    assert order not in priming.prime(full.root).text
     backups.restore_backup(full.root, file, really=True, by="human")
-    assert order in memory.prime(full.root).text
+    assert order in priming.prime(full.root).text
 
 
 def test_no_person_said_what_an_agent_imports(ralph: Project, tmp_path: Path) -> None:

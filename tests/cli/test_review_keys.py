@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.runner import Block, page, terminal
 
 from ralph.core.record import Status
-from ralph.memory import memory
+from ralph.memory import reading
 
 ONE, TWO = "mem-1705751400-a001", "mem-1705751401-a002"
 SECONDS = 60.0
@@ -81,7 +81,7 @@ def test_keys_decide_and_undo(tmp_path: Path) -> None:
             keys.wait("1/2  contradiction")
             keys.press("x", "1/2")
             keys.press("s", "2/2  duplicate")
-            assert memory.predecessors(memory.show(tmp_path, TWO).record) == [ONE]
+            assert reading.predecessors(reading.get_entry(tmp_path, TWO).record) == [ONE]
             keys.press("u", "1/2  contradiction")
             assert file.read_bytes() == before
             keys.press("n", "2/2  duplicate")
@@ -90,5 +90,5 @@ def test_keys_decide_and_undo(tmp_path: Path) -> None:
             assert process.wait(SECONDS) == 0
         finally:
             process.kill()
-    assert memory.show(tmp_path, "mem-4-a004").record.status is Status.RETIRED
-    assert memory.show(tmp_path, TWO).record.text == f"{port} 6380"
+    assert reading.get_entry(tmp_path, "mem-4-a004").record.status is Status.RETIRED
+    assert reading.get_entry(tmp_path, TWO).record.text == f"{port} 6380"

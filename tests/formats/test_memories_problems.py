@@ -13,7 +13,7 @@ from ralph.core.record import MemoryKind, Record
 from ralph.core.text import Problem
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
 from ralph.install import doctor
-from ralph.memory import memory
+from ralph.memory import memory, reading
 
 NEW = Record(
     "mem-1705751400-ffff",
@@ -299,6 +299,6 @@ def test_fifty_adds_at_once_from_eight_processes_give_fifty_ids(tmp_path: Path) 
         for first, last in pairwise(bounds)
     ]
     assert [process.wait() for process in running] == [0] * 8
-    found = [stored.record for stored in memory.list_(tmp_path)]
+    found = [stored.record for stored in reading.list_entries(tmp_path)]
     assert {record.text for record in found} == {f"fact number {number}" for number in range(50)}
     assert len({record.id for record in found}) == 50

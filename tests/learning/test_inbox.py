@@ -13,7 +13,7 @@ from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind
 from ralph.core.similarity import statement
 from ralph.learning import inbox, review
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.author import BY_AGENT
 from ralph.recall import injection_ledger, successors
 from ralph.recall.injection_ledger import Injection
@@ -96,7 +96,7 @@ def test_the_wording_that_a_merge_set_aside_waits(tmp_path: Path) -> None:
     history.undo(act(history, "supersede", TWO, ONE))
     assert kinds(tmp_path) == [("conflict", TWO, ONE)]
     act(history, "merge", TWO, ONE, "Use pnpm here, and npm there")
-    (left,) = memory.list_(tmp_path)
+    (left,) = reading.list_entries(tmp_path)
     assert (left.record.id, left.record.text, left.record.tags) == (
         ONE,
         "Use pnpm here, and npm there",
@@ -109,7 +109,7 @@ def test_a_duplicate_is_merged_with_its_tags(tmp_path: Path) -> None:
     memories(tmp_path, Block(text, ONE, "a"), Block(f"{text}!", TWO, "b"))
     assert kinds(tmp_path) == [("duplicate", TWO, ONE)]
     act(ChangeHistory(tmp_path), "merge", TWO, ONE)
-    assert [(each.record.id, each.record.tags) for each in memory.list_(tmp_path)] == [
+    assert [(each.record.id, each.record.tags) for each in reading.list_entries(tmp_path)] == [
         (ONE, ("a", "b"))
     ]
 

@@ -14,7 +14,7 @@ from ralph.formats.patterns import parse_patterns
 from ralph.formats.regions import REGION_END, REGION_START, parse_region
 from ralph.learning import insights, review, task_insights
 from ralph.learning.review import Target
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.storage import files
 from ralph.tasks import task
 
@@ -128,7 +128,7 @@ def test_label_that_the_heading_does_not_repeat_stays(root: Path, name: str) -> 
     review.promote(
         root, found, Target.MEMORY, review.Rewording("Decision: keep csv", MemoryKind.DECISION)
     )
-    assert memory.list_(root)[0].record.text == "keep csv"
+    assert reading.list_entries(root)[0].record.text == "keep csv"
 
 
 def test_second_promotion_adds_nothing(root: Path, name: str) -> None:
@@ -262,7 +262,7 @@ def test_insight_that_is_in_a_page_does_not_go_to_the_patterns(root: Path, name:
 def test_memory_names_its_source(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
     review.promote(root, found.id, Target.MEMORY)
-    kept = memory.list_(root)[0].record
+    kept = reading.list_entries(root)[0].record
     assert (kept.extra["source"], kept.text) == (found.id, found.text)
 
 
@@ -274,7 +274,7 @@ def test_memory_observation_and_journal_entry_are_promoted(root: Path, name: str
     review.promote(
         root, failed.id, Target.MEMORY, review.Rewording("npm test needs `npm run build` first")
     )
-    assert memory.list_(root)[-1].record.kind is MemoryKind.FIX
+    assert reading.list_entries(root)[-1].record.kind is MemoryKind.FIX
     review.promote(
         root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, review.Rewording(kind=MemoryKind.PATTERN)
     )

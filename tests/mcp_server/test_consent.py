@@ -10,7 +10,7 @@ from mcp.client import ClientRequestContext
 from mcp.client.session import ElicitationFnT
 from tests.support.talking import ERAS, LEGACY, MODERN, Talk, talk
 
-from ralph.memory import memory
+from ralph.memory import memory, reading
 
 WORDS = "ECONNREFUSED: run docker compose up first"
 
@@ -33,11 +33,11 @@ def person(
 
 
 def name_of(root: Path) -> str:
-    return next(each.record.id for each in memory.list_(root) if each.record.text == WORDS)
+    return next(each.record.id for each in reading.list_entries(root) if each.record.text == WORDS)
 
 
 def there(root: Path) -> bool:
-    return any(each.record.text == WORDS for each in memory.list_(root))
+    return any(each.record.text == WORDS for each in reading.list_entries(root))
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -86,7 +86,7 @@ def test_a_client_that_cannot_ask_deletes_and_gets_all_that_restores_it(
         await talk.got("memory_add", text=got["text"], type=got["type"], tags=got["tags"])
 
     talk(root, delete, mode=mode)
-    (back,) = [each.record for each in memory.list_(root) if each.record.text == WORDS]
+    (back,) = [each.record for each in reading.list_entries(root) if each.record.text == WORDS]
     assert (back.kind.value, back.tags) == ("fix", ("docker", "db"))
 
 
@@ -111,7 +111,7 @@ def test_what_changed_while_the_person_thought_is_not_deleted(root: Path) -> Non
         assert "changed in its file" in await talk.refused("memory_delete", id=name)
 
     talk(root, delete, mode=LEGACY, ask=person("accept", [], meanwhile))
-    assert memory.show(root, name).record.text == "Something else by now"
+    assert reading.get_entry(root, name).record.text == "Something else by now"
 
 
 def test_where_the_client_calls_again_the_person_is_asked_about_the_new_words(root: Path) -> None:

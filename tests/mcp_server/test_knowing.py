@@ -8,7 +8,7 @@ from tests.support.talking import ERAS, Talk, talk
 
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, reading
 from ralph.recall import journal
 from ralph.tasks import feature
 
@@ -31,7 +31,7 @@ def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date
         assert (await talk.got("knowledge_add", **same))["change"] == "unchanged"
 
     talk(empty, add, mode=mode, name="codex")
-    entry = memory.list_(empty, in_=("knowledge",))[0].record
+    entry = reading.list_entries(empty, in_=("knowledge",))[0].record
     assert (entry.extra["by"], entry.extra["via"]) == ("agent", "mcp (codex)")
     assert "agent, via mcp (codex)" in Project(empty)("memory", "show", "배포 절차").out
 
@@ -43,7 +43,7 @@ def test_new_words_in_a_persons_page_are_the_agents(empty: Path) -> None:
         await talk.got("knowledge_add", title="Release steps", text="By make.", tags=["release"])
 
     talk(empty, add)
-    entry = memory.list_(empty, in_=("knowledge",))[0].record
+    entry = reading.list_entries(empty, in_=("knowledge",))[0].record
     assert entry.extra["by"] == "agent"
 
 

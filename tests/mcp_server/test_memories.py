@@ -9,7 +9,7 @@ from tests.support.runner import Project
 from tests.support.talking import ERAS, Talk, talk, text
 
 from ralph.core.record import MemoryKind
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, memory, reading
 from ralph.memory.author import BY_PERSON
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -29,7 +29,7 @@ def test_what_is_added_stands_in_the_file_with_its_origin(empty: Path, mode: str
     assert "Z by=agent via=mcp%20(claude-code) -->\n" in page
     shown = Project(empty)("memory", "show", name)
     assert "agent, via mcp (claude-code)" in shown.out
-    record = memory.show(empty, name).record
+    record = reading.get_entry(empty, name).record
     assert (record.kind, record.tags, record.origin.by) == (
         MemoryKind.DECISION,
         ("build", "ci"),
@@ -42,7 +42,7 @@ def test_a_clients_name_cannot_break_the_comment_it_stands_in(empty: Path) -> No
         return str((await talk.got("memory_add", text="Use pnpm"))["id"])
 
     name = talk(empty, add, name="evil --> | tags: x\n## Fixes" + "y" * 99)
-    (found,) = memory.list_(empty)
+    (found,) = reading.list_entries(empty)
     assert found.record.id == name
     assert found.record.tags == ()
     assert str(found.record.extra["via"]).startswith("mcp (evil --")
@@ -58,7 +58,7 @@ def test_what_is_there_already_is_not_added_twice(root: Path) -> None:
         )
 
     talk(root, twice)
-    assert len(memory.list_(root)) == 3
+    assert len(reading.list_entries(root)) == 3
 
 
 def test_a_secret_is_refused_with_the_commands_words_and_nothing_is_stored(empty: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_a_project_calls_a_secret_is_refused_as_soon_as_its_settings_say_so
         assert "ralph.yml" in await talk.refused("memory_add", text="anything")
 
     talk(empty, add)
-    assert len(memory.list_(empty)) == 1
+    assert len(reading.list_entries(empty)) == 1
 
 
 def test_private_parts_are_left_out_and_told(empty: Path) -> None:
@@ -164,10 +164,10 @@ def test_an_edit_changes_what_was_said_and_signs_new_words(root: Path) -> None:
         hits = (await talk.got("memory_list"))["hits"]
         name = next(each["id"] for each in hits if "person" in each["text"])
         assert (await talk.got("memory_edit", id=name, tags=["a"]))["changed"] is True
-        record = memory.show(root, name).record
+        record = reading.get_entry(root, name).record
         assert (record.origin.by, record.extra["via"]) == ("human", "mcp (some-client)")
         await talk.got("memory_edit", id=name, text="An agent's words", type="context")
-        record = memory.show(root, name).record
+        record = reading.get_entry(root, name).record
         assert (record.text, record.kind, record.origin.by) == (
             "An agent's words",
             MemoryKind.CONTEXT,

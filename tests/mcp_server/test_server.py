@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 from tests.support.talking import ERAS, LEGACY, Talk, talk
 
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.recall import memories
 from ralph.storage import files
 
@@ -45,7 +45,7 @@ def test_twenty_calls_at_once_are_all_answered_and_nothing_is_lost(root: Path, m
                 group.start_soon(add, number)
 
     talk(root, look, mode=mode)
-    assert len(memory.list_(root)) == 23
+    assert len(reading.list_entries(root)) == 23
 
 
 def test_two_servers_of_one_project_see_each_others_work(root: Path) -> None:

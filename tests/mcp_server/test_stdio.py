@@ -18,7 +18,7 @@ from tests.support.living import living
 from tests.support.talking import Talk
 
 from ralph.core import paths
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.storage import hook_files
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve")
@@ -120,7 +120,7 @@ def test_a_call_at_the_very_end_is_done_or_not_but_never_half(root: Path) -> Non
         )
         wire.process.communicate()
         assert wire.process.returncode == 0
-    texts = [each.record.text for each in memory.list_(root)]
+    texts = [each.record.text for each in reading.list_entries(root)]
     assert len(texts) == 3 + texts.count("the last words")
 
 

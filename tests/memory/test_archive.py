@@ -8,7 +8,7 @@ import pytest
 from ralph.core.errors import NotFound, Refused
 from ralph.core.record import Query, Status
 from ralph.install import project
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, memory, priming, reading
 from ralph.memory.author import WriteContext
 from ralph.recall import search as searching
 
@@ -28,14 +28,14 @@ def test_an_archived_entry_stays_in_its_file_and_is_hidden_until_it_is_unarchive
     done = memory.archive(root, stored.record.id)
     assert (done.changed, done.stored.record.status) == (True, Status.RETIRED)
     assert " status=retired -->" in stored.path.read_text(encoding="utf-8")
-    assert memory.list_(root, in_=[name]) == []
-    assert memory.prime(root, in_=[name]).text == ""
+    assert reading.list_entries(root, in_=[name]) == []
+    assert priming.prime(root, in_=[name]).text == ""
     assert searching.search(root, Query("redis")).shown == ()
-    assert memory.show(root, stored.record.id).record.text == "Redis must run"
+    assert reading.get_entry(root, stored.record.id).record.text == "Redis must run"
     assert not memory.archive(root, stored.record.id).changed
     back = memory.unarchive(root, stored.record.id)
     assert (back.changed, back.stored.record.status) == (True, Status.ACCEPTED)
-    assert [each.record.id for each in memory.list_(root, in_=[name])] == [stored.record.id]
+    assert [each.record.id for each in reading.list_entries(root, in_=[name])] == [stored.record.id]
     after = stored.path.read_text(encoding="utf-8")
     assert after.replace(f" updated={back.stored.record.updated_at} -->", " -->") == before
     assert not memory.unarchive(root, stored.record.id).changed
@@ -47,22 +47,22 @@ def test_somebody_s_own_status_stays_theirs(root: Path) -> None:
     stored = memory.add(root, "Redis must run").stored
     text = stored.path.read_text(encoding="utf-8").replace(" -->", " | status: draft -->")
     stored.path.write_text(text, encoding="utf-8")
-    assert memory.show(root, stored.record.id).record.extra["status"] == "draft"
+    assert reading.get_entry(root, stored.record.id).record.extra["status"] == "draft"
     memory.archive(root, stored.record.id)
     assert "status: draft" in stored.path.read_text(encoding="utf-8")
     memory.unarchive(root, stored.record.id)
-    assert memory.show(root, stored.record.id).record.extra["status"] == "draft"
+    assert reading.get_entry(root, stored.record.id).record.extra["status"] == "draft"
 
 
 def test_an_archived_knowledge_entry_is_hidden_until_it_is_unarchived(root: Path) -> None:
     stored = knowledge.add(root, "Redis", "It must run", ["redis"]).stored
     memory.archive(root, "Redis")
     assert 'status: "retired"' in stored.path.read_text(encoding="utf-8")
-    assert memory.list_(root, in_=("knowledge",)) == []
+    assert reading.list_entries(root, in_=("knowledge",)) == []
     assert knowledge.match(root, "redis") == []
     assert knowledge.section(root, "redis") == ""
     assert searching.search(root, Query("redis")).shown == ()
-    assert memory.show(root, "Redis").record.status is Status.RETIRED
+    assert reading.get_entry(root, "Redis").record.status is Status.RETIRED
     memory.unarchive(root, "Redis")
     assert "status" not in stored.path.read_text(encoding="utf-8")
     assert len(knowledge.match(root, "redis")) == 1

@@ -17,7 +17,7 @@ from ralph.formats.log import parse_log
 from ralph.formats.sigils import KnowledgeSigil, read_sigils
 from ralph.learning import forget
 from ralph.learning.forget_plan import ForgetRequest
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, memory, reading
 from ralph.memory.memory import Change
 from ralph.recall.search import search
 from ralph.search import index
@@ -114,7 +114,7 @@ def test_a_body_whose_replacement_failed_is_not_kept_twice(tmp_path: Path) -> No
     path.chmod(0o444)
     with pytest.raises(WriteFailed):
         knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
-    assert memory.show(tmp_path, "retry-policy").record.text == "Three tries."
+    assert reading.get_entry(tmp_path, "retry-policy").record.text == "Three tries."
     path.chmod(0o644)
     knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
     assert [record.text for record in retired(tmp_path)] == ["Three tries."]
@@ -241,7 +241,7 @@ def test_one_bad_entry_never_stops_the_others(tmp_path: Path) -> None:
     assert all(each.why for each in done if each.change is Change.REFUSED)
     assert "tag" in done[1].why
     assert "title" in done[2].why
-    record = memory.show(tmp_path, "one").record
+    record = reading.get_entry(tmp_path, "one").record
     assert (record.text, record.tags, dict(record.extra)) == (
         "Second.",
         ("a", "b"),
@@ -293,9 +293,9 @@ def test_what_is_no_entry_is_told_and_the_others_are_read(tmp_path: Path) -> Non
 def test_an_entry_is_shown_by_id_file_or_title(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Retry policy", "Words.", ["http"])
     for name in ("know-retry-policy", "retry-policy", "retry-policy.md", "RETRY policy"):
-        assert memory.show(tmp_path, name).record.title == "Retry policy"
+        assert reading.get_entry(tmp_path, name).record.title == "Retry policy"
     with pytest.raises(NotFound, match="Retry polcy"):
-        memory.show(tmp_path, "Retry polcy")
+        reading.get_entry(tmp_path, "Retry polcy")
 
 
 def test_delete_removes_the_file_and_gives_what_it_held(tmp_path: Path) -> None:
@@ -309,12 +309,13 @@ def test_delete_removes_the_file_and_gives_what_it_held(tmp_path: Path) -> None:
 def test_a_list_is_narrowed_by_tags(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "One", "1.", ["a"], feature="shop")
     knowledge.add(tmp_path, "Two", "2.", ["b"])
-    assert [each.record.title for each in memory.list_(tmp_path, in_=("knowledge",))] == [
+    assert [each.record.title for each in reading.list_entries(tmp_path, in_=("knowledge",))] == [
         "One",
         "Two",
     ]
     assert [
-        each.record.title for each in memory.list_(tmp_path, tags=["B", "c"], in_=("knowledge",))
+        each.record.title
+        for each in reading.list_entries(tmp_path, tags=["B", "c"], in_=("knowledge",))
     ] == ["Two"]
 
 
@@ -323,10 +324,10 @@ def test_a_feature_that_is_none_is_refused(tmp_path: Path) -> None:
     for name in ("loyalty", "f-000000", "Loyality Points"):
         with pytest.raises(UsageError, match=f"there is no feature {name}"):
             knowledge.add(tmp_path, "One", "1.", ["a"], feature=name)
-    assert memory.list_(tmp_path, in_=("knowledge",)) == []
+    assert reading.list_entries(tmp_path, in_=("knowledge",)) == []
     for title, name in (("One", shop), ("Two", "loyalty points"), ("Three", "")):
         knowledge.add(tmp_path, title, f"{title}.", [title.lower()], feature=name)
-    stored = memory.list_(tmp_path, in_=("knowledge",))
+    stored = reading.list_entries(tmp_path, in_=("knowledge",))
     assert len([each for each in stored if each.record.extra.get("feature")]) == 2
 
 
@@ -388,7 +389,7 @@ def test_eight_processes_lose_no_body(tmp_path: Path) -> None:
     assert all(process.returncode == 0 for process in running)
     assert sorted(said) == ["new"] + ["updated"] * 47
     assert names(tmp_path) == ["the-one-title.md"]
-    last = memory.show(tmp_path, "the-one-title").record
+    last = reading.get_entry(tmp_path, "the-one-title").record
     assert {*last.tags} == {"a", *(f"w{n}" for n in range(8))}
     bodies = [record.text for record in retired(tmp_path)]
     assert sorted([*bodies, last.text]) == sorted(
@@ -419,7 +420,7 @@ def test_a_kill_leaves_the_old_body_or_the_new_one_and_loses_none(
         said += process.stdout.readlines()
         process.wait()
         process.stdout.close()
-        last = memory.show(in_memory, "the-one-title").record
+        last = reading.get_entry(in_memory, "the-one-title").record
         kept = [record.text for record in retired(in_memory)]
         assert len(set(kept)) == len(kept)
         written = {f"Body k{number}-{each}." for each in range(len(said))}

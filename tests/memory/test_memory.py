@@ -15,7 +15,7 @@ from ralph.core.errors import Conflict, NotFound, Refused, UsageError
 from ralph.core.record import Link, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
 from ralph.formats.memories import parse_memories
-from ralph.memory import memory
+from ralph.memory import memory, priming, reading
 from ralph.memory.author import BY_AGENT
 from ralph.memory.record_shapes import memory_json
 from ralph.privacy.privacy import clean_memory, clean_tags
@@ -75,7 +75,7 @@ def test_an_id_that_is_taken_is_drawn_again(
 
 def test_fifty_entries_of_one_second_have_fifty_ids(library: Library) -> None:
     assert len({add(library, f"number {n}").id for n in range(50)}) == 50
-    assert len(memory.list_(library.root)) == 50
+    assert len(reading.list_entries(library.root)) == 50
 
 
 def test_init_says_what_it_did_and_refuses_a_second_time(library: Library) -> None:
@@ -86,7 +86,7 @@ def test_init_says_what_it_did_and_refuses_a_second_time(library: Library) -> No
     before = library.memories.home.read_bytes()
     assert "memories.md.bak" in memory.init(library.root, force=True)
     assert library.memories.home.with_name("memories.md.bak").read_bytes() == before
-    assert memory.list_(library.root) == []
+    assert reading.list_entries(library.root) == []
 
 
 def test_edit_sets_the_instant_of_the_change_only_when_something_changed(library: Library) -> None:
@@ -98,7 +98,7 @@ def test_edit_sets_the_instant_of_the_change_only_when_something_changed(library
     assert changed.stored.record == replace(record, text="Two", updated_at=at)
     assert (at[:10], at[-1]) == (ids.today(), "Z")
     assert (memory.edit(library.root, record.id, tags=["b"]).stored.record.updated_at) > at
-    assert f"updated={at[:10]} " in memory.prime(library.root).text
+    assert f"updated={at[:10]} " in priming.prime(library.root).text
     assert changed.changed
     moved = memory.edit(library.root, record.id, kind=PATTERN, tags=[]).stored
     assert (moved.record.kind, moved.record.tags, moved.record.text) == (PATTERN, (), "Two")
@@ -150,7 +150,7 @@ def test_init_does_not_lose_an_entry_that_is_added_while_it_copies(
     monkeypatch.setattr(files, "backup", copy_slowly)
     with pytest.raises(Conflict):
         memory.init(library.root, force=True)
-    assert [stored.record.text for stored in memory.list_(library.root)] == ["One", "Late"]
+    assert [stored.record.text for stored in reading.list_entries(library.root)] == ["One", "Late"]
 
 
 def test_search_gives_each_hit_its_own_place_even_for_equal_records(library: Library) -> None:
@@ -165,9 +165,9 @@ def test_search_gives_each_hit_its_own_place_even_for_equal_records(library: Lib
 
 def test_list_last_counts_after_the_filters(library: Library) -> None:
     records = [add(library, f"n{n}", FIX if n % 2 else PATTERN) for n in range(6)]
-    last = memory.list_(library.root, kinds=[FIX], last=2)
+    last = reading.list_entries(library.root, kinds=[FIX], last=2)
     assert [one.record for one in last] == [records[3], records[5]]
-    assert memory.list_(library.root, last=0) == []
+    assert reading.list_entries(library.root, last=0) == []
 
 
 # --- what still holds -----------------------------------------------------------------------------
@@ -184,15 +184,15 @@ def test_current_leaves_out_what_is_superseded_or_out_of_date() -> None:
     )
     linked = Record("mem-3-c", FIX, "linked", valid_until=day(0))
     gone = Record("mem-4-d", FIX, "gone", valid_until=day(-1))
-    assert memory.current([old, new, linked, gone]) == [new, linked]
-    assert memory.current([]) == []
+    assert reading.current_records([old, new, linked, gone]) == [new, linked]
+    assert reading.current_records([]) == []
 
 
 def test_a_filtered_successor_still_supersedes(library: Library) -> None:
     library.memories.home.parent.mkdir()
     text = "## Fixes\n\n### mem-1-a\n> old\n\n## Decisions\n\n### mem-2-b\n> new\n<!-- supersedes: mem-1-a -->\n"
     library.memories.home.write_text(text, encoding="utf-8")
-    assert memory.prime(library.root, kinds=[FIX]).records == ()
+    assert priming.prime(library.root, kinds=[FIX]).records == ()
 
 
 # --- prime ----------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ def test_a_filtered_successor_still_supersedes(library: Library) -> None:
 def test_prime_tells_what_it_shows_and_how_many_there_are(library: Library) -> None:
     for n in range(20):
         add(library, f"number {n} " + "word " * 20)
-    primed = memory.prime(library.root, budget=400)
+    primed = priming.prime(library.root, budget=400)
     assert primed.total == 20
     assert 0 < len(primed.records) < 20
     assert estimate(primed.text) <= 400
     assert [entry.record for entry in parse_memories(primed.text).entries] == list(primed.records)
-    whole = memory.prime(library.root)
+    whole = priming.prime(library.root)
     assert (len(whole.records), whole.total) == (20, 20)
 
 
@@ -215,7 +215,7 @@ def test_memories_and_guardrails_share_one_budget(tmp_path: Path) -> None:
         memory.add(tmp_path, f"memory {n} " + "word " * 20)
         memory.add(tmp_path, f"guardrail {n} " + "word " * 20, in_="guardrails")
     for form in ("markdown", "json"):
-        primed = memory.prime(tmp_path, budget=900, in_=("guardrails", "memories"), form=form)
+        primed = priming.prime(tmp_path, budget=900, in_=("guardrails", "memories"), form=form)
         assert estimate(primed.text) <= 900
         assert primed.total == 40
         prefixes = [record.id.partition("-")[0] for record in primed.records]
@@ -231,18 +231,18 @@ def test_guardrails_and_memories_together_stay_within_every_budget(
         memory.add(tmp_path, f"memory {n} " + "word " * n)
         memory.add(tmp_path, f"guardrail {n} " + "word " * n, in_="guardrails")
     for budget in every(range(1, 250), 6):
-        primed = memory.prime(tmp_path, budget=budget, in_=("guardrails", "memories"), form=form)
+        primed = priming.prime(tmp_path, budget=budget, in_=("guardrails", "memories"), form=form)
         assert estimate(primed.text) <= budget, budget
 
 
 def test_a_number_of_days_before_all_dates_is_no_limit(library: Library) -> None:
     record = add(library, "One")
-    [primed] = memory.prime(library.root, recent=999_999_999).records
+    [primed] = priming.prime(library.root, recent=999_999_999).records
     assert primed.id == record.id
 
 
 def test_no_records_are_still_valid_json(tmp_path: Path) -> None:
-    assert memory.prime(tmp_path, form="json").text == "[]\n"
+    assert priming.prime(tmp_path, form="json").text == "[]\n"
 
 
 # --- the text that may be stored ------------------------------------------------------------------
@@ -297,9 +297,9 @@ def test_tags_are_trimmed_and_each_stands_once() -> None:
 
 
 def test_kinds_are_named_in_any_case_and_wrong_ones_with_the_valid_ones() -> None:
-    assert memory.kinds_named(["Fix", " PATTERN "]) == (FIX, PATTERN)
+    assert reading.parse_kinds(["Fix", " PATTERN "]) == (FIX, PATTERN)
     with pytest.raises(UsageError) as caught:
-        memory.kinds_named(["fix", "bug"])
+        reading.parse_kinds(["fix", "bug"])
     assert "'bug'" in caught.value.message
     assert "pattern, decision, fix, context" in caught.value.hint
 

@@ -18,7 +18,7 @@ from ralph.core.work import Ask, Reply
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, review
 from ralph.loop import loop
-from ralph.memory import knowledge, memory, quarantine
+from ralph.memory import knowledge, memory, priming, quarantine, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.session_start import brief_session
 from ralph.tasks import task
@@ -59,7 +59,7 @@ def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(
         memory.add(root, ORDER, context=WriteContext(Author(by)))
     assert [each.text for each in quarantine.held(root)] == [ORDER]
     assert git(root, "status", "--porcelain") == ""
-    assert memory.list_(root) == []
+    assert reading.list_entries(root) == []
     assert ORDER not in injected(root)
     (item,) = inbox.items(root)
     assert (item.kind, item.status, item.text) == ("held", "held", ORDER)
@@ -92,7 +92,7 @@ def test_a_person_rejects_what_is_held(root: Path) -> None:
         memory.add(root, ORDER, context=BY_AGENT)
     name = quarantine.held(root)[0].id
     review.reject(root, name)
-    assert (quarantine.held(root), memory.list_(root)) == ([], [])
+    assert (quarantine.held(root), reading.list_entries(root)) == ([], [])
     with pytest.raises(NotFound):
         review.reject(root, name)
 
@@ -125,7 +125,7 @@ def test_an_edit_that_nobody_signed_is_injected_once_it_is_committed(root: Path)
     append_harmless = memory.add(root, HARMLESS).stored.record.id
     assert ORDER not in injected(root)
     assert append_harmless in injected(root)
-    assert ORDER not in memory.prime(root).text
+    assert ORDER not in priming.prime(root).text
     assert [item.kind for item in inbox.items(root)] == ["edit"]
     git(root, "add", "-A")
     git(root, "commit", "-qm", "Sign for it")

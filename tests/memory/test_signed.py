@@ -8,7 +8,7 @@ import pytest
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import MemoryKind
 from ralph.learning import review
-from ralph.memory import knowledge, memory, quarantine
+from ralph.memory import knowledge, memory, priming, quarantine, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.memory.record_shapes import memory_json
 
@@ -25,7 +25,7 @@ def test_the_way_is_kept_in_the_file_and_over_later_changes(tmp_path: Path) -> N
     by_codex = WriteContext(Author("agent", via="mcp (codex)"))
     name = memory.add(tmp_path, "Use pnpm", context=by_codex).stored.record.id
     memory.edit(tmp_path, name, kind=MemoryKind.DECISION, tags=["build"])
-    record = memory.show(tmp_path, name).record
+    record = reading.get_entry(tmp_path, name).record
     assert (record.origin.by, record.extra["via"], record.tags) == (
         "agent",
         "mcp (codex)",
@@ -36,9 +36,9 @@ def test_the_way_is_kept_in_the_file_and_over_later_changes(tmp_path: Path) -> N
 def test_new_words_are_the_writers_but_new_tags_are_not(tmp_path: Path) -> None:
     name = memory.add(tmp_path, "Use pnpm", context=BY_PERSON).stored.record.id
     memory.edit(tmp_path, name, tags=["build"], context=BY_MCP)
-    assert memory.show(tmp_path, name).record.origin.by == "human"
+    assert reading.get_entry(tmp_path, name).record.origin.by == "human"
     memory.edit(tmp_path, name, text="Use npm", context=BY_MCP)
-    assert memory.show(tmp_path, name).record.origin.by == "agent"
+    assert reading.get_entry(tmp_path, name).record.origin.by == "agent"
     before = (tmp_path / ".agent/memories.md").read_bytes()
     from_elsewhere = WriteContext(Author("human", via="elsewhere"))
     assert not memory.edit(tmp_path, name, text="Use npm", context=from_elsewhere).changed
@@ -48,7 +48,7 @@ def test_new_words_are_the_writers_but_new_tags_are_not(tmp_path: Path) -> None:
 def test_a_page_of_knowledge_says_whose_body_it_has(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Release steps", "By hand.", ["release"], feature="ship")
     knowledge.add(tmp_path, "Release steps", "By make.", ["release"], context=BY_MCP)
-    record = memory.list_(tmp_path, in_=("knowledge",))[0].record
+    record = reading.list_entries(tmp_path, in_=("knowledge",))[0].record
     assert (record.extra["by"], record.extra["via"], record.extra["feature"]) == (
         "agent",
         "mcp",
@@ -60,10 +60,10 @@ def test_what_has_changed_since_it_was_shown_is_not_deleted(tmp_path: Path) -> N
     name = memory.add(tmp_path, "Use pnpm").stored.record.id
     with pytest.raises(Conflict, match="changed in its file"):
         memory.delete(tmp_path, name, expect="Use npm")
-    assert memory.show(tmp_path, name)
+    assert reading.get_entry(tmp_path, name)
     gone = memory.delete(tmp_path, name, expect="Use pnpm")
     assert gone.record.text == "Use pnpm"
-    assert memory.list_(tmp_path) == []
+    assert reading.list_entries(tmp_path) == []
 
 
 def test_a_person_is_named_by_their_own_git_config_and_never_by_the_projects(
@@ -76,8 +76,10 @@ def test_a_person_is_named_by_their_own_git_config_and_never_by_the_projects(
     subprocess.run(["git", "init", "-q", root], check=True)
     subprocess.run(["git", "-C", root, "config", "user.name", "Mallory"], check=True)
     added = memory.add(root, "Use pnpm", context=BY_PERSON).stored.record
-    assert memory_json(memory.show(root, added.id).record)["who"] == "Ada L\u00f8vel -- O'Brien"
-    assert "Brien" not in memory.prime(root).text
+    assert (
+        memory_json(reading.get_entry(root, added.id).record)["who"] == "Ada L\u00f8vel -- O'Brien"
+    )
+    assert "Brien" not in priming.prime(root).text
     own.unlink()
     assert "who" not in memory_json(
         memory.add(tmp_path / "other", "Use make", context=BY_PERSON).stored.record
@@ -97,10 +99,10 @@ def test_an_agent_is_named_by_its_host_and_session_also_after_a_person_accepted_
     for variable in ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"):
         monkeypatch.delenv(variable)
     held = review.accept(tmp_path, quarantine.held(tmp_path)[0].id).record
-    for record in (memory.show(tmp_path, name).record, held):
+    for record in (reading.get_entry(tmp_path, name).record, held):
         assert [memory_json(record)[key] for key in ("by", "who", "session")] == [
             "agent",
             "claude",
             "s-1",
         ]
-        assert "s-1" not in memory.prime(tmp_path).text
+        assert "s-1" not in priming.prime(tmp_path).text

@@ -10,7 +10,7 @@ from ralph.core import ids
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Detail, MemoryKind, Query
 from ralph.core.settings import Config, Memories
-from ralph.memory import memory
+from ralph.memory import memory, priming, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON
 from ralph.recall import graph, memories, prompt_context, recall, search, session_start, successors
 from ralph.search import index
@@ -93,8 +93,8 @@ def test_page_and_memory_agree_on_who_was_superseded(tmp_path: Path, old: str, n
     put(tmp_path, ".agent/memories.md", blocks(old, new))
     replaced = index.ask(tmp_path, supersession.superseded)
     assert replaced[OLD] == NEW
-    held = [stored.record for stored in memory.list_(tmp_path)]
-    assert {each.id for each in memory.current(held)} == {NEW}
+    held = [stored.record for stored in reading.list_entries(tmp_path)]
+    assert {each.id for each in reading.current_records(held)} == {NEW}
 
 
 def test_a_knowledge_page_supersedes_a_memory(root: Path) -> None:
@@ -107,8 +107,8 @@ def test_in_a_circle_nobody_supersedes_anybody(tmp_path: Path) -> None:
     put(tmp_path, ".agent/memories.md", blocks(f" | supersedes: {NEW}"))
     assert told(tmp_path) == {OLD, NEW}
     assert index.ask(tmp_path, supersession.superseded) == {}
-    held = [stored.record for stored in memory.list_(tmp_path)]
-    assert {each.id for each in memory.current(held)} == {OLD, NEW}
+    held = [stored.record for stored in reading.list_entries(tmp_path)]
+    assert {each.id for each in reading.current_records(held)} == {OLD, NEW}
     assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
 
 
@@ -150,11 +150,11 @@ def test_a_new_text_takes_the_place_of_a_memory_with_its_type_tags_and_reason(
     saved = successors.supersede(
         tmp_path, one, "The quokka is version two", why="one is gone", context=BY_PERSON
     )
-    new = memory.show(tmp_path, saved.stored.record.id).record
+    new = reading.get_entry(tmp_path, saved.stored.record.id).record
     assert (new.kind, new.tags, new.extra["why"]) == (MemoryKind.FIX, ("t",), "one is gone")
-    assert memory.predecessors(new) == [one]
-    assert memory.show(tmp_path, one).record.valid_until == ids.today()
-    primed = memory.prime(tmp_path)
+    assert reading.predecessors(new) == [one]
+    assert reading.get_entry(tmp_path, one).record.valid_until == ids.today()
+    primed = priming.prime(tmp_path)
     assert {each.id for each in primed.records} == {new.id, other}
     assert "one is gone" not in primed.text
     names = [hit.record.id for hit in memories.search(tmp_path, Query("quokka version"))[0].hits]
@@ -211,8 +211,10 @@ def test_a_day_shows_what_was_valid_then(tmp_path: Path, day: str, valid: list[s
     )
     put(tmp_path, ".agent/memories.md", text)
     names = {"mem-1-a001": "OLD", "mem-2-a002": "NEW", gone: "GONE"}
-    assert sorted(names[each.record.id] for each in memory.list_(tmp_path, as_of=day)) == valid
-    assert sorted(names[each.id] for each in memory.prime(tmp_path, as_of=day).records) == valid
+    assert (
+        sorted(names[each.record.id] for each in reading.list_entries(tmp_path, as_of=day)) == valid
+    )
+    assert sorted(names[each.id] for each in priming.prime(tmp_path, as_of=day).records) == valid
     found = memories.search(tmp_path, Query("quokka"), as_of=day)[1]
     assert sorted(names[each.record.id] for each in found) == [
         name for name in valid if name != "GONE"

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from ralph.core.record import Record
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.recall import citation_check, stale_citations
 from ralph.recall.citation_check import CitationReport
 
@@ -59,7 +59,7 @@ class Repository:
         return citation_check.check_citations(self.root)
 
     def records(self) -> list[Record]:
-        return [stored.record for stored in memory.list_(self.root)]
+        return [stored.record for stored in reading.list_entries(self.root)]
 
     def marks(self) -> list[str]:
         """What is told of the memories, without asking git."""

@@ -14,7 +14,7 @@ from tests.support.looping import Workshop, project
 from ralph.core import paths
 from ralph.core.errors import Conflict
 from ralph.core.record import MemoryKind
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.tasks import task, worktree
 
 AT_ONCE = 4
@@ -66,7 +66,7 @@ def test_merges_at_the_same_time_all_bring_their_memory_and_their_commits(shop: 
     ]  # fmt: skip
     said = [each.communicate() for each in running]
     assert [each.returncode for each in running] == [0] * AT_ONCE, said
-    assert {each.record.text.split()[1] for each in memory.list_(shop.root)} == {
+    assert {each.record.text.split()[1] for each in reading.list_entries(shop.root)} == {
         work.id for work in tasks
     } | {"are"}
     assert all((shop.root / f"{work.id}.py").exists() for work in tasks)

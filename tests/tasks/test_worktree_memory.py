@@ -11,7 +11,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import MemoryKind, Query
 from ralph.loop.loop import LoopRequest
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, memory, reading
 from ralph.recall import search
 from ralph.search import index
 from ralph.storage.sources import sources
@@ -53,7 +53,7 @@ def find_all(root: Path) -> list[str]:
 
 
 def id_of(root: Path, text: str) -> str:
-    return next(each.record.id for each in memory.list_(root) if each.record.text == text)
+    return next(each.record.id for each in reading.list_entries(root) if each.record.text == text)
 
 
 def test_a_file_of_the_worktree_is_its_own(shop: Workshop, tree: Path) -> None:
@@ -63,9 +63,9 @@ def test_a_file_of_the_worktree_is_its_own(shop: Workshop, tree: Path) -> None:
     for _ in range(2):
         assert find_all(tree) == sorted([GREASE, BLUE, RULE, TURNS, BULLET])
         assert find_all(shop.root) == sorted([GREASE, COG, LATER, RULE, TURNS, BULLET])
-    assert memory.show(shop.root, gone).record.text == COG
+    assert reading.get_entry(shop.root, gone).record.text == COG
     with pytest.raises(NotFound):
-        memory.show(tree, gone)
+        reading.get_entry(tree, gone)
     assert index.verify(tree) == []
     assert index.sync(tree).read == 0
 
@@ -73,8 +73,10 @@ def test_a_file_of_the_worktree_is_its_own(shop: Workshop, tree: Path) -> None:
 def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(
     shop: Workshop, tree: Path
 ) -> None:
-    assert [each.record.text for each in memory.list_(tree, in_=("guardrails",))] == [RULE]
-    assert [each.record.title for each in memory.list_(tree, in_=("knowledge",))] == ["Frobnicator"]
+    assert [each.record.text for each in reading.list_entries(tree, in_=("guardrails",))] == [RULE]
+    assert [each.record.title for each in reading.list_entries(tree, in_=("knowledge",))] == [
+        "Frobnicator"
+    ]
     assert {source.path for source in sources(tree)} >= {shop.root / ".ralph" / "guardrails.md"}
     run = shop.start(
         says_done(), request=LoopRequest(task=tree.name, criteria=("none",), verify=False)
@@ -94,14 +96,16 @@ def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_written(
     assert written == shop.root / ".ralph" / "guardrails.md"
     rule = next(
         each.record.id
-        for each in memory.list_(tree, in_=("guardrails",))
+        for each in reading.list_entries(tree, in_=("guardrails",))
         if each.record.text == RULE
     )
     memory.edit(tree, rule, text="Never paint it.")
     knowledge.add(tree, "Belt", "The belt turns right.", ["belt"])
     memory.delete(tree, "Frobnicator")
-    assert [each.record.title for each in memory.list_(shop.root, in_=("knowledge",))] == ["Belt"]
-    assert [each.record.text for each in memory.list_(shop.root, in_=("guardrails",))] == [
+    assert [each.record.title for each in reading.list_entries(shop.root, in_=("knowledge",))] == [
+        "Belt"
+    ]
+    assert [each.record.text for each in reading.list_entries(shop.root, in_=("guardrails",))] == [
         "Never paint it.",
         "Never wash the frobnicator.",
     ]
@@ -122,7 +126,7 @@ def test_looking_into_a_worktree_of_a_project_without_memory_leaves_no_trace(
 ) -> None:
     bare = project(tmp_path / "bare")
     git(bare.root, "worktree", "add", "-q", "../tree")
-    assert memory.list_(bare.root.parent / "tree") == []
+    assert reading.list_entries(bare.root.parent / "tree") == []
     assert not (bare.root / ".ralph").exists()
 
 

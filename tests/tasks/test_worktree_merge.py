@@ -16,7 +16,7 @@ from ralph.formats import merge as merging
 from ralph.formats.patterns import parse_patterns, patterns_template
 from ralph.formats.regions import parse_region
 from ralph.install import doctor
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.merge_driver import merge_lines
 from ralph.tasks import task as progress
 from ralph.tasks import worktree, worktree_drop, worktree_learnings
@@ -82,7 +82,7 @@ def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) ->
     done = merge(shop.root, work.id)
     assert done.learned == ("LedgerWriter closes after 90 days",)
     assert (shop.root / "refund.py").exists()
-    assert [each.record.text for each in memory.list_(shop.root)] == [
+    assert [each.record.text for each in reading.list_entries(shop.root)] == [
         "prices are in cents",
         "refunds are booked in cents",
     ]
@@ -111,7 +111,7 @@ def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_on
     assert page(shop).count("ralph:start") == 1
     assert bullets(page(shop)).count(same) == 1
     assert len(bullets(page(shop))) == 3
-    assert sorted(each.record.text for each in memory.list_(shop.root)) == [
+    assert sorted(each.record.text for each in reading.list_entries(shop.root)) == [
         "memory 0",
         "memory 1",
         "prices are in cents",

@@ -11,7 +11,7 @@ from tests.support.sample_live import ENDED, Live
 from ralph.core import ids
 from ralph.formats.memories import parse_memories
 from ralph.install import doctor
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.recall import injection_ledger
 from ralph.search import index
 from ralph.storage import hook_files
@@ -55,9 +55,9 @@ def test_it_has_something_of_everything() -> None:
     assert book.injections
     assert book.uses
     assert {each.event for each in book.injections} == {"SessionStart", "UserPromptSubmit"}
-    kinds = {stored.record.kind for stored in memory.list_(here.root)}
+    kinds = {stored.record.kind for stored in reading.list_entries(here.root)}
     assert len(kinds) == 4
-    assert "<script>" in memory.show(here.root, here.memories["hostile"]).record.text
+    assert "<script>" in reading.get_entry(here.root, here.memories["hostile"]).record.text
 
 
 def test_doctor_reports_only_the_secret() -> None:

@@ -28,7 +28,7 @@ from ralph.cli.output import one_line, say, visible, warn
 from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.core.record import MemoryKind, Query, SearchResult
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.memory import NewEntry
 from ralph.memory.record_shapes import mark_weak, memory_json
 from ralph.storage.library import NAMES, Library, Stored
@@ -78,7 +78,7 @@ def _filters(function: Fn) -> Fn:
         "in_",
         default="memories",
         show_default=True,
-        metavar="|".join((*NAMES, memory.ALL)),
+        metavar="|".join((*NAMES, reading.ALL)),
         callback=_parse_files,
         help="The files, comma-separated.",
     )
@@ -88,7 +88,7 @@ def _filters(function: Fn) -> Fn:
 
 
 def _parse_files(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    return memory.names_of(options.split_commas([value]) or ("memories",))
+    return reading.collection_names(options.split_commas([value]) or ("memories",))
 
 
 def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -307,11 +307,13 @@ def list_(
 ) -> None:
     """List the memories in file order."""
     is_filtered = last is not None or bool(kinds or tags or as_of)
-    entries = memory.list_(call.root, in_=in_, kinds=kinds, tags=tags or (), last=last, as_of=as_of)
+    entries = reading.list_entries(
+        call.root, in_=in_, kinds=kinds, tags=tags or (), last=last, as_of=as_of
+    )
     _warn_problems(call, in_)
     if is_filtered:
         empty = "No memories found."
-    elif in_ == memory.MEMORIES:
+    elif in_ == reading.MEMORIES:
         empty = 'No memories yet. Add the first one with `ralph memory add "..."`.'
     else:
         empty = f'No memories yet. Add the first one with `ralph memory add --in {in_[0]} "..."`.'
@@ -347,7 +349,7 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
 
     Knowledge can also be named by its title.
     """
-    stored = memory.show(call.root, name)
+    stored = reading.get_entry(call.root, name)
     if as_of:
         from ralph.learning.history import record_at
 
@@ -375,7 +377,7 @@ def log(call: Invocation, name: str, form: str) -> None:
     from ralph.search.filters import full_id
 
     with contextlib.suppress(NotFound):
-        name = memory.show(call.root, name).record.id
+        name = reading.get_entry(call.root, name).record.id
     found = history.record_history(call.root, full_id(call.root, name))
     if form == "json":
         output.print_json(found)
@@ -417,7 +419,7 @@ def edit(
     if text is not None:
         text = read_text(text)
     elif title is None and kind is None and tags is None:
-        before = memory.show(call.root, name).record.text
+        before = reading.get_entry(call.root, name).record.text
         text = open_editor(before)
     try:
         saved = memory.edit(
@@ -558,7 +560,9 @@ def prime(
 
     Entries are never cut: the most useful ones that fit the budget are printed.
     """
-    primed = memory.prime(
+    from ralph.memory import priming
+
+    primed = priming.prime(
         call.root,
         budget=budget,
         in_=in_,

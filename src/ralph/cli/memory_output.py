@@ -14,7 +14,7 @@ from ralph.core.record import MemoryKind, Record, Status
 from ralph.core.render import scope_mark
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.memories_writer import render_memories
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.record_shapes import describe_author, memory_json, status_word
 from ralph.storage.library import Stored
@@ -40,9 +40,9 @@ def print_list(
     short: Mapping[str, str] = {}
     superseded: Mapping[str, str] = {}
     if form == "table":
-        everything = [stored.record for stored in memory.list_(call.root, in_=in_)]
+        everything = [stored.record for stored in reading.list_entries(call.root, in_=in_)]
         short = ids.short_ids(record.id for record in everything)
-        superseded = memory.successors(everything)
+        superseded = reading.successors(everything)
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
@@ -98,7 +98,7 @@ def print_memory(stored: Stored, call: Invocation) -> None:
     created = ago(record.created_at)
     if created != record.created_at:
         created = f"{record.created_at} ({created})"
-    everything = [entry.record for entry in memory.list_(call.root)]
+    everything = [entry.record for entry in reading.list_entries(call.root)]
     fields = {
         "id": record.id,
         "type": kind,
@@ -106,8 +106,8 @@ def print_memory(stored: Stored, call: Invocation) -> None:
         "tags": ", ".join(record.tags) or "-",
         "created": created,
         "updated": record.updated_at[:_DAY_LENGTH],
-        "supersedes": ", ".join(memory.predecessors(record)),
-        "superseded by": memory.successors(everything).get(record.id, ""),
+        "supersedes": ", ".join(reading.predecessors(record)),
+        "superseded by": reading.successors(everything).get(record.id, ""),
         "why": str(record.extra.get("why") or ""),
         "valid until": record.valid_until,
         "origin": describe_author(record),

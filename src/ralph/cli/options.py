@@ -124,17 +124,17 @@ def kind(help_text: str, **settings: Any) -> Callable[[Fn], Fn]:
 def _parse_kinds(
     ctx: click.Context, param: click.Parameter, value: Sequence[str]
 ) -> tuple[MemoryKind, ...]:
-    from ralph.memory.memory import kinds_named
+    from ralph.memory.reading import parse_kinds
 
-    return tuple(dict.fromkeys(kinds_named(split_commas(value))))
+    return tuple(dict.fromkeys(parse_kinds(split_commas(value))))
 
 
 def _parse_kind(ctx: click.Context, param: click.Parameter, value: str | None) -> MemoryKind | None:
-    from ralph.memory.memory import kinds_named
+    from ralph.memory.reading import parse_kinds
 
     if value is None:
         return None
-    return kinds_named([value])[0]
+    return parse_kinds([value])[0]
 
 
 def tags(help_text: str) -> Callable[[Fn], Fn]:

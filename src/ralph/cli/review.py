@@ -18,7 +18,7 @@ from ralph.core.errors import RalphError
 from ralph.learning import inbox, insights, review
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.review import Rewording, Target
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.memory.author import WriteContext
 from ralph.search.filters import full_id
 
@@ -212,7 +212,7 @@ def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, 
     if verb == "edit":
         text = open_editor(item.text)
     elif verb == "merge" and item.kind == inbox.CONFLICT:
-        kept = memory.show(call.root, item.other).record.text
+        kept = reading.get_entry(call.root, item.other).record.text
         text = open_editor(f"{kept}\n{item.text}")
     request = ChangeRequest(verb, item.id, to=target, text=text)
     change = apply_planned(history, request, call.patterns)

@@ -23,7 +23,7 @@ from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
 from ralph.learning.insights import Insight
 from ralph.learning.propose import COUNT, evidence, is_well_evidenced, places
-from ralph.memory import memory, quarantine
+from ralph.memory import quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
 from ralph.search.citations import STALE
@@ -199,8 +199,8 @@ def _command(verb: str, name: str, other: str) -> str:
 
 def memory_items(root: Path) -> list[ReviewItem]:
     """Return the memories that need a decision, except those that a person has let stay."""
-    entries = memory.list_(root, in_=("memories", "guardrails"))
-    valid = {record.id for record in memory.current([stored.record for stored in entries])}
+    entries = reading.list_entries(root, in_=("memories", "guardrails"))
+    valid = {record.id for record in reading.current_records([stored.record for stored in entries])}
     current = []
     for stored in entries:
         if stored.record.id in valid and CONFLICTS not in stored.record.extra:
@@ -367,7 +367,9 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     }
     found = [item for item in items(root) if item.source.rpartition(":")[0] in before]
     already_found = {item.id for item in found if item.kind == EDIT}
-    for stored in memory.list_(root, in_=("memories", "guardrails", "patterns", "knowledge")):
+    for stored in reading.list_entries(
+        root, in_=("memories", "guardrails", "patterns", "knowledge")
+    ):
         record = stored.record
         old_text = before.get(paths.shown(stored.path, root))
         if record.id in already_found or old_text is None:

@@ -28,7 +28,7 @@ from ralph.learning import insights
 from ralph.learning.digest import Digest, group_sessions, has_substance, make_digests
 from ralph.learning.insights import NO_TASK
 from ralph.learning.learn_answer import Known, VerifiedAnswer, parse_answer, verify_answer
-from ralph.memory import memory, quarantine
+from ralph.memory import quarantine, reading
 from ralph.search import index
 from ralph.storage import files, queries
 
@@ -156,9 +156,9 @@ def load_prompt(file: str = "") -> str:
 
 def _describe_memories(root: Path, budget: int) -> str:
     """Return the newest memories as lines with their ids, within a number of tokens."""
-    entries = [stored.record for stored in memory.list_(root)]
+    entries = [stored.record for stored in reading.list_entries(root)]
     may_inject = quarantine.injectable(root)
-    records = [record for record in memory.current(entries) if may_inject(record)]
+    records = [record for record in reading.current_records(entries) if may_inject(record)]
     records.sort(key=lambda record: record.added_at, reverse=True)
     names = ids.short_ids(record.id for record in records)
     lines: list[str] = []
@@ -186,7 +186,7 @@ def apply_answer(
     answer = parse_answer(text)
     if records is None:
         records = {record.id: record for record in new_records(root)}
-    memories = {stored.record.id: stored.record for stored in memory.list_(root)}
+    memories = {stored.record.id: stored.record for stored in reading.list_entries(root)}
     known = Known(records, memories, TextMatcher(_known_texts(root)), patterns)
     verified = verify_answer(answer, known)
     insights.save_proposals(root, NO_TASK, paths.proposals_file(root), verified.proposals)
@@ -195,7 +195,7 @@ def apply_answer(
 
 def _known_texts(root: Path) -> Iterator[str]:
     """Yield what memories say, and what was proposed before, even if it was rejected."""
-    for stored in memory.list_(root, in_=(memory.ALL,)):
+    for stored in reading.list_entries(root, in_=(reading.ALL,)):
         if stored.record.status is not Status.RETIRED:
             yield stored.record.text
     for insight in insights.list_(root):

@@ -9,9 +9,9 @@ from ralph.core import ids
 from ralph.core.errors import RalphError
 from ralph.core.record import SESSION, VIA, MemoryKind, Record, Status, kind_of
 from ralph.core.similarity import TextMatcher
-from ralph.memory import memory, quarantine
+from ralph.memory import memory, quarantine, reading
 from ralph.memory.author import PERSON, Author, WriteContext
-from ralph.memory.memory import MEMORIES
+from ralph.memory.reading import MEMORIES
 
 VIA_PROMPT = "prompt"
 _MAX_SHOWN_CHARACTERS = 60
@@ -25,7 +25,7 @@ def remember(
     A label such as `fix:` at the beginning sets the type. Otherwise it is a decision.
     """
     kind, text = _split_label(text)
-    records = [stored.record for stored in memory.list_(root, in_=MEMORIES)]
+    records = [stored.record for stored in reading.list_entries(root, in_=MEMORIES)]
     similar = _find_similar(records, text)
     try:
         saved = memory.add(root, text, kind, context=_context(root, host, session, patterns))
@@ -48,7 +48,7 @@ def forget_last(root: Path, session: str) -> str:
     A memory of this session is preferred. Returns "" if no prompt has added one.
     """
     added = []
-    for stored in memory.list_(root, in_=MEMORIES):
+    for stored in reading.list_entries(root, in_=MEMORIES):
         record = stored.record
         is_from_prompt = str(record.extra.get(VIA) or "").startswith(VIA_PROMPT)
         if is_from_prompt and record.status is not Status.RETIRED:

@@ -43,7 +43,7 @@ from ralph.learning import inbox, insights, learned
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import FIRST, Insight
 from ralph.learning.propose import evidence
-from ralph.memory import memory, quarantine
+from ralph.memory import memory, quarantine, reading
 from ralph.memory.author import BY_PERSON, PERSON, Author, WriteContext
 from ralph.memory.memory import NewEntry
 from ralph.memory.quarantine import HeldMemory
@@ -161,7 +161,7 @@ def _keep(root: Path, items: Sequence[ReviewItem], context: WriteContext) -> Sto
         collection, _ = library.find(name)
         memory.change_entry(root, library, collection, name, _without_conflict, observer)
     quarantine.remember_keys(root, keys, observer)
-    return memory.show(root, name)
+    return reading.get_entry(root, name)
 
 
 def _without_conflict(record: Record) -> Record:
@@ -496,7 +496,7 @@ def _find_original(root: Path, record_id: str) -> Record:
     with suppress(NotFound):
         return insights.find(root, record_id).record
     with suppress(NotFound):
-        return memory.show(root, record_id).record
+        return reading.get_entry(root, record_id).record
     return searching.show(root, [record_id]).found.hits[0].record
 
 

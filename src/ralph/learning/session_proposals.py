@@ -22,7 +22,7 @@ from ralph.learning import insights, propose
 from ralph.learning.candidates import InsightSource
 from ralph.learning.insights import NO_TASK, Extraction
 from ralph.learning.repetition import find_repetitions
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.privacy import injection
 from ralph.storage import files, queries, sessions
 
@@ -112,7 +112,7 @@ def _without_known(root: Path, proposed: Iterable[Record]) -> Iterator[Record]:
 
 def _memory_texts(root: Path) -> Iterator[str]:
     try:
-        entries = memory.list_(root, in_=(memory.ALL,))
+        entries = reading.list_entries(root, in_=(reading.ALL,))
     except RalphError:  # `ralph doctor` reports a file that cannot be read
         return
     for stored in entries:

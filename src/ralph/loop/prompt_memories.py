@@ -15,7 +15,7 @@ from ralph.core.budget import guardrails_budget
 from ralph.core.record import Family, Query, Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
-from ralph.memory import memory, quarantine
+from ralph.memory import quarantine, reading
 from ralph.recall import brief, memory_order, stale_citations
 from ralph.search import engine, index
 
@@ -37,7 +37,7 @@ def select_memories(root: Path, config: Config, words: str, task_id: str) -> Inj
     settings = config.memories
     if not settings.enabled:
         return InjectedMemories()
-    guardrails = _by_use(_injectable(root, memory.injected(root, "guardrails")))
+    guardrails = _by_use(_injectable(root, reading.injected_records(root, "guardrails")))
     memories: list[Record] = []
     if settings.inject is Inject.AUTO:
         memories = _related_first(root, _chosen_memories(root, config), words, task_id)
@@ -56,14 +56,14 @@ def select_memories(root: Path, config: Config, words: str, task_id: str) -> Inj
 
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
     may_inject = quarantine.injectable(root)
-    current = memory.current([record for record in records if may_inject(record)])
+    current = reading.current_records([record for record in records if may_inject(record)])
     return stale_citations.add_citation_notes(root, current)
 
 
 def _chosen_memories(root: Path, config: Config) -> list[Record]:
     """Return the memories that the settings select for injection."""
     choice = config.memories.filter
-    records = _injectable(root, memory.injected(root))
+    records = _injectable(root, reading.injected_records(root))
     return memory_order.filter_memories(records, choice.types, choice.tags, choice.recent)
 
 

@@ -24,7 +24,7 @@ from ralph.mcp.arguments import KindName, KindNames, Name, Number, Text, Words
 from ralph.mcp.call import ToolCall
 from ralph.mcp.hits import HIT_LIMIT, lines_answer
 from ralph.mcp.registry import tool
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, memory, reading
 from ralph.memory.knowledge_match import render as render_knowledge
 from ralph.memory.memory import Change, SavedMemory
 from ralph.recall import memories, search
@@ -63,7 +63,7 @@ def memory_search(
     """Search memories only, by words or meaning. Returns one line each (id, type, text);
     memory_show returns one in full.
     """
-    request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
+    request = Query(query, reading.parse_kinds(type), tuple(tags), limit=limit)
     notes: list[str] = []
     result, _ = memories.search(
         call.root, request, in_=_FILES, embedding=call.config.embedding, warn=notes.append
@@ -80,7 +80,7 @@ def memory_search(
 def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
     """Show a memory, or any record that search found, in full."""
     try:
-        stored = memory.show(call.root, id)
+        stored = reading.get_entry(call.root, id)
     except NotFound as no_memory:
         try:
             return _show_record(call, id)
@@ -109,10 +109,10 @@ def memory_list(
     call: ToolCall, limit: Number = MEMORY_LIMIT, type: KindNames = [], tags: Words = []
 ) -> ToolAnswer:
     """List the newest memories, one line each."""
-    entries = memory.list_(
+    entries = reading.list_entries(
         call.root,
         in_=_FILES,
-        kinds=memory.kinds_named(type),
+        kinds=reading.parse_kinds(type),
         tags=tuple(tags),
         last=sys.maxsize,
     )

@@ -40,7 +40,7 @@ from ralph.mcp.results import (
     tool_result,
 )
 from ralph.mcp.tools import TOOLS
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.storage.pattern_limit import PatternLimit
 
 Context = ServerRequestContext[object]
@@ -179,7 +179,7 @@ class _Handlers:
         arguments = parse_arguments(tool, params.arguments)
         call = await self._call(ctx)
         if tool.asks and _can_ask(ctx):
-            stored = await to_thread.run_sync(memory.show, call.root, str(arguments["id"]))
+            stored = await to_thread.run_sync(reading.get_entry, call.root, str(arguments["id"]))
             record = stored.record
             agreed = await _ask(ctx, params, record)
             if isinstance(agreed, types.InputRequiredResult):

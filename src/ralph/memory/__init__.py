@@ -9,6 +9,8 @@ __all__ = [
     "knowledge_match",
     "memory",
     "merge_driver",
+    "priming",
     "quarantine",
+    "reading",
     "record_shapes",
 ]

@@ -26,14 +26,8 @@ from ralph.memory import knowledge_match as choosing
 from ralph.memory import quarantine
 from ralph.memory.author import BY_AGENT, BY_RALPH, WriteContext
 from ralph.memory.knowledge_match import BUDGET, Match, Titles, Work
-from ralph.memory.memory import (
-    Change,
-    SavedMemory,
-    accept_by_author,
-    check_author,
-    check_forgotten,
-    find,
-)
+from ralph.memory.memory import Change, SavedMemory, accept_by_author, check_author, check_forgotten
+from ralph.memory.reading import find_entry
 from ralph.privacy import invisible_characters, privacy
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.storage import features, files
@@ -112,7 +106,7 @@ def links(root: Path, name: str = "") -> list[KnowledgeLink]:
                 edges.append(KnowledgeLink(record, link.target, titles.find(link.target)))
     if not name:
         return edges
-    record_id = find(Library(root), name)[1].record.id
+    record_id = find_entry(Library(root), name)[1].record.id
     return [edge for edge in edges if _touches(edge, record_id)]
 
 

@@ -1,24 +1,24 @@
-"""Read and write the entries in every curated file with one set of verbs (`ralph memory ...`).
+"""Add, edit, archive and delete entries in every memory file (`ralph memory ...`).
 
-A collection is one of these files, and `in_` names it: memories, guardrails, patterns, knowledge
-(`memory/knowledge.py`) or personal, which belongs to the user rather than to a project. An id alone
-is enough to find an entry, including one in an enclosing project. Text is cleaned before anything
-else sees it. Ids and duplicates are decided while the file is locked, so that two writers cannot
-choose the same id.
+Text is cleaned before anything else sees it. An entry that reads like an instruction and was not
+written by a person is held for review. Ids and duplicates are decided while the file is locked, so
+that two writers cannot choose the same id.
+
+Some imports are inside functions, because most commands do not need these modules, and a command
+should start quickly. Entries are read in `reading`, and knowledge is stored in `knowledge`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.core import ids
-from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, UsageError
+from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
 from ralph.core.record import (
     AT,
     NO_EXTRA,
@@ -27,34 +27,26 @@ from ralph.core.record import (
     WHO,
     Link,
     MemoryKind,
-    Query,
     Record,
     Status,
 )
 from ralph.core.text import normalise_text
-from ralph.formats.memories_metadata import WHY
-from ralph.formats.memories_writer import render_memories, sort_by_section
 from ralph.memory.author import BY_RALPH, Author, WriteContext
-from ralph.memory.record_shapes import memory_json
-from ralph.storage import files, forgotten, supersession
+from ralph.memory.reading import (
+    ALL,
+    collection_names,
+    find_entry,
+)
+from ralph.storage import files, forgotten
 from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
 from ralph.storage.write_observers import WriteObserver
 
-if TYPE_CHECKING:
-    pass
-
-ALL = "all"
-MEMORIES = ("memories",)
 _DEFAULT_KINDS = {
     "memories": MemoryKind.PATTERN,
     "guardrails": MemoryKind.FIX,
     "patterns": MemoryKind.PATTERN,
     "personal": MemoryKind.PATTERN,
 }
-_PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
-_TRUNCATED = "<!-- truncated: budget exceeded -->"
-_HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
-"""Members of `extra` that agents do not get: instants, names and reasons."""
 
 
 class Change(StrEnum):
@@ -91,315 +83,30 @@ class SavedMemory:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to add, and the file it goes to. Only knowledge has a title and a feature."""
+    """An entry to add to the collection `in_`. Only knowledge has a title and a feature."""
 
     text: str
-    kind: MemoryKind | None = None  # None is the usual kind of the file
+    kind: MemoryKind | None = None  # None means the default kind of the collection
     tags: Sequence[str] = ()
     in_: str = "memories"
     title: str = ""
     feature: str = ""
     links: tuple[Link, ...] = ()
-    force: bool = False  # add it although an entry has the same text
-
-
-class PrimedMemories(NamedTuple):
-    """Entries chosen for an agent.
-
-    `text` is what to inject, `records` are the entries it contains, and `total` counts the
-    candidates.
-    """
-
-    text: str
-    records: tuple[Record, ...]
-    total: int
-
-
-_NOTHING_PRIMED = PrimedMemories("", (), 0)
-
-
-def names_of(in_: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the given collections, with `all` expanded.
-
-    Raises UsageError for any other name.
-    """
-    valid = (*NAMES, ALL)
-    for name in in_:
-        if name not in valid:
-            raise UsageError(f"{name!r} is not a memory file", hint=f"one of {', '.join(valid)}")
-    if ALL in in_:
-        return NAMES
-    return tuple(dict.fromkeys(in_))
-
-
-def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
-    """Return the kinds with the given names, in any case.
-
-    Raises UsageError for an unknown name.
-    """
-    valid = {kind.value: kind for kind in MemoryKind}
-    kinds = []
-    for name in names:
-        kind = valid.get(name.strip().lower())
-        if kind is None:
-            raise UsageError(f"{name!r} is not a type", hint=f"valid types: {', '.join(valid)}")
-        kinds.append(kind)
-    return tuple(kinds)
-
-
-# --- reading -----------------------------------------------------------------------------------
-
-
-def list_(
-    root: Path,
-    *,
-    in_: Sequence[str] = MEMORIES,
-    kinds: Sequence[MemoryKind] = (),
-    tags: Sequence[str] = (),
-    last: int | None = None,
-    as_of: str = "",
-) -> list[Stored]:
-    """List entries in file order.
-
-    With `last`, return only that many of the most recently added entries, oldest first. With
-    `as_of`, return the entries that were valid on that day.
-    """
-    query = Query(kinds=tuple(kinds), tags=tuple(tags))
-    library = Library(root)
-    everything: list[Stored] = []
-    for name in names_of(in_):
-        everything += library.read(library.collection(name))
-    if as_of:
-        everything = _valid_on(everything, as_of)
-    entries = [stored for stored in everything if query.accepts(stored.record)]
-    if last is None:
-        return entries
-    if last <= 0:
-        return []
-    entries.sort(key=lambda stored: stored.record.added_at)
-    return entries[-last:]
-
-
-def _valid_on(entries: Sequence[Stored], day: str) -> list[Stored]:
-    """Return the entries that were valid on `day`.
-
-    They are returned as active entries, even if they were archived later.
-    """
-    records = [stored.record for stored in entries]
-    valid = {record.id for record in current(records, day)}
-    found = []
-    for stored in entries:
-        if stored.record.id in valid:
-            active = replace(stored.record, status=Status.ACCEPTED)
-            found.append(stored._replace(record=active))
-    return found
-
-
-def injected(root: Path, in_: str = "memories") -> list[Record]:
-    """Return the memories or guardrails that agents receive in this project.
-
-    They come from the project itself, from enclosing projects and, for memories, from the user's
-    personal file.
-    """
-    library = Library(root)
-    records = [stored.record for stored in list_(root, in_=(in_,))]
-    others = [collection for collection in library.enclosing if collection.name == in_]
-    if in_ == "memories":
-        others.append(library.personal)
-    for collection in others:
-        with contextlib.suppress(RalphError):  # an unreadable file outside the project
-            for stored in library.read(collection):
-                if stored.record.status is not Status.RETIRED:
-                    records.append(stored.record)
-    return records
-
-
-def show(root: Path, name: str) -> Stored:
-    """Return the entry with this full or short id.
-
-    A knowledge entry can also be named by its title or file name. Raises NotFound for an unknown
-    name.
-    """
-    return find(Library(root), name)[1]
-
-
-def find(library: Library, name: str) -> tuple[Collection, Stored]:
-    """Return the entry with this name, together with its collection.
-
-    Raises NotFound for an unknown name.
-    """
-    try:
-        return library.find(name)
-    except NotFound:
-        from ralph.memory.knowledge_match import Titles
-
-        by_id = {stored.record.id: stored for stored in library.read(library.knowledge)}
-        titles = Titles(stored.record for stored in by_id.values())
-        record = titles.find(name.removesuffix(".md"))
-        if record is None:
-            raise
-        return library.knowledge, by_id[record.id]
-
-
-def prime(
-    root: Path,
-    *,
-    in_: Sequence[str] = MEMORIES,
-    budget: int = 0,
-    kinds: Sequence[MemoryKind] = (),
-    tags: Sequence[str] = (),
-    recent: int = 0,
-    form: str = "markdown",
-    as_of: str = "",
-) -> PrimedMemories:
-    """Choose as many whole entries as fit into `budget` tokens, guardrails first.
-
-    A budget of 0 means no limit. `form` is `markdown` or `json`.
-    """
-    from ralph.memory import quarantine
-
-    query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
-    library = Library(root)
-    may_inject = quarantine.injectable(root)
-    names = names_of(in_)
-    chosen: dict[Collection, list[Record]] = {}
-    for name in _PRIME_ORDER:
-        if name not in names:
-            continue
-        records = [stored.record for stored in list_(root, in_=(name,), as_of=as_of)]
-        if not as_of:
-            records = current(records)
-        chosen[library.collection(name)] = [
-            record for record in records if query.accepts(record) and may_inject(record)
-        ]
-    primed = _NOTHING_PRIMED
-    for collection, records in chosen.items():
-        room = budget
-        if collection.name == "guardrails" and budget:
-            room = _guardrails_budget(chosen, budget, form)
-        primed = _fit(collection, records, room, form, primed)
-    return primed
-
-
-def _guardrails_budget(
-    chosen: Mapping[Collection, Sequence[Record]], budget: int, form: str
-) -> int:
-    """Return the number of tokens for guardrails, leaving part of the budget for other entries."""
-    from ralph.core import budget as budgets
-    from ralph.core import tokens
-
-    guardrails_cost = 0
-    other_costs = 0
-    for collection, records in chosen.items():
-        cost = tokens.estimate(_fit(collection, records, 0, form, _NOTHING_PRIMED).text)
-        if collection.name == "guardrails":
-            guardrails_cost = cost
-        else:
-            other_costs += cost
-    return budgets.guardrails_budget(budget, guardrails_cost, other_costs)
-
-
-def _fit(
-    collection: Collection,
-    records: Sequence[Record],
-    budget: int,
-    form: str,
-    before: PrimedMemories,
-) -> PrimedMemories:
-    """Append the entries from one collection that fit into the budget to those chosen before."""
-    from ralph.core import budget as budgets
-    from ralph.memory import knowledge_match as knowledge
-
-    is_knowledge = collection.name == "knowledge"
-    if is_knowledge:
-        ordered = [_without_signature(record) for record in records]
-    else:
-        by_time = sorted(records, key=lambda record: record.added_at)
-        plain = [_without_signature(record) for record in by_time]
-        ordered = list(sort_by_section(plain, collection.layout.kinds))
-
-    def render(rows: tuple[int, ...], omitted: int) -> str:
-        chosen = [ordered[row] for row in rows]
-        if form == "json":
-            everything = [memory_json(record) for record in (*before.records, *chosen)]
-            return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
-        if is_knowledge:
-            text = knowledge.render(chosen, 0)
-        else:
-            text = render_memories(chosen, collection.layout.kinds)
-        parts = [before.text, text]
-        if omitted:
-            where = "" if collection.name == "memories" else f" --in {collection.name}"
-            note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
-            parts.append(f"{_TRUNCATED}\n<!-- {note} -->\n")
-        return "\n".join(part for part in parts if part)
-
-    text, shown = budgets.fit(ordered, budget, render)
-    chosen = before.records + tuple(ordered[row] for row in shown)
-    return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
-
-
-def _without_signature(record: Record) -> Record:
-    """Return an entry as agents see it, without instants, names and reasons."""
-    extra = {name: value for name, value in record.extra.items() if name not in _HIDDEN_FROM_AGENTS}
-    return replace(record, updated_at=record.updated_at[:10], extra=extra)
-
-
-def predecessors(record: Record) -> list[str]:
-    """Return the ids of the entries that this entry supersedes."""
-    return [link.target for link in record.links if link.relation == "supersedes"]
-
-
-def successors(records: Sequence[Record]) -> Mapping[str, str]:
-    """Map the id of each superseded entry to the id of its successor."""
-    pairs = []
-    for record in records:
-        for old in predecessors(record):
-            pairs.append((record.id, old))
-    return supersession.latest_successors(pairs)
-
-
-def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
-    """Leave out expired and superseded entries.
-
-    Entries that supersede each other in a cycle are kept. With `as_of`, return what was valid on
-    that day: archived entries count until they were archived, superseded ones until they were
-    superseded.
-    """
-    day = as_of[:10] or ids.today()
-    replaced = successors(records)
-    by_id = {record.id: record for record in records}
-
-    def was_valid(record: Record) -> bool:
-        ends = []
-        if record.status is Status.RETIRED:
-            ends.append(record.updated_at)
-        if record.id in replaced:
-            ends.append(record.valid_until or by_id[replaced[record.id]].created_at)
-        return record.created_at[:10] <= day and all(day < end[:10] for end in ends)
-
-    valid = []
-    for record in records:
-        if record.valid_until and record.valid_until < day:
-            continue
-        is_valid = was_valid(record) if as_of else record.id not in replaced
-        if is_valid:
-            valid.append(record)
-    return valid
+    force: bool = False  # add it even if another entry has the same text
 
 
 # --- writing -----------------------------------------------------------------------------------
 
 
 def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
-    """Create a memory file, and return a description of what was done.
+    """Create a memory file, and return a message for the user.
 
     Raises Conflict if the file already exists. With `force`, the existing file is backed up and
     replaced instead.
     """
     from ralph.formats.patterns import patterns_template
 
-    names_of([in_])
+    collection_names([in_])
     if in_ not in _DEFAULT_KINDS:
         raise UsageError(
             f"{in_} needs no file", hint=f"ralph memory init --in {', '.join(_DEFAULT_KINDS)}"
@@ -419,7 +126,7 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
             f"{home}: already exists",
             hint=(Hint("force", "use --force to replace it"), "the old file is kept as a backup"),
         )
-    files.target(home, collection.root)  # before the backup: a refusal must leave nothing behind
+    files.target(home, collection.root)  # a refusal must come before the backup is written
     before = files.read(home) or ""
     copy = backup(home, collection.root, before)
     files.write(home, template, root=collection.root, expect=before, mode=collection.mode)
@@ -452,19 +159,19 @@ def add(
     force: bool = False,
     context: WriteContext = BY_RALPH,
 ) -> SavedMemory:
-    """Add an entry with the members that most entries have; see `add_entry`."""
+    """Add an entry that has no feature and no links. See `add_entry`."""
     entry = NewEntry(text, kind, tags, in_=in_, title=title, force=force)
     return add_entry(root, entry, context)
 
 
 def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> SavedMemory:
-    """Add an entry unless one with the same text exists; knowledge with the same title is updated.
+    """Add an entry unless one with the same text exists.
 
-    Knowledge with the same title is updated instead. Raises UsageError for options that the file
-    does not support. Raises Refused for a secret, for forgotten text added by an agent, and for
-    text that is held for review.
+    Knowledge with the same title is updated instead. Raises UsageError for options that the
+    collection does not support. Raises Refused for a secret, for forgotten text added by an agent,
+    and for text that is held for review.
     """
-    if names_of([entry.in_]) == ("knowledge",):
+    if collection_names([entry.in_]) == ("knowledge",):
         from ralph.memory import knowledge
 
         return knowledge.add(
@@ -502,8 +209,8 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
     try:
         stored = library.add(collection, make, unless=None if may_repeat else has_same_text)
         saved = SavedMemory(stored, Change.NEW, private_parts)
-    except AlreadyThere as there:
-        saved = SavedMemory(there.stored, Change.UNCHANGED, private_parts)
+    except AlreadyThere as error:
+        saved = SavedMemory(error.stored, Change.UNCHANGED, private_parts)
     return accept_by_author(root, saved, context)
 
 
@@ -517,7 +224,7 @@ def _check_options(entry: NewEntry) -> None:
 
 
 def _new_record(root: Path, entry: NewEntry, context: WriteContext) -> tuple[Record, int]:
-    """Return the cleaned and signed record of an entry, and how many private parts it lost."""
+    """Return an entry as a cleaned and signed record, and the number of private parts removed."""
     from ralph.privacy.privacy import clean_memory, clean_tags
 
     text, private_parts = clean_memory(
@@ -531,7 +238,7 @@ def _new_record(root: Path, entry: NewEntry, context: WriteContext) -> tuple[Rec
 
 
 def _sign(root: Path, record: Record, author: Author) -> Record:
-    """Return an entry signed by an author instead of whoever signed it before."""
+    """Return an entry with the signature of this author, replacing any earlier one."""
     members = {WHO: "", SESSION: ""}
     if author.via:
         members[VIA] = author.via
@@ -574,7 +281,10 @@ def check_author(
 
 
 def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:
-    """Accept what a person has stored; `is_order` tells if it reads like an instruction."""
+    """Record that a person has accepted an entry that reads like an instruction.
+
+    The result has `is_order` set in this case.
+    """
     from ralph.memory import quarantine
 
     record = saved.stored.record
@@ -585,9 +295,9 @@ def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> S
 
 
 def check_forgotten(text: str, context: WriteContext) -> None:
-    """Refuse a text that was forgotten, unless a person adds it: that undoes the forgetting.
+    """Check that a text was not forgotten. A person who adds it again lifts the ban.
 
-    Raises Refused for any other author, although a person has accepted the text.
+    Raises Refused for any other author, even if a person has accepted the text.
     """
     if not forgotten.load().has(text):
         return
@@ -601,12 +311,12 @@ def check_forgotten(text: str, context: WriteContext) -> None:
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
-    """Mint an id that no existing entry has. Call this while the file is locked."""
-    taken = {record.id for record in existing}
+    """Create an id that no existing entry has. Call this while the file is locked."""
+    existing_ids = {record.id for record in existing}
     while True:
-        minted = ids.mint(collection.layout.prefix or kind.value)
-        if minted not in taken:
-            return minted
+        new = ids.mint(collection.layout.prefix or kind.value)
+        if new not in existing_ids:
+            return new
 
 
 class _CleanEdit(NamedTuple):
@@ -638,7 +348,7 @@ def edit(
 
     author = context.author
     library = Library(root, context.observer)
-    collection, before = find(library, name)
+    collection, before = find_entry(library, name)
     _check_members(collection, before.record.id, title, tags)
     clean = _clean_edit(collection, context, text=text, title=title, tags=tags)
     members = clean.members
@@ -783,7 +493,7 @@ def archive(
     The entry stays in its file and keeps its id. Raises Refused for a pattern, which has no status.
     """
     library = Library(root, observer)
-    collection, stored = find(library, name)
+    collection, stored = find_entry(library, name)
     record_id = stored.record.id
     if collection.name == "patterns":
         raise Refused(
@@ -804,7 +514,7 @@ def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> S
 def delete(
     root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None
 ) -> Stored:
-    """Remove an entry from its file. With `expect`, do so only if that is still its text."""
+    """Remove an entry from its file. With `expect`, its text must not have changed."""
     library = Library(root, observer)
-    collection, stored = find(library, name)
+    collection, stored = find_entry(library, name)
     return library.remove(collection, stored.record.id, expect=expect)

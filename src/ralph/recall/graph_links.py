@@ -25,7 +25,7 @@ from ralph.core.graph import (
 from ralph.core.record import Record
 from ralph.formats import graphiti
 from ralph.formats.graphiti import StatedEdge
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy.privacy import clean_memory
 from ralph.recall import successors
@@ -63,7 +63,7 @@ def link(
             hint="an edge is stored in a record: "
             "begin with one, and name the file, tag or task second",
         )
-    collection, entry = memory.find(library, name)
+    collection, entry = reading.find_entry(library, name)
     if _stated_edge(entry.record, kind, target) is None:  # else the target may have been removed
         target = _link_target(root, clean_memory(target, patterns=context.patterns)[0])
     edge = StatedEdge(kind, target, since, until)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ralph.core import ids
 from ralph.core.record import Family, Query, SearchResult
-from ralph.memory.memory import MEMORIES, list_, names_of
+from ralph.memory.reading import MEMORIES, collection_names, list_entries
 from ralph.storage.library import Library, Stored
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def search(
     library = Library(root)
     name_of = source_names(root)
     path_of: dict[str, Path] = {}
-    for collection_name in names_of(in_):
+    for collection_name in collection_names(in_):
         for path in library.files_of(library.collection(collection_name)):
             path_of[name_of(path)] = path
     if not path_of:
@@ -54,7 +54,7 @@ def search(
             return engine.search(connection, query, today=today, meaning=by_meaning)
         unlimited = replace(query, limit=None)
         result = engine.search(connection, unlimited, today=today, meaning=by_meaning)
-        valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
+        valid = {stored.record.id for stored in list_entries(root, in_=in_, as_of=as_of)}
         hits = tuple(hit for hit in result.hits if hit.record.id in valid)
         return replace(result, hits=hits[: query.limit], total=len(hits))
 

@@ -24,7 +24,7 @@ from ralph.core.prompts import is_own_prompt
 from ralph.core.record import Family, MemoryKind, Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
-from ralph.memory import memory, quarantine
+from ralph.memory import quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import (
     brief,
@@ -154,7 +154,9 @@ def _update_index(root: Path, config: Config) -> None:
 
 def curated_records(root: Path) -> CuratedRecords:
     """Return all guardrails and memories, including those that are out of date."""
-    return CuratedRecords(memory.injected(root, "guardrails"), memory.injected(root))
+    return CuratedRecords(
+        reading.injected_records(root, "guardrails"), reading.injected_records(root)
+    )
 
 
 def injected_records(root: Path, config: Config) -> CuratedRecords:
@@ -162,9 +164,9 @@ def injected_records(root: Path, config: Config) -> CuratedRecords:
     curated = curated_records(root)
     choice = config.memories.filter
     memories = memory_order.filter_memories(
-        memory.current(curated.memories), choice.types, choice.tags, choice.recent
+        reading.current_records(curated.memories), choice.types, choice.tags, choice.recent
     )
-    return CuratedRecords(memory.current(curated.guardrails), memories)
+    return CuratedRecords(reading.current_records(curated.guardrails), memories)
 
 
 def _unseen(records: Iterable[Record], seen: Collection[str]) -> list[Record]:

@@ -14,7 +14,7 @@ from ralph.core import ids
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import Link, MemoryKind, Record
 from ralph.formats.memories_metadata import CONFLICTS, WHY
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy import injection
 from ralph.privacy.privacy import clean_memory
@@ -42,7 +42,7 @@ def supersede(
     """
     author = context.author
     library = Library(root, context.observer)
-    collection, before = memory.find(library, old)
+    collection, before = reading.find_entry(library, old)
     old_id = before.record.id
     if why.strip():
         why = " ".join(clean_memory(why, patterns=context.patterns)[0].split())
@@ -100,8 +100,8 @@ def _link_successor(
     collection, successor = library.find(new_id)
     _check_superseding(collection.name)
     pairs = []
-    for stored in memory.list_(root, in_=(memory.ALL,)):
-        for predecessor in memory.predecessors(stored.record):
+    for stored in reading.list_entries(root, in_=(reading.ALL,)):
+        for predecessor in reading.predecessors(stored.record):
             pairs.append((stored.record.id, predecessor))
     if supersession.leads_to(supersession.successors_of(pairs), successor.record.id, old_id):
         raise Refused(

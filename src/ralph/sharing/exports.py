@@ -13,7 +13,7 @@ from ralph.core import ids
 from ralph.core.errors import Hint, NotFound, Refused
 from ralph.core.record import SECTIONS, MemoryKind, Record, Status
 from ralph.formats.front_matter import write_field
-from ralph.memory import memory
+from ralph.memory import reading
 from ralph.sharing.exported_records import (
     ExportedRecord,
     curated_records,
@@ -62,7 +62,7 @@ def _markdown_export(records: Iterable[ExportedRecord]) -> str:
 
 def _outdated(records: Sequence[ExportedRecord]) -> dict[str, str]:
     """Map the ids of records that are no longer valid to the reason."""
-    current = {record.id for record in memory.current([named.record for named in records])}
+    current = {record.id for record in reading.current_records([named.record for named in records])}
     reasons = {}
     for named in records:
         if named.record.id not in current:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ralph.core.errors import UsageError
 from ralph.core.record import Status
 from ralph.core.text import normalise_text
-from ralph.memory import memory, quarantine
+from ralph.memory import quarantine, reading
 from ralph.memory.quarantine import HeldMemory
 from ralph.privacy.privacy import redact
 from ralph.sharing import histories
@@ -157,7 +157,7 @@ class _ProposalCollector:
         self._patterns = privacy_rules(root).patterns
         self._forgotten = forgotten.load()
         self._known = {normalise_text(held.text) for held in quarantine.held(root)}
-        for stored in memory.list_(root, in_=(memory.ALL,)):
+        for stored in reading.list_entries(root, in_=(reading.ALL,)):
             if stored.record.status is not Status.RETIRED:
                 self._known.add(normalise_text(stored.record.text))
 

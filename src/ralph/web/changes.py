@@ -19,9 +19,10 @@ from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageErro
 from ralph.core.record import MemoryKind
 from ralph.learning import review
 from ralph.learning.review import Rewording, Target, unified_diff
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.author import Author, WriteContext
-from ralph.memory.memory import SavedMemory, kinds_named
+from ralph.memory.memory import SavedMemory
+from ralph.memory.reading import parse_kinds
 from ralph.recall import successors
 from ralph.recall.locate import locate_record
 from ralph.storage import files
@@ -93,7 +94,7 @@ def apply_action(
     """
     kind = None
     if request.type:
-        kind = kinds_named([request.type])[0]
+        kind = parse_kinds([request.type])[0]
     context = WriteContext(Author(request.by), patterns=patterns, observer=observer)
     call = _ActionCall(root, request, kind, context)
     if request.action == "add":
@@ -249,8 +250,8 @@ def _supersede(call: _ActionCall) -> ChangeResult:
 def _merge(call: _ActionCall) -> ChangeResult:
     """Merge a memory into another one, given as `to`, which gets its tags and perhaps new text."""
     request = call.request
-    merged = memory.show(call.root, request.id).record
-    kept = memory.show(call.root, request.to).record
+    merged = reading.get_entry(call.root, request.id).record
+    kept = reading.get_entry(call.root, request.to).record
     tags = tuple(dict.fromkeys((*kept.tags, *merged.tags)))
     edited = memory.edit(call.root, kept.id, text=request.text, tags=tags, context=call.context)
     memory.delete(call.root, merged.id, observer=call.context.observer)

@@ -1,0 +1,146 @@
+"""Choose memories for an agent within a budget of tokens (`ralph memory prime`).
+
+Guardrails come first, and only whole entries are chosen. Entries are shown without names, sessions
+and exact times, because these would cost tokens and tell an agent nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.core import ids
+from ralph.core.budget import fit, guardrails_budget
+from ralph.core.record import (
+    AT,
+    SESSION,
+    WHO,
+    MemoryKind,
+    Query,
+    Record,
+)
+from ralph.core.tokens import estimate
+from ralph.formats.memories_metadata import WHY
+from ralph.formats.memories_writer import render_memories, sort_by_section
+from ralph.memory import knowledge_match, quarantine
+from ralph.memory.reading import MEMORIES, collection_names, current_records, list_entries
+from ralph.memory.record_shapes import memory_json
+from ralph.storage.library import Collection, Library
+
+_PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
+_TRUNCATED = "<!-- truncated: budget exceeded -->"
+_HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
+"""Members of `extra` that agents do not see."""
+
+
+class PrimedMemories(NamedTuple):
+    """Entries chosen for an agent."""
+
+    text: str  # the rendered entries, for injection
+    records: tuple[Record, ...]  # the entries in `text`
+    total: int  # number of candidates
+
+
+_NOTHING_PRIMED = PrimedMemories("", (), 0)
+
+
+def prime(
+    root: Path,
+    *,
+    in_: Sequence[str] = MEMORIES,
+    budget: int = 0,
+    kinds: Sequence[MemoryKind] = (),
+    tags: Sequence[str] = (),
+    recent: int = 0,
+    form: str = "markdown",
+    as_of: str = "",
+) -> PrimedMemories:
+    """Choose as many whole entries as fit into `budget` tokens, guardrails first.
+
+    A budget of 0 means no limit. `form` is `markdown` or `json`.
+    """
+    query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
+    library = Library(root)
+    may_inject = quarantine.injectable(root)
+    names = collection_names(in_)
+    chosen: dict[Collection, list[Record]] = {}
+    for name in _PRIME_ORDER:
+        if name not in names:
+            continue
+        records = [stored.record for stored in list_entries(root, in_=(name,), as_of=as_of)]
+        if not as_of:
+            records = current_records(records)
+        chosen[library.collection(name)] = [
+            record for record in records if query.accepts(record) and may_inject(record)
+        ]
+    primed = _NOTHING_PRIMED
+    for collection, records in chosen.items():
+        room = budget
+        if collection.name == "guardrails" and budget:
+            room = _guardrails_budget(chosen, budget, form)
+        primed = _fit(collection, records, budget=room, form=form, before=primed)
+    return primed
+
+
+def _guardrails_budget(
+    chosen: Mapping[Collection, Sequence[Record]], budget: int, form: str
+) -> int:
+    """Return how many tokens guardrails may use, so that other entries get their share."""
+    guardrails_cost = 0
+    other_costs = 0
+    for collection, records in chosen.items():
+        cost = estimate(_fit(collection, records, budget=0, form=form, before=_NOTHING_PRIMED).text)
+        if collection.name == "guardrails":
+            guardrails_cost = cost
+        else:
+            other_costs += cost
+    return guardrails_budget(budget, guardrails_cost, other_costs)
+
+
+def _fit(
+    collection: Collection,
+    records: Sequence[Record],
+    *,
+    budget: int,
+    form: str,
+    before: PrimedMemories,
+) -> PrimedMemories:
+    """Add the entries from one collection that fit into the budget.
+
+    `before` has the entries from other collections, whose text counts towards the budget.
+    """
+    is_knowledge = collection.name == "knowledge"
+    if is_knowledge:
+        ordered = [_without_signature(record) for record in records]
+    else:
+        by_time = sorted(records, key=lambda record: record.added_at)
+        plain = [_without_signature(record) for record in by_time]
+        ordered = list(sort_by_section(plain, collection.layout.kinds))
+
+    def render(rows: tuple[int, ...], omitted: int) -> str:
+        chosen = [ordered[row] for row in rows]
+        if form == "json":
+            everything = [memory_json(record) for record in (*before.records, *chosen)]
+            return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
+        if is_knowledge:
+            text = knowledge_match.render(chosen, 0)
+        else:
+            text = render_memories(chosen, collection.layout.kinds)
+        parts = [before.text, text]
+        if omitted:
+            where = "" if collection.name == "memories" else f" --in {collection.name}"
+            note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
+            parts.append(f"{_TRUNCATED}\n<!-- {note} -->\n")
+        return "\n".join(part for part in parts if part)
+
+    text, shown = fit(ordered, budget, render)
+    chosen = before.records + tuple(ordered[row] for row in shown)
+    return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
+
+
+def _without_signature(record: Record) -> Record:
+    extra = {name: value for name, value in record.extra.items() if name not in _HIDDEN_FROM_AGENTS}
+    return replace(record, updated_at=record.updated_at[:10], extra=extra)
