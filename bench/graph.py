@@ -20,8 +20,8 @@ from bench.timing import Bar, report
 
 from ralph.core import terms
 from ralph.core.record import Link, MemoryKind, Origin, Record
-from ralph.search import graph as walking
-from ralph.search.graph import source_facts
+from ralph.search import graph_walks
+from ralph.search.graph_facts import source_facts
 from ralph.storage import graph, graph_sync, index
 from ralph.storage.source_contents import Contents, PlacedRecord
 
@@ -102,7 +102,9 @@ def run(count: int = RECORDS) -> list[str]:
                     "bare query, 2 hops": lambda: [
                         found.execute(_BARE, (key,)).fetchall() for key in some
                     ],
-                    "neighbours, 2 hops": lambda: [walking.neighbours(found, key) for key in some],
+                    "neighbours, 2 hops": lambda: [
+                        graph_walks.neighbours(found, key) for key in some
+                    ],
                 },
                 rounds=9,
             )

@@ -16,7 +16,7 @@ from ralph.memory import knowledge, memory
 from ralph.recall import graph, graph_search
 from ralph.recall.graph_search import GraphQuery
 from ralph.search import index, meaning
-from ralph.search.graph import ReachedNode
+from ralph.search.graph_walks import ReachedNode
 from ralph.storage.index_files import discard
 from ralph.testing import HashEmbedder
 

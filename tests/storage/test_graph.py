@@ -11,7 +11,7 @@ from tests.support.graphs import all_edges, all_nodes, graph_of, indexed
 from tests.support.sampling import examples
 
 from ralph.core.record import Link, MemoryKind, Origin, Record, Status
-from ralph.search.graph import source_facts
+from ralph.search.graph_facts import source_facts
 from ralph.storage import graph, graph_sync
 
 names = st.sampled_from(["mem-1-a", "mem-2-b", "know-x", "know-y"])

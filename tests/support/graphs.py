@@ -8,7 +8,7 @@ from ralph.core import terms
 from ralph.core.graph import Edge, Node
 from ralph.core.record import Record
 from ralph.core.work import Task
-from ralph.search.graph import source_facts
+from ralph.search.graph_facts import source_facts
 from ralph.storage import graph, graph_sync, index
 from ralph.storage.source_contents import Contents, PlacedRecord
 

@@ -32,7 +32,7 @@ from ralph.recall.graph import HOPS, GraphOverview, NodeView
 from ralph.recall.graph_search import LIMIT, GraphQuery
 from ralph.recall.json_shapes import edge_json, node_json
 from ralph.search.filters import full_id, node_types, relations, short_ids, when
-from ralph.search.graph import ReachedNode
+from ralph.search.graph_walks import ReachedNode
 
 _MAX_HOPS = 6
 _DAY_LENGTH = len("2026-01-31")

@@ -25,7 +25,7 @@ from ralph.mcp.call import ToolCall
 from ralph.mcp.registry import tool
 from ralph.recall import graph
 from ralph.search.filters import full_id, node_types, relations, when
-from ralph.search.graph import ReachedNode
+from ralph.search.graph_walks import ReachedNode
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask
 from ralph.tasks.task_shapes import task_json

@@ -28,9 +28,9 @@ from ralph.core.graph import (
     entity_type,
 )
 from ralph.core.record import Record
-from ralph.search import filters, index
-from ralph.search import graph as walking
-from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, source_facts
+from ralph.search import filters, graph_walks, index
+from ralph.search.graph_facts import source_facts
+from ralph.search.graph_walks import GraphVisibility, ReachedNode, WalkRules
 from ralph.storage import db, graph_sync, queries
 from ralph.storage import graph as stored
 from ralph.storage.index import Progress
@@ -189,7 +189,7 @@ def neighbors(
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
         key = find_node(graph, name, allowed)
         rules = WalkRules(relations, at, allowed, ids.today())
-        return walking.neighbours(graph, key, hops, rules, types)
+        return graph_walks.neighbours(graph, key, hops, rules, types)
 
     return query_graph(root, question, task=task)
 
@@ -209,13 +209,15 @@ def path(
         end_key = find_node(graph, end, allowed)
         nodes = stored.nodes(graph, (start_key, end_key))
         rules = WalkRules((), at, allowed, ids.today())
-        edges = walking.path(graph, start_key, end_key, rules)
+        edges = graph_walks.shortest_path(graph, start_key, end_key, rules)
         return (nodes[start_key], nodes[end_key]), edges
 
     return query_graph(root, question, task=task)
 
 
-def find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
+def find_node(
+    graph: Connection, name: str, allowed: GraphVisibility = graph_walks.ALL_VISIBLE
+) -> int:
     """Return the key of a node, given its id, title or file name.
 
     Raises NotFound for an unknown node.

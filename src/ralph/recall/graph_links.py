@@ -30,7 +30,7 @@ from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy.privacy import clean_memory
 from ralph.recall import successors
 from ralph.recall.graph import show
-from ralph.search.graph import project_files
+from ralph.search.graph_facts import project_files
 from ralph.storage.library import Library
 
 

@@ -22,9 +22,8 @@ from ralph.core.graph import (
 )
 from ralph.core.record import Family, Query
 from ralph.recall.graph import HOPS, query_graph
-from ralph.search import candidates, explanations, meaning, rank
-from ralph.search import graph as walking
-from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules
+from ralph.search import candidates, explanations, graph_walks, meaning, rank
+from ralph.search.graph_walks import GraphVisibility, ReachedNode, WalkRules
 from ralph.storage import graph as stored
 from ralph.storage import index_schema, record_filters, record_rows, sessions
 from ralph.storage.index import Progress
@@ -78,9 +77,9 @@ def search(
         scores = _scores_by_node(connection, ranked)
         scores |= dict.fromkeys(_named_nodes(words), _NAMED_SCORE)
         seeds = _visible_seeds(graph, scores, when, allowed)
-        rules = WalkRules(at=when, visibility=allowed, hub=walking.HUB)
+        rules = WalkRules(at=when, visibility=allowed, hub=graph_walks.HUB)
         found: list[ReachedNode] = []
-        for reached in walking.walk(graph, seeds, query.hops, rules):
+        for reached in graph_walks.walk(graph, seeds, query.hops, rules):
             is_wanted = not query.types or reached.node.type in query.types
             if reached.score < _MIN_SCORE or not is_wanted:
                 continue

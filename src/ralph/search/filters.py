@@ -22,7 +22,7 @@ from ralph.core.record import KINDS, Family, Kind, Query
 from ralph.storage import lookup, queries, query_filters, record_filters, record_rows
 
 if TYPE_CHECKING:
-    from ralph.search.graph import GraphVisibility
+    from ralph.search.graph_walks import GraphVisibility
     from ralph.storage.graph import EdgeRow
 
 _MAX_NAMES = 5
@@ -265,7 +265,7 @@ def graph_visibility(
     graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
 ) -> GraphVisibility:
     """Return which parts of the graph are hidden from a task. Without a task, none are."""
-    from ralph.search.graph import ALL_VISIBLE, GraphVisibility
+    from ralph.search.graph_walks import ALL_VISIBLE, GraphVisibility
     from ralph.storage import graph as stored
 
     if not task:

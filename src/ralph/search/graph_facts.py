@@ -1,22 +1,26 @@
-"""The knowledge graph: the facts that a source contains, and walks over the graph.
+"""The facts that a source contributes to the knowledge graph: its nodes and edges.
 
 A memory is related to its tags, files and `[[links]]`, and was discovered in its session and task.
 A session affects the files it wrote and mentions those it read. A task affects the files in its
 journal and depends on its blockers. Observations and journal entries are not nodes, because there
 are too many of them.
 
-A *stated* edge is written in a record's metadata. All other edges are *derived* by Ralph. A *walk*
-starts at some nodes and follows edges for a number of *hops*.
+For example, a memory tagged `db` with the text "`connect()` in src/db.ts leaks" gives the edges
+
+    mem-... related_to tag:db
+    mem-... mentions file:src/db.ts
+    mem-... mentions symbol:src/db.ts#connect
+    symbol:src/db.ts#connect related_to file:src/db.ts
+
+Increase `VERSION` in `storage/graph.py` with every change to the facts.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from math import log2
 from typing import NamedTuple
 
 from ralph.core.graph import (
@@ -33,259 +37,29 @@ from ralph.core.record import Family, MemoryKind, Record, Status
 from ralph.formats.graphiti import stated_edges
 from ralph.formats.knowledge_text import links_in
 from ralph.storage import db, queries, sessions
-from ralph.storage import graph as stored
-from ralph.storage.graph import EdgeRow
 from ralph.storage.graph_sync import Fact, SourceFacts, TitledNode
-
-_DECAY = 0.5  # a score is multiplied by this with each hop
-_DERIVED_WEIGHTS = {  # of edges that Ralph derived; a stated edge has a weight of 1
-    Relation.SUPERSEDES.value: 0.9,
-    Relation.FIXES.value: 0.9,
-    Relation.CONTRADICTS.value: 0.9,
-    Relation.DEPENDS_ON.value: 0.8,
-    Relation.AFFECTS.value: 0.8,
-    Relation.RELATED_TO.value: 0.7,
-    Relation.DISCOVERED_IN.value: 0.6,
-    Relation.MENTIONS.value: 0.4,
-}
-_SCORE_DIGITS = 9  # scores are rounded to this many decimal places
-HUB = 200  # a search does not continue from a node with more edges than this
 
 _MAX_SCANNED_CHARACTERS = 20_000  # of a text, searched for paths and symbols
 _MAX_MENTIONS = 20  # of files in one text, and likewise of symbols
 _MAX_NAME_CHARACTERS = 80
 _PATH = re.compile(
-    r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})"
-    r"(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
+    r"""
+    (?<! [\w/.:@~\\-] )  # not inside a URL, an absolute path or an address
+    (?: \./ )?
+    ( (?: [\w.@+-]+/ )+ [\w.@+-]*\w \. [A-Za-z]\w{0,9} )  # folders, and a file with a suffix
+    (?: \# ( [A-Za-z_$][\w$.]* ) )?  # the symbol, if there is one
+    (?! [\w/] )
+    """,
+    re.VERBOSE,
 )
-"""A relative path with a suffix, and the symbol after `#`, if there is one."""
+"""Matches a relative path such as `src/db.ts`, possibly with a symbol as in `src/db.ts#connect`."""
 _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
+"""Matches a call in backticks, such as `connect()` or `Pool.close()`."""
 _WRITING_TOOLS = frozenset(
     {"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"}
 )
-"""Tools that write the file they name. An observation's title begins with its tool."""
+"""Tools that write the file in their arguments. An observation's title begins with its tool."""
 _TASKS_FOLDER = ".ralph/tasks/"
-
-
-# --- walks --------------------------------------------------------------------------------------
-
-
-class ReachedNode(NamedTuple):
-    """A node that a walk reached.
-
-    `score` is 1 at the start of a walk and decreases with each hop. `via` is the last edge on the
-    path, and `start` the id of the node where it began. `weak` is set if that node is a weak match.
-    """
-
-    node: Node
-    hops: int
-    score: float
-    via: Edge | None = None
-    start: str = ""
-    weak: bool = False
-
-
-class GraphVisibility(NamedTuple):
-    """The part of the graph that a task may not see.
-
-    `hidden` nodes are invisible. The edges of `silent` nodes are invisible, except those between
-    two nodes in `tasks`.
-    """
-
-    hidden: AbstractSet[int] = frozenset()
-    silent: AbstractSet[int] = frozenset()
-    tasks: AbstractSet[int] = frozenset()
-
-    def allows(self, source: int, target: int) -> bool:
-        """Return whether an edge between two nodes may be seen."""
-        if source in self.hidden or target in self.hidden:
-            return False
-        if source in self.silent or target in self.silent:
-            return source in self.tasks and target in self.tasks
-        return True
-
-
-ALL_VISIBLE = GraphVisibility()  # when no task is given
-
-
-class WalkRules(NamedTuple):
-    """The edges that a walk may follow.
-
-    With `at`, a walk follows only what is valid at that time. With `by`, it follows no edge that
-    becomes valid after that day. With `hub`, it does not continue from a node with more edges.
-    """
-
-    relations: Collection[Relation] = ()
-    at: str = ""
-    visibility: GraphVisibility = ALL_VISIBLE
-    by: str = ""
-    hub: int | None = None
-
-    def allow(self, row: EdgeRow) -> bool:
-        """Return whether an edge may be followed."""
-        if self.relations and row.relation not in self.relations:
-            return False
-        is_limited = self.visibility is not ALL_VISIBLE
-        if is_limited and not self.visibility.allows(row.source, row.target):
-            return False
-        if self.by and row.valid_from[:10] > self.by:
-            return False
-        return not self.at or row.holds(self.at)
-
-    def allow_node(self, node: Node) -> bool:
-        """Return whether a walk may enter a node."""
-        return not self.at or node.holds(self.at)
-
-
-ANYWHERE = WalkRules()
-
-
-class _Step(NamedTuple):
-    """How a walk reached a node on the best path so far."""
-
-    score: float
-    hops: int
-    start: int
-    previous: int
-    edge: EdgeRow | None = None
-
-
-def neighbours(
-    graph: sqlite3.Connection,
-    key: int,
-    hops: int = 2,
-    rules: WalkRules = ANYWHERE,
-    types: Collection[NodeType] = (),
-) -> list[ReachedNode]:
-    """Return the nodes within `hops` hops of a node, best score first."""
-    found = []
-    for reached in walk(graph, {key: 1.0}, hops, rules):
-        is_wanted = not types or reached.node.type in types
-        if reached.hops > 0 and is_wanted:
-            found.append(reached)
-    return found
-
-
-def walk(
-    graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules = ANYWHERE
-) -> list[ReachedNode]:
-    """Return the seeds and every node within `hops` hops of them, best score first.
-
-    `seeds` maps the keys of the starting nodes to their scores. A node that can be reached in
-    several ways gets the score of its best path.
-    """
-    nodes = stored.nodes(graph, seeds)
-    steps: dict[int, _Step] = {}
-    for key, score in seeds.items():
-        if key in nodes:
-            steps[key] = _Step(score, hops=0, start=key, previous=key)
-    level = dict(steps)
-    for hop in range(1, hops + 1):
-        level = _expand(graph, level, steps, nodes, hop, rules)
-        nodes |= stored.nodes(graph, level)
-        level = {key: step for key, step in level.items() if rules.allow_node(nodes[key])}
-        if not level:
-            break
-        steps |= level
-    reached = [_reached_node(nodes, key, step) for key, step in steps.items()]
-    return sorted(reached, key=lambda found: (-found.score, found.hops, found.node.id))
-
-
-def _reached_node(nodes: Mapping[int, Node], key: int, step: _Step) -> ReachedNode:
-    return ReachedNode(
-        node=nodes[key],
-        hops=step.hops,
-        score=round(step.score, _SCORE_DIGITS),
-        via=None if step.edge is None else stored.edge_of(step.edge, nodes),
-        start=nodes[step.start].id,
-    )
-
-
-def _expand(
-    graph: sqlite3.Connection,
-    level: Mapping[int, _Step],
-    steps: Mapping[int, _Step],
-    nodes: Mapping[int, Node],
-    hop: int,
-    rules: WalkRules,
-) -> dict[int, _Step]:
-    """Return the best step to each node that is one hop further and not reached yet."""
-    edges_of: dict[int, list[EdgeRow]] = {key: [] for key in level}
-    for row in stored.edges_at(graph, level):
-        if rules.allow(row):
-            edges_of[row.here].append(row)
-    nearest: dict[int, _Step] = {}
-    for key, rows in edges_of.items():
-        if rules.hub is not None and hop > 1 and len(rows) > rules.hub:
-            continue
-        share = _passed_score(level[key].score, hop, degree=len(rows))
-        for row in rows:
-            other = row.other_end
-            if other in steps:
-                continue
-            score = share if row.explicit else share * _DERIVED_WEIGHTS[row.relation]
-            step = _Step(score, hop, level[key].start, key, row)
-            best = nearest.get(other)
-            if best is None or _is_better(step, best, nodes):
-                nearest[other] = step
-    return nearest
-
-
-def _passed_score(score: float, hop: int, *, degree: int) -> float:
-    """Return the score that a node passes on along a stated edge.
-
-    Apart from the decay per hop, the seeds of a walk and nodes with only one other edge pass on
-    their full score. A node with many edges passes on less along each of them.
-    """
-    share = score * _DECAY
-    if hop > 1 and degree > 2:
-        share *= 1 / (1 + log2(degree / 2))
-    return share
-
-
-def _is_better(step: _Step, best: _Step, nodes: Mapping[int, Node]) -> bool:
-    """Return whether a step is better than the best one so far.
-
-    Steps are compared by score. Ties are broken by id and edge, because a rebuild changes the keys.
-    """
-    if step.score != best.score or step.edge is None or best.edge is None:
-        return step.score > best.score
-    order = (nodes[step.previous].id, step.edge.sort_key)
-    best_order = (nodes[best.previous].id, best.edge.sort_key)
-    return order < best_order
-
-
-def path(
-    graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE
-) -> list[Edge] | None:
-    """Return the edges on a shortest path between two nodes, or None if there is none.
-
-    If there are several shortest paths, the choice is always the same.
-    """
-    arrivals: dict[int, EdgeRow | None] = {start: None}  # the edge that led to each node
-    nodes = stored.nodes(graph, [start])
-    level = [start]
-    while level and end not in arrivals:
-        rows = [row for row in stored.edges_at(graph, level) if rules.allow(row)]
-        nodes |= stored.nodes(graph, {row.other_end for row in rows})
-        rows.sort(key=lambda row: (nodes[row.here].id, nodes[row.other_end].id, row.relation))
-        level = []
-        for row in rows:
-            if row.other_end not in arrivals and rules.allow_node(nodes[row.other_end]):
-                arrivals[row.other_end] = row
-                level.append(row.other_end)
-    if end not in arrivals or not rules.allow_node(nodes[start]):
-        return None
-    edges: list[Edge] = []
-    arrival = arrivals[end]
-    while arrival is not None:
-        edges.append(stored.edge_of(arrival, nodes))
-        arrival = arrivals[arrival.here]
-    edges.reverse()
-    return edges
-
-
-# --- the facts of a source ----------------------------------------------------------------------
 
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
@@ -374,7 +148,7 @@ def _task_facts(task: sessions.IndexedTask) -> Iterator[Fact]:
 
 
 def _memory_facts(record: Record, task: str) -> list[Fact]:
-    """Return the facts in a memory. If several have the same ends and relation, the first wins."""
+    """Return the facts in a memory without duplicates. The first one wins."""
     facts: dict[_EdgeKey, Fact] = {}
     for found in (
         _stated_facts(record),
@@ -484,7 +258,7 @@ def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list
 
 
 def project_files(files: Sequence[str]) -> Iterator[str]:
-    """Yield the files with a path relative to the project's root, without a leading `./`."""
+    """Yield the files with a path relative to the project root, without a leading `./`."""
     for file in files:
         name = file.strip().removeprefix("./")
         if not name or name.startswith(("/", "~", "..")):
@@ -495,7 +269,7 @@ def project_files(files: Sequence[str]) -> Iterator[str]:
 
 
 def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
-    """Yield the facts about tasks, sessions and files in a log, each with its earliest time."""
+    """Yield the facts about tasks, sessions and files in a log, each with the earliest time."""
     earliest: dict[_EdgeKey, str] = {}
     for edge in chain(_journal_edges(index, source, owner), _touched_file_edges(index, source)):
         key = _EdgeKey(edge.source, edge.relation, edge.target)
@@ -503,11 +277,9 @@ def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator
         if known is None or (edge.recorded and edge.recorded < known):
             earliest[key] = edge.recorded
     for key, recorded in earliest.items():
-        # If a session wrote a file, no second edge has to say that it read the file.
-        if (
-            key.relation is Relation.MENTIONS
-            and key._replace(relation=Relation.AFFECTS) in earliest
-        ):
+        # A session that wrote a file needs no second edge for reading it.
+        has_written = key._replace(relation=Relation.AFFECTS) in earliest
+        if key.relation is Relation.MENTIONS and has_written:
             continue
         yield _fact(key.source, key.relation, key.target, recorded)
 
