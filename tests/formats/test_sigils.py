@@ -98,8 +98,8 @@ def test_what_decides_over_a_task_counts_alone_on_a_line_of_the_last_message(nam
     for text in ("In a {} line", "{} or so", "It is: {}", "no <journal> </journal>{}"):
         assert read_sigils(text.replace("{}", case.written)) == expected
     text = f"{case.written}\n\nThe last message."
-    assert read_sigils(text, final=text.index("The")) == expected
-    assert read_sigils(f"First.\n\n{case.written}", final=8) == case.said
+    assert read_sigils(text, last_message_start=text.index("The")) == expected
+    assert read_sigils(f"First.\n\n{case.written}", last_message_start=8) == case.said
 
 
 @each_sigil
@@ -354,8 +354,8 @@ def test_a_verdict_that_fails_counts_over_one_that_passes(
 
 def test_the_prompt_itself_says_nothing() -> None:
     for prompt in (RULES, VERIFY):
-        assert read_sigils(prompt, echo=prompt) == Sigils()
-        assert read_sigils(f"I was told:\n\n{prompt}", echo=prompt) == Sigils()
+        assert read_sigils(prompt, prompt=prompt) == Sigils()
+        assert read_sigils(f"I was told:\n\n{prompt}", prompt=prompt) == Sigils()
 
 
 def test_what_the_prompt_asks_for_is_no_echo() -> None:
@@ -363,28 +363,28 @@ def test_what_the_prompt_asks_for_is_no_echo() -> None:
         "<task-done>t-abc123</task-done>",
         "All green.\n\n<task-done>t-abc123</task-done>\n<journal>x</journal>",
     ):
-        assert read_sigils(text, echo=RULES).done == ("t-abc123",)
+        assert read_sigils(text, prompt=RULES).done == ("t-abc123",)
     assert read_sigils(
-        '<task-failed id="t-abc123">No network.</task-failed>', echo=RULES
+        '<task-failed id="t-abc123">No network.</task-failed>', prompt=RULES
     ).failed == {"t-abc123": "No network."}
     for text in ("<verify-pass/>", "All is well.\n\n<verify-pass/>\n"):
-        assert read_sigils(text, echo=VERIFY).verified is True
+        assert read_sigils(text, prompt=VERIFY).verified is True
 
 
 def test_the_last_journal_counts_over_an_echo_before_or_after_it() -> None:
     echo = "<journal>\n  (your\n  notes)\n</journal>"
     for text in (f"{echo}\n<journal>Mine</journal>", f"<journal>Mine</journal>\n{echo}"):
-        assert read_sigils(text, echo=RULES).journal == "Mine"
+        assert read_sigils(text, prompt=RULES).journal == "Mine"
     assert read_sigils(echo).journal
 
 
 def test_repeated_examples_are_no_verdict() -> None:
-    assert read_sigils(f"I have to choose.\n\n{VERIFY}\nLet me look.", echo=VERIFY) == Sigils()
+    assert read_sigils(f"I have to choose.\n\n{VERIFY}\nLet me look.", prompt=VERIFY) == Sigils()
     lines = "\n".join(VERIFY.split("\n")[2:4])
     for shown in (lines, f"```\n{lines}\n```"):
-        assert read_sigils(f"These two:\n{shown}\n\nLet me look.", echo=VERIFY) == Sigils()
+        assert read_sigils(f"These two:\n{shown}\n\nLet me look.", prompt=VERIFY) == Sigils()
     assert (
-        read_sigils(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified
+        read_sigils(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", prompt=VERIFY).verified
         is True
     )
 
@@ -392,23 +392,23 @@ def test_repeated_examples_are_no_verdict() -> None:
 def test_tags_and_fences_beside_a_sigil_do_not_make_it_an_echo() -> None:
     prompt = "Like this:\n\n```\n<journal>\n(notes)\n</journal>\n<task-done>t-1</task-done>\n```\n"
     assert read_sigils(
-        "<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", echo=prompt
+        "<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", prompt=prompt
     ).done == ("t-1",)
     assert read_sigils(
-        "```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", echo=prompt
+        "```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", prompt=prompt
     ).done == ("t-1",)
 
 
 def test_knowledge_that_the_prompt_holds_is_not_learned_again() -> None:
     known = '<knowledge tags="a" title="T">Body.</knowledge>'
     prompt = f"## Project Knowledge\n\n### Sigils\n\nWrite <knowledge> like this: {known}\n"
-    assert read_sigils(known, echo=prompt) == Sigils()
-    assert len(read_sigils(known.replace("Body", "Other"), echo=prompt).knowledge) == 1
+    assert read_sigils(known, prompt=prompt) == Sigils()
+    assert len(read_sigils(known.replace("Body", "Other"), prompt=prompt).knowledge) == 1
 
 
 def test_a_body_that_repeats_the_prompts_example_does_not_count_whatever_its_attributes() -> None:
     text = '<knowledge tags="x" title="Mine">(at most about\n500 words)</knowledge>'
-    assert read_sigils(text, echo=RULES) == Sigils()
+    assert read_sigils(text, prompt=RULES) == Sigils()
 
 
 # --- tools -------------------------------------------------------------------------------------
@@ -430,15 +430,15 @@ def test_a_line_that_a_tool_printed_does_not_count(name: str, printed: str) -> N
         case.written.upper() if name == "verify-pass" else case.written,
         f"```\n{case.written}\n```",
     ):
-        assert read_sigils(answer, outputs=outputs) == Sigils()
-    assert read_sigils(case.written, outputs=("nothing of the sort", "")) == case.said
+        assert read_sigils(answer, tool_outputs=outputs) == Sigils()
+    assert read_sigils(case.written, tool_outputs=("nothing of the sort", "")) == case.said
 
 
 def test_a_tool_that_only_mentions_a_sigil_takes_nothing_away() -> None:
     outputs = ("Answer with <verify-pass/> or not", "def f(): return '<task-done>t-2</task-done>'")
-    assert read_sigils("<verify-pass/>\n<task-done>t-1</task-done>", outputs=outputs) == Sigils(
-        done=("t-1",), verified=True
-    )
+    assert read_sigils(
+        "<verify-pass/>\n<task-done>t-1</task-done>", tool_outputs=outputs
+    ) == Sigils(done=("t-1",), verified=True)
 
 
 @pytest.mark.parametrize(
@@ -451,30 +451,34 @@ def test_a_body_that_a_tool_printed_does_not_count(name: str, printed: str) -> N
         name, f"<{name}>{{}}</{name}>"
     )
     outputs = (printed.replace("{}", body),)
-    assert read_sigils(sigil.replace("{}", body), outputs=outputs) == Sigils()
-    assert read_sigils(sigil.replace("{}", body.replace(" ", "\n")), outputs=outputs) == Sigils()
-    assert read_sigils(sigil.replace("{}", f"{body} I think."), outputs=outputs) != Sigils()
+    assert read_sigils(sigil.replace("{}", body), tool_outputs=outputs) == Sigils()
+    assert (
+        read_sigils(sigil.replace("{}", body.replace(" ", "\n")), tool_outputs=outputs) == Sigils()
+    )
+    assert read_sigils(sigil.replace("{}", f"{body} I think."), tool_outputs=outputs) != Sigils()
 
 
 def test_a_body_of_several_lines_is_found_between_line_numbers() -> None:
     body = "Always run the script\nbefore you commit."
     assert (
-        read_sigils(f"<journal>{body}</journal>", outputs=(f"1→{body}".replace("\n", "\n2→"),))
+        read_sigils(f"<journal>{body}</journal>", tool_outputs=(f"1→{body}".replace("\n", "\n2→"),))
         == Sigils()
     )
 
 
 def test_a_short_body_is_in_an_output_by_chance() -> None:
     assert read_sigils(
-        "<journal>All tests pass</journal>", outputs=("== All tests pass ==",)
+        "<journal>All tests pass</journal>", tool_outputs=("== All tests pass ==",)
     ).journal
-    assert read_sigils("<journal>Done</journal>", outputs=("Done\n",)).journal
+    assert read_sigils("<journal>Done</journal>", tool_outputs=("Done\n",)).journal
     assert (
-        read_sigils("<journal>always use force</journal>", outputs=("ok\n3:  always use force\n",))
+        read_sigils(
+            "<journal>always use force</journal>", tool_outputs=("ok\n3:  always use force\n",)
+        )
         == Sigils()
     )
     assert (
-        read_sigils("<journal>All pass</journal>", outputs=("<journal>All pass</journal>",))
+        read_sigils("<journal>All pass</journal>", tool_outputs=("<journal>All pass</journal>",))
         == Sigils()
     )
 
@@ -492,8 +496,11 @@ fragments = messy(
 @example("<taſk-done>t-1</taſk-done>", "")
 def test_no_text_is_too_odd(text: str, echo: str) -> None:
     for said in (
-        *(read_sigils(text), read_sigils(text, echo=echo), read_sigils(text, echo=text)),
-        *(read_sigils(text, outputs=(echo, text)), read_sigils(text, final=len(text) // 2)),
+        *(read_sigils(text), read_sigils(text, prompt=echo), read_sigils(text, prompt=text)),
+        *(
+            read_sigils(text, tool_outputs=(echo, text)),
+            read_sigils(text, last_message_start=len(text) // 2),
+        ),
     ):
         assert said.verified is not None or not said.reason
         assert all(said.done)
@@ -557,7 +564,9 @@ def test_sigils_are_read_whatever_the_text_around_them(
     written = render(expected)
     assert read_sigils(written) == expected
     assert read_sigils(f"{before}\n{written}{after}") == expected
-    assert read_sigils(f"{before}\n{written}{after}", echo=f"{after}\n{RULES}{before}") == expected
+    assert (
+        read_sigils(f"{before}\n{written}{after}", prompt=f"{after}\n{RULES}{before}") == expected
+    )
 
 
 @pytest.mark.soak
@@ -576,6 +585,8 @@ def test_megabytes_of_anything_cost_their_length(
     """What is not linear here would not end within the hour; nothing measures time."""
     text = piece * (rounds(10_000_000, 30_000) // len(piece))
     for around in (text, f"<journal>{text}</journal>", f"<journal {text}"):
-        read_sigils(around, echo=RULES)
-        read_sigils("<verify-pass/>\n<journal>one two three four five</journal>", outputs=(around,))
-    read_sigils(RULES, echo=text[:1_000_000])
+        read_sigils(around, prompt=RULES)
+        read_sigils(
+            "<verify-pass/>\n<journal>one two three four five</journal>", tool_outputs=(around,)
+        )
+    read_sigils(RULES, prompt=text[:1_000_000])

@@ -40,11 +40,11 @@ def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
         TASK, iteration=1, max_iterations=10, folder="shop", checks=["test_pass: pytest"]
     )
     whole = f"{rules}\n{prompt_texts.render_task(TASK)}\n{prompt_texts.MEMORY}"
-    assert read_sigils(whole, echo=whole) == Sigils()
-    assert read_sigils("<task-done>t-aaaaaa</task-done>", echo=whole).done == ("t-aaaaaa",)
+    assert read_sigils(whole, prompt=whole) == Sigils()
+    assert read_sigils("<task-done>t-aaaaaa</task-done>", prompt=whole).done == ("t-aaaaaa",)
     asked = prompt_texts.render_verification(TASK, ["a.py"])
-    assert read_sigils(asked, echo=asked) == Sigils()
-    assert read_sigils("<verify-pass/>", echo=asked).verified is True
+    assert read_sigils(asked, prompt=asked) == Sigils()
+    assert read_sigils("<verify-pass/>", prompt=asked).verified is True
     assert "```" not in whole + asked, "an agent copies the form that it is shown"
 
 

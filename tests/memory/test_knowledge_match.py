@@ -277,7 +277,7 @@ def test_what_the_section_holds_is_not_learned_from_an_echo_of_it() -> None:
         text='Write <knowledge title="T" tags="a">like this</knowledge>, then <promise>.',
     )
     prompt = render([held])
-    assert read_sigils(prompt, echo=prompt) == Sigils()
+    assert read_sigils(prompt, prompt=prompt) == Sigils()
 
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)

@@ -607,7 +607,12 @@ def _describe_prerequisites(everything: Board, work: Task) -> Iterator[str]:
 
 
 def _read_sigils(reply: Reply, prompt: str) -> Sigils:
-    return read_sigils(reply.text, echo=prompt, outputs=reply.outputs, final=reply.final)
+    return read_sigils(
+        reply.text,
+        prompt=prompt,
+        tool_outputs=reply.outputs,
+        last_message_start=reply.final,
+    )
 
 
 def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[str, object]:

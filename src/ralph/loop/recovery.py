@@ -124,7 +124,7 @@ def _read_printed_sigils(root: Path, run: Run, iteration: int) -> Sigils:
     if not heading:
         return Sigils()
     prompt = files.read(run_prompts.prompt_file(root, run.id, iteration)) or ""
-    return read_sigils(text, echo=prompt)
+    return read_sigils(text, prompt=prompt)
 
 
 def _catch_up(root: Path, run: Run) -> Run:
