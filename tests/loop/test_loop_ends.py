@@ -14,7 +14,7 @@ from ralph.loop.loop import LoopRequest
 from ralph.loop.state import EndReason, Run, exit_code
 from ralph.storage import task_files
 from ralph.storage.board import status_of
-from ralph.tasks import task
+from ralph.tasks import claims
 from ralph.testing import Step
 
 FAILS = LoopRequest(goal=GOAL, criteria=("custom:echo 'assert 1 == 2' >&2; test -f ok",))
@@ -362,7 +362,9 @@ def test_a_run_stops_when_its_task_was_taken_by_another(shop: Workshop) -> None:
     shop.set(max_iterations=1)
     run = shop.start(Step(say="hm"))
     name = run.only[0]
-    assert task.claim(shop.root, name, task.claim_of("run-ffffffff"), named=True) is not None
+    assert (
+        claims.acquire(shop.root, name, claims.make_claim("run-ffffffff"), named=True) is not None
+    )
     with pytest.raises(Conflict, match="run-ffffffff works on"):
         shop.resume(says_done())
 

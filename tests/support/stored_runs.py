@@ -9,7 +9,7 @@ from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, RunStatus
 from ralph.loop import runs
 from ralph.loop.state import Run
-from ralph.tasks import task
+from ralph.tasks import claims, task
 
 WHEN = "2026-01-01T00:00:00Z"
 RUN = Run("run-00000001", GOAL, started_at=WHEN)
@@ -40,7 +40,7 @@ def at_work(root: Path, **members: object) -> Run:
     name = task.add(root, GOAL).task.id
     run = killed(replace(RUN, only=(name,), task=name, step="agent", **members))  # type: ignore[arg-type]  # by name
     assert (
-        task.claim(root, name, replace(task.claim_of(run.id), pid=2**22 - 1), named=True)
+        claims.acquire(root, name, replace(claims.make_claim(run.id), pid=2**22 - 1), named=True)
         is not None
     )
     return runs.save(root, None, run)

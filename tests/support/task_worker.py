@@ -15,7 +15,7 @@ from types import FrameType
 
 from ralph.core.work import TaskStatus
 from ralph.storage import files
-from ralph.tasks import task
+from ralph.tasks import claims, task
 
 STEP = 1 if os.environ.get("RALPH_SOAK") == "1" else 4
 """`every-line` kills at each line in soak tests, else at every fourth."""
@@ -32,7 +32,7 @@ def claim(root: Path, run: str, *names: str) -> None:
     say("ready")
     sys.stdin.readline()
     for name in names:
-        if task.claim(root, name, task.claim_of(run)) is not None:
+        if claims.acquire(root, name, claims.make_claim(run)) is not None:
             say("won", name)
     say("over")
     sys.stdin.readline()
@@ -44,8 +44,8 @@ def work(root: Path, run: str) -> None:
     sys.stdin.readline()
     while found := task.ready(root):
         for each in found:
-            if task.claim(root, each.id, task.claim_of(run)) is not None:
-                task.finish(root, each.id, TaskStatus.DONE, run=run)
+            if claims.acquire(root, each.id, claims.make_claim(run)) is not None:
+                claims.finish(root, each.id, TaskStatus.DONE, run=run)
                 say("did", each.id)
                 break
         else:  # others were faster with all of them
@@ -80,8 +80,8 @@ def every_line(root: Path, verb: str, name: str) -> None:
     """Repeat a change in child processes, the n-th of which dies at the n-th line of the store's code."""
     change: dict[str, Callable[[], object]] = {
         "add": lambda: task.add(root, "new"),
-        "claim": lambda: task.claim(root, name, task.claim_of("run-1")),
-        "finish": lambda: task.finish(root, name, TaskStatus.DONE, run="run-1"),
+        "claim": lambda: claims.acquire(root, name, claims.make_claim("run-1")),
+        "finish": lambda: claims.finish(root, name, TaskStatus.DONE, run="run-1"),
     }
     with tempfile.TemporaryDirectory() as elsewhere:
         task.add(Path(elsewhere), "first")  # imports what the children would each import again

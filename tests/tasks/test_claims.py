@@ -19,7 +19,7 @@ from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import parse_task
 from ralph.storage import board, task_files
 from ralph.storage.task_files import change_task
-from ralph.tasks import task
+from ralph.tasks import claims, task, task_history
 
 WORKER = Path(__file__).parents[1] / "support" / "task_worker.py"
 NOBODY = 4_194_305
@@ -202,15 +202,17 @@ def test_what_a_killed_worker_held_is_taken_over_by_the_next(in_memory: Path, st
     go([worker])
     assert worker.until_over() == [name]
     assert task.ready(in_memory) == []
-    assert task.claim(in_memory, name, task.claim_of("run-2")) is None
+    assert claims.acquire(in_memory, name, claims.make_claim("run-2")) is None
     os.kill(worker.process.pid, signal.SIGKILL)
     worker.process.wait()
     assert [each.id for each in task.ready(in_memory)] == [name]
-    got = task.claim(in_memory, name, task.claim_of("run-2"))
+    got = claims.acquire(in_memory, name, claims.make_claim("run-2"))
     assert got is not None
     assert got.claim is not None
     assert got.claim.run == "run-2"
-    assert [event["note"] for event in task.log(in_memory, name)][-1] == "left by run-1"
+    assert [event["note"] for event in task_history.list_events(in_memory, name)][
+        -1
+    ] == "left by run-1"
 
 
 # --- one after the other -----------------------------------------------------------------------
@@ -219,24 +221,26 @@ def test_what_a_killed_worker_held_is_taken_over_by_the_next(in_memory: Path, st
 def test_a_claim_counts_until_it_expires_also_while_its_process_lives(tmp_path: Path) -> None:
     name = new(tmp_path)
     began = datetime(2026, 1, 1, tzinfo=UTC)
-    assert task.claim(tmp_path, name, task.claim_of("run-1", now=began, lease=60), now=began)
+    assert claims.acquire(
+        tmp_path, name, claims.make_claim("run-1", now=began, lease=60), now=began
+    )
     soon, late = began + timedelta(seconds=59), began + timedelta(seconds=60)
-    other = task.claim_of("run-2", now=late)
-    assert task.claim(tmp_path, name, other, now=soon) is None
-    assert task.renew(tmp_path, name, "run-1", now=soon, lease=60)
-    assert task.claim(tmp_path, name, other, now=late) is None
-    assert task.claim(tmp_path, name, other, now=late + timedelta(minutes=2))
-    assert not task.renew(tmp_path, name, "run-1"), "it is another's by now"
+    other = claims.make_claim("run-2", now=late)
+    assert claims.acquire(tmp_path, name, other, now=soon) is None
+    assert claims.renew(tmp_path, name, "run-1", now=soon, lease=60)
+    assert claims.acquire(tmp_path, name, other, now=late) is None
+    assert claims.acquire(tmp_path, name, other, now=late + timedelta(minutes=2))
+    assert not claims.renew(tmp_path, name, "run-1"), "it is another's by now"
 
 
 def test_a_run_may_claim_again_what_it_holds(tmp_path: Path) -> None:
     name = new(tmp_path)
-    assert task.claim(tmp_path, name, dead("run-1"))
-    got = task.claim(tmp_path, name, task.claim_of("run-1"))
+    assert claims.acquire(tmp_path, name, dead("run-1"))
+    got = claims.acquire(tmp_path, name, claims.make_claim("run-1"))
     assert got is not None
     assert got.claim is not None
     assert got.claim.pid == os.getpid()
-    assert [event["what"] for event in task.log(tmp_path, name)] == [
+    assert [event["what"] for event in task_history.list_events(tmp_path, name)] == [
         "added",
         "pending -> in_progress",
     ]
@@ -248,8 +252,8 @@ def test_what_a_person_has_ended_held_back_or_begun_is_not_taken(
 ) -> None:
     name = new(tmp_path)
     verb(tmp_path, name)
-    assert task.claim(tmp_path, name, task.claim_of("run-1")) is None
-    named = task.claim(tmp_path, name, task.claim_of("run-1"), named=True)
+    assert claims.acquire(tmp_path, name, claims.make_claim("run-1")) is None
+    named = claims.acquire(tmp_path, name, claims.make_claim("run-1"), named=True)
     assert (named is None) == (verb is task.done), "by its name it is had, unless it is done"
 
 
@@ -258,57 +262,57 @@ def test_of_two_runs_that_saw_the_same_task_ready_the_second_does_not_do_it_agai
 ) -> None:
     name = new(tmp_path)
     assert task.ready(tmp_path)[0].id == name
-    assert task.claim(tmp_path, name, task.claim_of("run-1"))
-    task.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
-    assert task.claim(tmp_path, name, task.claim_of("run-2")) is None
+    assert claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
+    assert claims.acquire(tmp_path, name, claims.make_claim("run-2")) is None
 
 
 def test_an_end_lets_go_and_may_be_said_twice(tmp_path: Path) -> None:
     top = new(tmp_path, "top")
     name = new(tmp_path, parent=top)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    first = task.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    first = claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
     assert (first.status, first.claim) == ("done", None)
-    assert task.finish(tmp_path, name, TaskStatus.DONE, run="run-1") == first
+    assert claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1") == first
     assert now_of(tmp_path, top).status == "done"
 
 
 @pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.PENDING, TaskStatus.BLOCKED])
 def test_why_an_attempt_failed_reaches_the_next_one(tmp_path: Path, status: TaskStatus) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert task.count_attempt(tmp_path, name, "run-1") == 1
-    assert task.retry_note(now_of(tmp_path, name)) == ""
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    assert claims.count_attempt(tmp_path, name, "run-1") == 1
+    assert task.last_failure(now_of(tmp_path, name)) == ""
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    after = task.finish(
+    after = claims.finish(
         tmp_path, name, status, run="run-1", note=f"2 tests fail <private>x</private> with {secret}"
     )
     assert (after.status, after.claim, after.attempts) == (status.value, None, 1)
-    assert task.retry_note(after).startswith("2 tests fail")
+    assert task.last_failure(after).startswith("2 tests fail")
     text = (tmp_path / ".ralph" / "tasks" / name / "task.json").read_text(encoding="utf-8")
     assert secret not in text
     assert "private" not in text
     task.reset(tmp_path, name)
-    assert task.claim(tmp_path, name, task.claim_of("run-1"))
-    ended = task.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
-    assert task.retry_note(ended) == "", "what is done has no failure to mend"
+    assert claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    ended = claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
+    assert task.last_failure(ended) == "", "what is done has no failure to mend"
 
 
 def test_attempts_are_counted_with_why_they_failed(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
     assert [
-        task.count_attempt(tmp_path, name, "run-1", note=f"why {number}") for number in range(3)
+        claims.count_attempt(tmp_path, name, "run-1", note=f"why {number}") for number in range(3)
     ] == [1, 2, 3]
     held = now_of(tmp_path, name)
-    assert (task.retry_note(held), held.claim is not None) == ("why 2", True)
-    assert task.count_attempt(tmp_path, name, "run-2") == 3, "it is not that run's"
+    assert (task.last_failure(held), held.claim is not None) == ("why 2", True)
+    assert claims.count_attempt(tmp_path, name, "run-2") == 3, "it is not that run's"
 
 
 def test_an_iteration_counts_once_however_often_it_is_told(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert [task.count_attempt(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    assert [claims.count_attempt(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [
         1,
         1,
         2,
@@ -318,9 +322,9 @@ def test_an_iteration_counts_once_however_often_it_is_told(tmp_path: Path) -> No
 
 def test_a_long_note_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    task.count_attempt(tmp_path, name, "run-1", note="begin " + "x" * 50_000 + " end")
-    kept = task.retry_note(now_of(tmp_path, name))
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    claims.count_attempt(tmp_path, name, "run-1", note="begin " + "x" * 50_000 + " end")
+    kept = task.last_failure(now_of(tmp_path, name))
     assert kept.startswith("begin")
     assert kept.endswith("end")
     assert len(kept) < 5000
@@ -328,23 +332,23 @@ def test_a_long_note_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
 
 def test_what_a_run_says_of_a_task_that_is_anothers_changes_nothing(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, dead("run-1"))
-    task.claim(tmp_path, name, task.claim_of("run-2"))
+    claims.acquire(tmp_path, name, dead("run-1"))
+    claims.acquire(tmp_path, name, claims.make_claim("run-2"))
     before = now_of(tmp_path, name)
-    assert task.finish(tmp_path, name, TaskStatus.DONE, run="run-1") == before
-    assert task.release_run(tmp_path, "run-1") == []
+    assert claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1") == before
+    assert claims.release_all(tmp_path, "run-1") == []
     assert now_of(tmp_path, name) == before
     task.done(tmp_path, name)
-    assert task.finish(tmp_path, name, TaskStatus.FAILED, run="run-2").status == "done", (
+    assert claims.finish(tmp_path, name, TaskStatus.FAILED, run="run-2").status == "done", (
         "a person's word stands"
     )
 
 
 def test_work_that_ends_after_its_run_was_thought_dead_still_counts(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert task.release_run(tmp_path, "run-1") == [name]
-    assert task.finish(tmp_path, name, TaskStatus.DONE, run="run-1").status == "done"
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    assert claims.release_all(tmp_path, "run-1") == [name]
+    assert claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1").status == "done"
 
 
 def test_all_that_a_dead_run_holds_is_given_back_and_nothing_else(tmp_path: Path) -> None:
@@ -352,15 +356,15 @@ def test_all_that_a_dead_run_holds_is_given_back_and_nothing_else(tmp_path: Path
         new(tmp_path, title) for title in ("mine", "also", "other", "ended")
     )
     for name in (mine, also, ended):
-        task.claim(tmp_path, name, dead("run-1"))
-    task.claim(tmp_path, other, task.claim_of("run-2"))
-    task.finish(tmp_path, ended, TaskStatus.DONE, run="run-1")
-    assert sorted(task.release_run(tmp_path, "run-1")) == sorted([mine, also])
+        claims.acquire(tmp_path, name, dead("run-1"))
+    claims.acquire(tmp_path, other, claims.make_claim("run-2"))
+    claims.finish(tmp_path, ended, TaskStatus.DONE, run="run-1")
+    assert sorted(claims.release_all(tmp_path, "run-1")) == sorted([mine, also])
     assert [now_of(tmp_path, name).status for name in (mine, also, other, ended)] == [
         "pending", "pending", "in_progress", "done",
     ]  # fmt: skip
     assert now_of(tmp_path, mine).claim is None
-    assert task.release_run(tmp_path, "run-1") == []
+    assert claims.release_all(tmp_path, "run-1") == []
 
 
 def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_looks(
@@ -369,8 +373,8 @@ def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_
     grand = new(tmp_path, "grand")
     top = new(tmp_path, "top", parent=grand)
     name = new(tmp_path, "part", parent=top)
-    task.claim(tmp_path, name, dead("run-1"))
-    task.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
+    claims.acquire(tmp_path, name, dead("run-1"))
+    claims.finish(tmp_path, name, TaskStatus.DONE, run="run-1")
     assert {each.status for each in task_files.read_board(tmp_path).tasks} == {"done"}
     for lost in ([grand], [top, grand]):  # as a kill between two of the writes leaves it
         for each in lost:
@@ -379,7 +383,7 @@ def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_
         assert {each.status for each in task_files.read_board(tmp_path).tasks} == {"done"}
         for each in lost:
             change_task(tmp_path, each, lambda old: Task(old.id, old.title, parent=old.parent))
-        task.release_run(tmp_path, "run-1")
+        claims.release_all(tmp_path, "run-1")
         assert {each.status for each in task_files.read_board(tmp_path).tasks} == {"done"}
 
 
@@ -394,22 +398,22 @@ def test_a_parent_that_somebody_works_on_or_gave_up_is_not_ended_by_its_last_par
         assert now_of(tmp_path, top).status == status
     top = new(tmp_path, "top")
     name = new(tmp_path, "part", parent=top)
-    assert task.claim(tmp_path, top, task.claim_of("run-1"), named=True)
+    assert claims.acquire(tmp_path, top, claims.make_claim("run-1"), named=True)
     task.done(tmp_path, name)
     assert now_of(tmp_path, top).status == "in_progress"
 
 
 def test_given_back_a_task_is_pending_and_ready_at_once(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert task.release_run(tmp_path, "run-1") == [name]
-    assert task.release_run(tmp_path, "run-1") == []
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    assert claims.release_all(tmp_path, "run-1") == [name]
+    assert claims.release_all(tmp_path, "run-1") == []
     assert [each.id for each in task.ready(tmp_path)] == [name]
 
 
 def test_readers_write_nothing_also_where_a_claim_is_dead(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, dead())
+    claims.acquire(tmp_path, name, dead())
     path = tmp_path / ".ralph" / "tasks" / name / "task.json"
     before = (path.read_bytes(), path.stat().st_ino)
     assert task.ready(tmp_path)
@@ -421,16 +425,16 @@ def test_readers_write_nothing_also_where_a_claim_is_dead(tmp_path: Path) -> Non
 def test_a_task_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     new(tmp_path)
     for call in (
-        lambda: task.claim(tmp_path, "t-none", task.claim_of("r")),
-        lambda: task.renew(tmp_path, "../../etc", "r"),
-        lambda: task.finish(tmp_path, "", TaskStatus.DONE, run="r"),
-        lambda: task.count_attempt(tmp_path, "..", "r"),
+        lambda: claims.acquire(tmp_path, "t-none", claims.make_claim("r")),
+        lambda: claims.renew(tmp_path, "../../etc", "r"),
+        lambda: claims.finish(tmp_path, "", TaskStatus.DONE, run="r"),
+        lambda: claims.count_attempt(tmp_path, "..", "r"),
     ):
         with pytest.raises(NotFound):
             call()
 
 
 def test_a_claim_of_this_process_counts_half_an_hour(tmp_path: Path) -> None:
-    made = task.claim_of("run-1", now=datetime(2026, 1, 1, tzinfo=UTC))
+    made = claims.make_claim("run-1", now=datetime(2026, 1, 1, tzinfo=UTC))
     assert made == Claim("run-1", board.host_name(), os.getpid(), "2026-01-01T00:30:00Z")
-    assert board.is_live(task.claim_of("run-1"), ids.now())
+    assert board.is_live(claims.make_claim("run-1"), ids.now())

@@ -14,7 +14,7 @@ from ralph.formats.log import encode_record, journal_record
 from ralph.formats.work import render_task
 from ralph.storage import task_files
 from ralph.storage.board import MAX_HISTORY
-from ralph.tasks import feature, task
+from ralph.tasks import claims, feature, task, task_history
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
@@ -167,12 +167,12 @@ def test_a_start_by_hand_makes_no_claim_and_waits_for_blockers(tmp_path: Path) -
 
 def test_a_run_at_work_is_not_disturbed_by_start_and_reset(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
     for verb in (task.start, task.reset):
         with pytest.raises(Refused, match="run-1"):
             verb(tmp_path, name)
     assert task.reset(tmp_path, name, force=True).task.claim is None
-    task.claim(tmp_path, name, task.claim_of("run-1"))
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
     assert task.done(tmp_path, name).task.claim is None, "a person's word ends a claim"
 
 
@@ -214,9 +214,9 @@ def test_the_reason_of_a_block_goes_with_it_and_that_of_a_failure_stays_until_it
     assert task.block(tmp_path, name, "no contract").task.extra["blocked_reason"] == "no contract"
     assert task.block(tmp_path, name, "no pen").task.extra["blocked_reason"] == "no pen"
     assert "blocked_reason" not in task.start(tmp_path, name).task.extra
-    assert task.retry_note(task.fail(tmp_path, name, "too hard").task) == "too hard"
-    assert task.retry_note(task.reset(tmp_path, name).task) == "too hard"
-    assert task.retry_note(task.done(tmp_path, name).task) == ""
+    assert task.last_failure(task.fail(tmp_path, name, "too hard").task) == "too hard"
+    assert task.last_failure(task.reset(tmp_path, name).task) == "too hard"
+    assert task.last_failure(task.done(tmp_path, name).task) == ""
 
 
 def test_a_parent_is_done_with_its_last_part_and_open_again_with_any(tmp_path: Path) -> None:
@@ -237,9 +237,9 @@ def test_a_parent_is_done_with_its_last_part_and_open_again_with_any(tmp_path: P
 
 def test_reset_forgets_the_attempts(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
-    task.count_attempt(tmp_path, name, "run-1")
-    task.finish(tmp_path, name, TaskStatus.FAILED, run="run-1", note="red")
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
+    claims.count_attempt(tmp_path, name, "run-1")
+    claims.finish(tmp_path, name, TaskStatus.FAILED, run="run-1", note="red")
     after = task.reset(tmp_path, name).task
     assert (after.attempts, after.status) == (0, "pending")
 
@@ -266,7 +266,7 @@ def test_a_changed_task_keeps_unknown_members_and_their_order(tmp_path: Path) ->
 def test_a_member_named_history_that_is_somebodys_own_is_left_alone(tmp_path: Path) -> None:
     put(tmp_path, "t-1", '{"id": "t-1", "title": "x", "history": "long"}')
     assert task.done(tmp_path, "t-1").task.extra["history"] == "long"
-    assert task.log(tmp_path, "t-1") == []
+    assert task_history.list_events(tmp_path, "t-1") == []
 
 
 def test_a_history_does_not_grow_for_ever(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_prerequisites_are_the_blockers_that_are_done(tmp_path: Path) -> None:
 
 def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: Path) -> None:
     name = new(tmp_path)
-    task.claim(tmp_path, name, task.claim_of("run-1"))
+    claims.acquire(tmp_path, name, claims.make_claim("run-1"))
     entry = JournalEntry(
         "run-1", 1, Outcome.FAILED, task=name, notes="red tests", created_at="2999-01-01T00:00:00Z"
     )
@@ -362,7 +362,7 @@ def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: 
     log.write_text(
         "".join(encode_record(journal_record(each)) for each in (entry, other)), encoding="utf-8"
     )
-    events = task.log(tmp_path, name)
+    events = task_history.list_events(tmp_path, name)
     assert [(event["what"], event["by"], event["note"]) for event in events] == [
         ("added", "", ""),
         ("pending -> in_progress", "run-1", ""),

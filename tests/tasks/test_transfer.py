@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ralph.core.errors import Refused
 from ralph.core.work import Task
 from ralph.storage import task_files
-from ralph.tasks import task
+from ralph.tasks import claims, task
 from ralph.tasks.transfer import TaskImport, export, import_
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -213,7 +213,7 @@ def test_what_is_exported_is_the_same_when_it_is_imported_elsewhere(tmp_path: Pa
     top = task.add(here, "top").task.id
     task.add(here, "part", parent=top)
     task.fail(here, one, "why")
-    task.claim(here, top, task.claim_of("run-1"), named=True)
+    claims.acquire(here, top, claims.make_claim("run-1"), named=True)
     assert '"claim":null' in export(here)
     assert "run-1" in export(here), "its history"
     taken(there, export(here), "tasks.jsonl")

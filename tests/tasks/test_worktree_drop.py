@@ -11,7 +11,7 @@ from tests.support.worktrees import commit, new, now
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.loop import runs
 from ralph.loop.state import Run
-from ralph.tasks import task, worktree, worktree_drop
+from ralph.tasks import claims, task, worktree, worktree_drop
 from ralph.tasks.worktree_drop import Losses
 
 
@@ -78,7 +78,7 @@ def test_nothing_goes_while_a_run_is_at_it_also_when_somebody_ended_the_task(
         Run(id="run-00000001", goal="refunds", task=work.id, only=(work.id,))
     )
     runs.save(shop.root, None, run)
-    task.claim(shop.root, work.id, task.claim_of(run.id))
+    claims.acquire(shop.root, work.id, claims.make_claim(run.id))
     if ended:
         task.done(shop.root, work.id)
         assert now(shop, work).claim is None
@@ -137,6 +137,6 @@ def test_a_worktree_that_was_deleted_by_hand_can_be_dropped(shop: Workshop) -> N
 
 def test_nothing_is_dropped_while_a_run_works_there(shop: Workshop) -> None:
     work = new(shop)
-    task.claim(shop.root, work.id, task.claim_of("run-00000001"))
+    claims.acquire(shop.root, work.id, claims.make_claim("run-00000001"))
     with pytest.raises(Conflict, match="run-00000001"):
         worktree_drop.drop(shop.root, work.id)

@@ -220,7 +220,7 @@ def _print_task(view: TaskView, problem: WorktreeProblem | None, call: Invocatio
     output.print_fields(_task_fields(view, call))
     if task.description:
         click.echo(f"\n{visible(task.description)}")
-    failure = tasks.retry_note(task)
+    failure = tasks.last_failure(task)
     if failure:
         click.echo(f"\nLast failure:\n{visible(failure)}")
     if view.stories:

@@ -40,7 +40,7 @@ from ralph.privacy.privacy import redact
 from ralph.recall import citation_check
 from ralph.storage import files, task_files
 from ralph.storage.board import is_live, status_of
-from ralph.tasks import feature, task, worktree
+from ralph.tasks import claims, feature, task, worktree
 
 _MAX_TITLE_LENGTH = 100  # characters of a task's title
 _CITATION_SECONDS = 30.0  # for checking the citations of records before the first iteration
@@ -410,7 +410,7 @@ def _run_to_end(
             _record_error(bench, error)
         raise
     finally:
-        _best_effort(lambda: task.release_run(root, bench.run.id))
+        _best_effort(lambda: claims.release_all(root, bench.run.id))
         _best_effort(lambda: runs.delete_signals(root, bench.run.id))
     iterations = count_noun(run.iterations, "iteration")
     bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
@@ -430,7 +430,7 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
             title, description = title_and_description(run.goal)
             name = task.add(root, title, description, allow_secret=True).task.id
         bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
-    if task.claim(root, name, task.claim_of(run.id), named=True) is None:
+    if claims.acquire(root, name, claims.make_claim(run.id), named=True) is None:
         _check_free(root, name)
         raise Conflict(
             f"{name} cannot be claimed",

@@ -45,8 +45,8 @@ from ralph.privacy.privacy import redact
 from ralph.recall import journal, summarize_command
 from ralph.storage import board, task_files
 from ralph.storage.board import Board
-from ralph.tasks import progress, task, worktree, worktree_learnings
-from ralph.tasks.task import LEASE
+from ralph.tasks import claims, progress, task, worktree, worktree_learnings
+from ralph.tasks.claims import LEASE_SECONDS
 
 BEAT = 10.0  # seconds between two heartbeats
 CHECKS = "checks"  # the journal entry member for check results (name, passed, output)
@@ -166,8 +166,8 @@ class Workbench:
         for name in self._candidates(run):
             if name in run.done or name in run.failed:
                 continue
-            claim = task.claim_of(run.id)
-            claimed = task.claim(self.root, name, claim, named=name in run.only)
+            claim = claims.make_claim(run.id)
+            claimed = claims.acquire(self.root, name, claim, named=name in run.only)
             if claimed is not None:
                 return claimed
         return None
@@ -219,13 +219,13 @@ class Workbench:
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
         """Finish the task, count a failed attempt, or fail the task if no retries are left."""
         if judgement.outcome is Outcome.DONE:
-            finished = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
+            finished = claims.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
             if finished.status == TaskStatus.DONE.value:
                 self._promote_insights(finished)
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
-        attempts = task.count_attempt(
+        attempts = claims.count_attempt(
             self.root,
             work.id,
             run.id,
@@ -235,7 +235,7 @@ class Workbench:
         )
         if attempts <= self.config.execution.max_retries:
             return run
-        task.finish(
+        claims.finish(
             self.root,
             work.id,
             TaskStatus.FAILED,
@@ -564,10 +564,10 @@ class Workbench:
             self._last_beat = now
             with suppress(RalphError):
                 runs.write_heartbeat(self.root, self.run)
-        if self.run.task and now - self._last_renewal > LEASE / _RENEWALS_PER_LEASE:
+        if self.run.task and now - self._last_renewal > LEASE_SECONDS / _RENEWALS_PER_LEASE:
             self._last_renewal = now
             with suppress(RalphError):
-                task.renew(self.root, self.run.task, self.run.id)
+                claims.renew(self.root, self.run.task, self.run.id)
 
 
 def _run_limits(config: Config, run: Run) -> Limits:

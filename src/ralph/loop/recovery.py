@@ -30,7 +30,7 @@ from ralph.loop.state import EndReason, Run, describe_step, end_run
 from ralph.memory import knowledge
 from ralph.recall import journal
 from ralph.storage import files
-from ralph.tasks import task
+from ralph.tasks import claims
 
 
 def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
@@ -69,7 +69,7 @@ def _end_dead_run(root: Path, run: Run, patterns: Sequence[str]) -> Run:
         patterns=patterns,
     )
     with suppress(NotFound, Unreadable):  # a deleted or broken task is left alone
-        task.release_run(root, run.id)
+        claims.release_all(root, run.id)
     message = "its process was killed; `ralph loop resume` continues it"
     dead = end_run(dead, EndReason.DIED, message, died_at)
     run_record.write(root, dead)
@@ -156,12 +156,12 @@ def _apply_entry(root: Path, run: Run, entry: JournalEntry) -> Run:
             if entry.task in run.done:
                 return run
             with suppress(NotFound, Unreadable):
-                task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
+                claims.finish(root, entry.task, TaskStatus.DONE, run=run.id)
             return replace(run, done=(*run.done, entry.task), task="", failure="")
         case Outcome.RETRIED | Outcome.FAILED:
             if entry.task not in run.failed:
                 with suppress(NotFound, Unreadable):
-                    task.count_attempt(
+                    claims.count_attempt(
                         root, entry.task, run.id, iteration=entry.iteration, note=entry.notes
                     )
             return run

@@ -79,7 +79,7 @@ def task_show(call: ToolCall, id: Name) -> ToolAnswer:
             {"id": story.id, "title": one_line(story.title), "passes": story.passes}
             for story in view.stories
         ],
-        "last_failure": render.clean(tasks.retry_note(task)),
+        "last_failure": render.clean(tasks.last_failure(task)),
     }
     details = {name: value for name, value in all_details.items() if value}
     structured = _task_json(view.listed)

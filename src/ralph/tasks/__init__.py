@@ -4,9 +4,11 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "claims",
     "feature",
     "progress",
     "task",
+    "task_history",
     "task_shapes",
     "transfer",
     "worktree",

@@ -1,31 +1,29 @@
-"""Implement `ralph task`, and the claims with which runs reserve tasks.
+"""Implement `ralph task`: add, list and show tasks, and change their status by hand.
 
-A claim is valid until it expires or its process dies. A person who starts a task by hand makes no
-claim, and runs do not pick up such a task on their own.
+A person who starts a task makes no claim, and runs do not pick up such a task on their own. Runs
+use `claims.py` instead.
+
+Listing tasks must be fast, so modules that only other verbs need are imported inside functions.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import Hint, RalphError, Refused
-from ralph.core.record import Family, Record
-from ralph.core.work import Claim, Story, Task, TaskStatus, ignore_text
+from ralph.core.work import Story, Task, TaskStatus, ignore_text
 from ralph.formats.work import parse_prd
-from ralph.storage import board, files, queries, query_filters, task_files
+from ralph.storage import board, files, task_files
+from ralph.tasks import parents
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from ralph.learning.review import Promotion
 
-LEASE = 1800.0  # seconds for which a claim is valid unless it is renewed
 _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 
@@ -56,187 +54,6 @@ class TaskView(NamedTuple):
     blockers: tuple[tuple[str, Task | None], ...] = ()
     children: tuple[Task, ...] = ()
     stories: tuple[Story, ...] = ()
-
-
-# --- claims --------------------------------------------------------------------------------------
-
-
-def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
-    """Return a claim for a run that is executed by this process."""
-    expires_at = (now or ids.now()) + timedelta(seconds=lease)
-    return Claim(run, board.host_name(), os.getpid(), ids.timestamp(expires_at))
-
-
-def _holds(run: str, task: Task) -> bool:
-    return task.claim is not None and task.claim.run == run
-
-
-def claim(
-    root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False
-) -> Task | None:
-    """Claim a task, and return it with the claim.
-
-    Returns None if the task has ended, is blocked, or is being worked on by someone else. `named`
-    means that a person chose the task, so it may have failed, be blocked, or have been started by
-    hand. The tasks in `blocked_by` are not checked.
-    """
-
-    def edit(task: Task) -> Task:
-        status = board.status_of(task)
-        holder = task.claim.run if task.claim is not None else ""
-        if holder == claim.run and status is TaskStatus.IN_PROGRESS:
-            return replace(task, claim=claim)
-        if holder not in ("", claim.run) and board.is_live(task.claim, now or ids.now()):
-            return task
-        if not _can_be_claimed(status, holder, named):
-            return task
-        if status is TaskStatus.IN_PROGRESS:
-            task = replace(task, status=TaskStatus.PENDING.value)
-        note = f"left by {holder}" if holder else ""
-        return board.with_status(task, TaskStatus.IN_PROGRESS, by=claim.run, note=note, claim=claim)
-
-    after = task_files.change_task(root, task_id, edit)
-    if after.claim != claim:
-        return None
-    return after
-
-
-def _can_be_claimed(status: TaskStatus | None, holder: str, named: bool) -> bool:
-    """Return whether a run may claim a task in this state. The task must have no live claim."""
-    if status is TaskStatus.PENDING:
-        return True
-    if status is TaskStatus.IN_PROGRESS and holder:  # its run died
-        return True
-    return named and status not in (None, TaskStatus.DONE)
-
-
-def renew(
-    root: Path, task_id: str, run: str, *, now: datetime | None = None, lease: float = LEASE
-) -> bool:
-    """Extend a run's claim. Returns False if the run no longer holds the task."""
-    extended = claim_of(run, now=now, lease=lease)
-
-    def edit(task: Task) -> Task:
-        if not _holds(run, task):
-            return task
-        return replace(task, claim=extended)
-
-    return _holds(run, task_files.change_task(root, task_id, edit))
-
-
-def release_run(root: Path, run: str) -> list[str]:
-    """Release all tasks held by a run that has ended, and return their ids.
-
-    Parents whose subtasks are all done are marked as done.
-    """
-
-    def release(task: Task) -> Task:
-        if not _holds(run, task):
-            return task
-        if board.status_of(task) is not TaskStatus.IN_PROGRESS:
-            return replace(task, claim=None)
-        return board.with_status(task, TaskStatus.PENDING, by=run, note="its run ended")
-
-    released = []
-    for task in task_files.read_board(root).tasks:
-        if not _holds(run, task):
-            continue
-        before, _ = task_files.update_task(root, task.id, release)
-        if _holds(run, before):  # otherwise another process was faster
-            released.append(task.id)
-    close_parents(root)
-    return released
-
-
-def finish(
-    root: Path,
-    task_id: str,
-    status: TaskStatus,
-    *,
-    run: str,
-    note: str = "",
-    patterns: Sequence[str] = (),
-) -> Task:
-    """Store how a run's work on a task ended, and release the task.
-
-    A task that is held by another run, or that has already ended, is left unchanged.
-    """
-    from ralph.privacy import privacy
-
-    note = privacy.redact_note(note, patterns)
-
-    def edit(task: Task) -> Task:
-        current = board.status_of(task)
-        is_settled = task.claim is not None or current in _ENDED or current is status
-        if is_settled and not _holds(run, task):
-            return task
-        if current is status and status is not TaskStatus.PENDING:
-            return replace(task, claim=None)
-        after = board.with_status(task, status, by=run, note=note)
-        if status is TaskStatus.DONE:
-            return after
-        after = board.with_member(after, board.FAILURE, note)
-        if status is TaskStatus.BLOCKED:
-            after = board.with_member(after, board.REASON, note)
-        return after
-
-    task = task_files.change_task(root, task_id, edit)
-    if task.parent and board.status_of(task) is TaskStatus.DONE:
-        close_parents(root, by=run)
-    return task
-
-
-def count_attempt(
-    root: Path,
-    task_id: str,
-    run: str,
-    *,
-    iteration: int = 0,
-    note: str = "",
-    patterns: Sequence[str] = (),
-) -> int:
-    """Count a failed attempt and store its reason, and return the number of attempts.
-
-    The same iteration of a run is counted only once.
-    """
-    from ralph.privacy import privacy
-
-    note = privacy.redact_note(note, patterns)
-    attempt = f"{run}/{iteration}" if iteration else ""
-
-    def edit(task: Task) -> Task:
-        if attempt and task.extra.get(board.ATTEMPT) == attempt:
-            return task  # already counted; the process was killed before it could record that
-        if task.claim is not None and not _holds(run, task):
-            return task
-        after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
-        return board.with_member(after, board.ATTEMPT, attempt)
-
-    return task_files.change_task(root, task_id, edit).attempts
-
-
-def close_parents(root: Path, *, by: str = "") -> list[Task]:
-    """Mark every parent whose subtasks are all done as done, up the tree, and return them.
-
-    Parents that a run is working on are left alone.
-    """
-
-    def end(task: Task) -> Task:
-        is_open = board.status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
-        if not is_open or board.is_live(task.claim, ids.now()):
-            return task
-        return board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done")
-
-    closed: list[Task] = []
-    while True:
-        ended = []
-        for task in task_files.read_board(root).late():
-            before, after = task_files.update_task(root, task.id, end)
-            if after != before:
-                ended.append(after)
-        if not ended:
-            return closed
-        closed += ended
 
 
 # --- add and list --------------------------------------------------------------------------------
@@ -348,7 +165,7 @@ def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
 
     Before that, parents whose subtasks are all done are marked as done.
     """
-    close_parents(root)
+    parents.close_finished(root)
     return task_files.read_board(root).ready(now or ids.now())
 
 
@@ -366,7 +183,23 @@ def show(root: Path, task_id: str) -> TaskView:
     )
 
 
-# --- change the state ----------------------------------------------------------------------------
+def last_failure(task: Task) -> str:
+    """Return why the last attempt at a task failed, or "" if none did."""
+    note = task.extra.get(board.FAILURE)
+    if isinstance(note, str):
+        return note
+    return ""
+
+
+def prerequisites(root: Path, task: Task) -> list[Task]:
+    """Return the finished tasks that blocked a task, in the order it lists them."""
+    if not task.blocked_by:
+        return []
+    everything = task_files.read_board(root)
+    return [everything.placed[name].task for name in task.blocked_by if name in everything.done]
+
+
+# --- change the status ---------------------------------------------------------------------------
 
 
 def start(root: Path, task_id: str) -> TaskChange:
@@ -415,7 +248,7 @@ def done(root: Path, task_id: str) -> TaskChange:
     after = _change(root, task_id, edit)
     if not after.task.parent:
         return after
-    return replace(after, parents=tuple(close_parents(root)))
+    return replace(after, parents=tuple(parents.close_finished(root)))
 
 
 def complete(
@@ -522,26 +355,7 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
         return board.with_status(after, TaskStatus.PENDING)
 
     after = _change(root, task_id, edit)
-    return replace(after, parents=tuple(_reopen_parents(root, after.task)))
-
-
-def _reopen_parents(root: Path, task: Task) -> list[Task]:
-    """Make the finished parents above a task pending again, and return them."""
-
-    def reopen(parent: Task) -> Task:
-        if board.status_of(parent) is not TaskStatus.DONE:
-            return parent
-        return board.with_status(parent, TaskStatus.PENDING, note=f"{task.id} was reset")
-
-    everything = task_files.read_board(root)
-    reopened: list[Task] = []
-    parent = everything.get(task.parent or "")
-    while parent is not None and board.status_of(parent) is TaskStatus.DONE:
-        reopened.append(task_files.change_task(root, parent.id, reopen))
-        if len(reopened) >= len(everything.placed):  # the parents form a cycle
-            break
-        parent = everything.get(parent.parent or "")
-    return reopened
+    return replace(after, parents=tuple(parents.reopen(root, after.task)))
 
 
 def _check_free(task: Task) -> None:
@@ -560,74 +374,3 @@ def _check_free(task: Task) -> None:
 def _change(root: Path, task_id: str, edit: task_files.Edit) -> TaskChange:
     before, after = task_files.update_task(root, task_id, edit)
     return TaskChange(after, changed=after != before)
-
-
-# --- history -------------------------------------------------------------------------------------
-
-
-def prerequisites(root: Path, task: Task) -> list[Task]:
-    """Return the finished tasks that blocked a task, in the order it lists them."""
-    if not task.blocked_by:
-        return []
-    everything = task_files.read_board(root)
-    return [everything.placed[name].task for name in task.blocked_by if name in everything.done]
-
-
-def retry_note(task: Task) -> str:
-    """Return why the last attempt at a task failed, or "" if none did."""
-    note = task.extra.get(board.FAILURE)
-    if isinstance(note, str):
-        return note
-    return ""
-
-
-def log(root: Path, task_id: str) -> list[dict[str, str]]:
-    """Return the events in a task's history, oldest first.
-
-    An event's `by` is the id of a run, or "" for a person.
-    """
-    task = task_files.find_task(root, task_id).task
-    events = []
-    if task.created_at:
-        events.append({"at": task.created_at, "what": "added", "by": "", "note": ""})
-    events += _status_changes(task)
-    for record in _iterations(root, task_id):
-        events.append(
-            {
-                "at": record.created_at,
-                "what": f"iteration {record.origin.iteration}: {record.kind.value}",
-                "by": record.origin.run,
-                "note": record.text,
-            }
-        )
-    return sorted(events, key=lambda event: board.parse_time(event["at"]))
-
-
-def _status_changes(task: Task) -> Iterator[dict[str, str]]:
-    """Yield the valid entries of a task's history as events."""
-    history = task.extra.get(board.HISTORY)
-    if not isinstance(history, list):
-        return
-    for change in history:
-        if not isinstance(change, dict):
-            continue
-        yield {
-            "at": str(change.get("at", "")),
-            "what": f"{change.get('from', '')} -> {change.get('to', '')}",
-            "by": str(change.get("by", "")),
-            "note": str(change.get("note", "")),
-        }
-
-
-def _iterations(root: Path, task_id: str) -> list[Record]:
-    """Return the journal records for a task, oldest first."""
-    from ralph.search import index
-
-    where, values = query_filters.iteration_condition(task=task_id)
-
-    def select(connection: sqlite3.Connection) -> list[Record]:
-        rows = queries.select_records(connection, Family.JOURNAL, where, tuple(values))
-        return [record for _, record in rows]
-
-    records = index.ask(root, select)
-    return sorted(records, key=lambda record: (record.created_at, record.origin.iteration or 0))

@@ -22,7 +22,7 @@ from ralph.formats.work import parse_prd, parse_task_line, render_task_line
 from ralph.privacy import privacy
 from ralph.storage import board, task_files
 from ralph.storage.board import Board, parse_time, status_of
-from ralph.tasks.task import close_parents
+from ralph.tasks import parents
 
 _STORY = "story"  # the member of task.json with the id and PRD of the story it was made from
 _MAX_REPORTED_PROBLEMS = 20
@@ -326,7 +326,7 @@ def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task
         if passes and status_of(stored) not in (None, TaskStatus.DONE):
             finished.append(task_files.change_task(root, stored.id, end))
     if finished:
-        close_parents(root)
+        parents.close_finished(root)
     return tuple(finished)
 
 

@@ -41,7 +41,7 @@ from ralph.storage import files, queries
 from ralph.storage import sessions as stored_sessions
 from ralph.storage.sources import Format
 from ralph.tasks import progress as task_memory
-from ralph.tasks import task
+from ralph.tasks import task, task_history
 from ralph.tasks.task import TaskView
 from ralph.web import lists
 from ralph.web.explore import RowMarks, record_row
@@ -292,7 +292,7 @@ def task_page(root: Path, task_id: str) -> Json:
         "task": {**lists.task_row(view.listed), "description": work.description},
         "stories": _stories(view),
         "progress": readable_progress(progress or ""),
-        "log": [_log_entry(event) for event in task.log(root, work.id)],
+        "log": [_log_entry(event) for event in task_history.list_events(root, work.id)],
         "sessions": lists.session_rows(root, limit=None, task_id=work.id)[0],
         "runs": lists.run_rows(root, limit=_MAX_RUNS, task_id=work.id)[0],
         "children": [
