@@ -75,11 +75,11 @@ def test_without_a_change_the_files_are_not_compared_again(
     index.sync()
     before = paths.index_file(index.root).stat()
     seal = paths.index_file(index.root).with_name("ralph.db-seal").read_text(encoding="utf-8")
-    assert changes.none_since(index.root, seal)
-    assert not changes.none_since(index.root, seal + " other")
+    assert changes.is_unchanged(index.root, seal)
+    assert not changes.is_unchanged(index.root, seal + " other")
     log(index.root, "probe").touch()
     log(index.root, "probe").unlink()  # the folder changed, what is in it did not
-    assert changes.none_since(index.root, seal)
-    monkeypatch.setattr(changes, "_FULL_SECONDS", -1.0)
-    assert not changes.none_since(index.root, seal)  # after a minute every log is looked at
+    assert changes.is_unchanged(index.root, seal)
+    monkeypatch.setattr(changes, "_MAX_SNAPSHOT_SECONDS", -1.0)
+    assert not changes.is_unchanged(index.root, seal)  # after a minute every log is looked at
     assert before.st_ino == paths.index_file(index.root).stat().st_ino

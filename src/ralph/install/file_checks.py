@@ -26,8 +26,8 @@ from ralph.install.findings import Finding, new_finding
 from ralph.privacy import privacy
 from ralph.search import index
 from ralph.storage import files, forgotten
-from ralph.storage.changes import ReadLog
 from ralph.storage.library import Collection, Library
+from ralph.storage.read_progress import LogProgress
 from ralph.storage.source_contents import parse_source
 from ralph.storage.sources import Format, sources
 
@@ -122,7 +122,7 @@ def _check_other_files(root: Path) -> Iterator[Finding]:
 class _CleanLog(NamedTuple):
     """A log in which the index has found no problem so far."""
 
-    read: ReadLog
+    read: LogProgress
     is_unchanged: bool
 
 
@@ -131,13 +131,13 @@ def _clean_logs(root: Path) -> dict[str, _CleanLog]:
     if index.outside(root) is not None:
         return {}
     logs = {}
-    for path, (read, size) in index.read_logs(root).items():
+    for path, read in index.read_logs(root).items():
         if read.offset and not read.problems and os.access(path, os.R_OK):
-            logs[path] = _CleanLog(read, is_unchanged=read.offset == size)
+            logs[path] = _CleanLog(read, is_unchanged=read.unread_bytes == 0)
     return logs
 
 
-def _new_log_problems(path: Path, read: ReadLog) -> list[Problem]:
+def _new_log_problems(path: Path, read: LogProgress) -> list[Problem]:
     """Return problems in the lines that the index has not read yet."""
     with suppress(OSError), files.open_unpacked(path) as file:
         file.seek(read.offset)

@@ -85,12 +85,12 @@ def hook_usage(root: Path) -> dict[str, Any]:
     hosts: set[str] = set()
     if index.outside(root) is None:  # do not follow a link out of the project
         sessions_folder = f"{log_folders(root)[0]}/"
-        for path, (read, size) in index.read_logs(root).items():
+        for path, read in index.read_logs(root).items():
             if not path.startswith(sessions_folder):
                 continue
             recorded += read.events
             hosts.update(read.hosts.split())
-            if read.offset < size:
+            if read.unread_bytes > 0:
                 new_events = _count_events(path, read.offset)
                 recorded += new_events.total()
                 hosts.update(new_events)

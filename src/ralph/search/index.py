@@ -24,11 +24,10 @@ from ralph.core.record import Record
 from ralph.core.settings import Privacy
 from ralph.privacy import injection
 from ralph.storage import db, files, queries
-from ralph.storage.changes import ReadLog
-from ralph.storage.changes import read_logs as read_logs_of
 from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.storage.index_files import discard
 from ralph.storage.index_schema import SCHEMA_VERSION
+from ralph.storage.read_progress import LogProgress, log_progress
 from ralph.storage.source_contents import Interpret
 from ralph.storage.sources import log_folders, scan_logs, sources
 
@@ -199,16 +198,16 @@ def _comparable_rows(
     return rows
 
 
-def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
-    """Return how far the index has read each log, and the log's size, without syncing."""
+def read_logs(root: Path) -> dict[str, LogProgress]:
+    """Return how far the index has read each log, by path, without syncing."""
     index = _index(root)
     # If the index is missing or damaged, no part of any log has been read.
     with suppress(RalphError, sqlite3.Error):
         if index.outside() is None and index.path.exists():
             with db.explained(index.path), closing(index.connect()) as connection:
                 if db.version_of(connection) == SCHEMA_VERSION:
-                    return read_logs_of(connection, root)
-    return {path: (ReadLog(), size) for path, _, (_, size, _) in scan_logs(root)}
+                    return log_progress(connection, root)
+    return {log.path: LogProgress(unread_bytes=log.state.size) for log in scan_logs(root)}
 
 
 def status(root: Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from ralph.sharing.team_rows import (
 )
 from ralph.storage import config as settings
 from ralph.storage import db, files, team_db, team_errors, team_server, team_url
-from ralph.storage.changes import digest_to
+from ralph.storage.read_progress import digest_to
 from ralph.storage.team_db import (
     PREFIX,
     PulledState,

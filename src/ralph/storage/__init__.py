@@ -26,6 +26,7 @@ __all__ = [
     "pattern_limit",
     "queries",
     "query_filters",
+    "read_progress",
     "record_filters",
     "record_rows",
     "server_lookup",

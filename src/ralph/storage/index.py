@@ -26,8 +26,7 @@ from typing import NamedTuple, TypeVar
 from ralph.core import paths
 from ralph.core.errors import RalphError, Unreadable, WriteFailed
 from ralph.core.record import Record
-from ralph.storage import changes, db, files, forgotten, gitignore
-from ralph.storage.changes import file_digest
+from ralph.storage import changes, db, files, forgotten, gitignore, read_progress
 from ralph.storage.index_files import (
     current_seal,
     discard,
@@ -44,6 +43,7 @@ from ralph.storage.index_writer import (
     LoadedPortion,
     ReadState,
 )
+from ralph.storage.read_progress import file_digest
 from ralph.storage.record_rows import (
     Terms,
     search_columns,
@@ -211,7 +211,7 @@ class Index:
         with suppress(RalphError, OSError, sqlite3.DatabaseError), db.explained(self.path):
             with closing(self.connect()) as connection:
                 connection.backup(copy)
-            self._update(copy, changes.Look(self.root), None, None)
+            self._update(copy, changes.FileScan(self.root), None, None)
             return copy
         return None
 
@@ -256,20 +256,20 @@ class Index:
         """Bring the index up to date, with the right to write held by the caller."""
         sealed = not self.path.exists() or current_seal(self.path) == self._read_seal()
         self._prepare_database(keep=sealed or trusting)
-        if sealed and changes.none_since(self.root, current_seal(self.path)):
+        if sealed and changes.is_unchanged(self.root, current_seal(self.path)):
             self._link()
             return Synced()
-        look = changes.Look(self.root)
+        scan = changes.FileScan(self.root)
         try:
-            result = self._update_file(look, within, progress)
+            result = self._update_file(scan, within, progress)
         except db.Damaged:
             remove_database(self.path)
-            result = self._update_file(look, within, progress)
+            result = self._update_file(scan, within, progress)
         self._link()
         if (sealed or not trusting) and current_seal(self.path) != self._read_seal():
             write_seal(self.path)
         if result.complete:
-            look.remember(current_seal(self.path))
+            scan.remember(current_seal(self.path))
         return result
 
     def _prepare_database(self, *, keep: bool) -> None:
@@ -361,11 +361,11 @@ class Index:
                 files.link(link, Path(target))
 
     def _update_file(
-        self, look: changes.Look, within: float | None, progress: Progress | None
+        self, scan: changes.FileScan, within: float | None, progress: Progress | None
     ) -> Synced:
         with db.explained(self.path), closing(db.connect(self.path)) as connection:
             pages_before = db.count_pages(connection)
-            result = self._update(connection, look, within, progress)
+            result = self._update(connection, scan, within, progress)
             has_grown = db.count_pages(connection) > 2 * pages_before + _COMPACT_PAGES
             if within is None and has_grown:
                 with suppress(sqlite3.OperationalError):  # no space for a copy: leave it as it is
@@ -375,16 +375,16 @@ class Index:
     def _update(
         self,
         connection: sqlite3.Connection,
-        look: changes.Look,
+        scan: changes.FileScan,
         within: float | None,
         progress: Progress | None,
     ) -> Synced:
         """Update the rows of all changed sources. With a deadline, the newest files come first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
-        known = changes.known_states(connection)
-        gone = known.keys() - look.scan()
-        differing = look.differing(known)
+        known = read_progress.source_states(connection)
+        gone = known.keys() - scan.names()
+        differing = scan.differing_from(known)
         pace = _Pace()
         if within is not None:
             pace = _Pace(_SLICE_BYTES, time.monotonic() + within)

@@ -17,8 +17,8 @@ from typing import BinaryIO, NamedTuple
 from ralph.core import discovery, paths
 from ralph.core.record import Family, Record
 from ralph.storage import files, forgotten, queries, totals
-from ralph.storage.changes import digest_to
 from ralph.storage.index_schema import FAMILIES, KEY_STEP, TABLES, make_key
+from ralph.storage.read_progress import digest_to
 from ralph.storage.record_filters import placeholders
 from ralph.storage.record_rows import (
     Row,
