@@ -8,7 +8,7 @@ from tests.support.cases import for_each
 
 from ralph.capture.commands import CommandCheck, check_of, parts
 from ralph.capture.events import Event
-from ralph.capture.pipeline import failure_line, verdict
+from ralph.capture.outcomes import classify, failure_line
 from ralph.core.record import ObservationKind
 
 CHECKS = """
@@ -260,19 +260,19 @@ PASSES = [
 def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(
     command: str, output: str
 ) -> None:
-    found = verdict(bash(command, output))
+    found = classify(bash(command, output))
     assert (found.kind, bool(found.check)) == (ObservationKind.ERROR, True)
     assert found.line in output
 
 
 @pytest.mark.parametrize(("command", "output"), PASSES)
 def test_a_check_without_a_sign_of_failure_passed(command: str, output: str) -> None:
-    assert verdict(bash(command, output)).kind is ObservationKind.SUCCESS
+    assert classify(bash(command, output)).kind is ObservationKind.SUCCESS
 
 
 @pytest.mark.parametrize(("command", "output"), FAILURES)
 def test_what_a_viewer_shows_did_not_happen_now(command: str, output: str) -> None:
-    assert verdict(bash(f"cat '{command}.log'", output)).kind is ObservationKind.TOOL_USE
+    assert classify(bash(f"cat '{command}.log'", output)).kind is ObservationKind.TOOL_USE
 
 
 def codex(command: str, answer: str) -> Event:
@@ -281,27 +281,27 @@ def codex(command: str, answer: str) -> Event:
 
 def test_an_exit_code_decides_unless_something_stands_between_it_and_the_check() -> None:
     said = "Exit code: 0\nWall time: 1 seconds\nOutput:\n1 failed, 2 passed"
-    assert verdict(codex("npm test", said)).kind is ObservationKind.SUCCESS
-    assert verdict(codex("npm test | tail -5", said)).kind is ObservationKind.ERROR
+    assert classify(codex("npm test", said)).kind is ObservationKind.SUCCESS
+    assert classify(codex("npm test | tail -5", said)).kind is ObservationKind.ERROR
     assert (
-        verdict(codex("npm test", "Exit code: 1\nOutput:\nall good")).kind is ObservationKind.ERROR
+        classify(codex("npm test", "Exit code: 1\nOutput:\nall good")).kind is ObservationKind.ERROR
     )
-    assert verdict(codex("ls nowhere", "Exit code: 2\nOutput:\n")).kind is ObservationKind.ERROR
+    assert classify(codex("ls nowhere", "Exit code: 2\nOutput:\n")).kind is ObservationKind.ERROR
 
 
 def test_another_command_is_an_error_only_by_what_nothing_else_says() -> None:
-    assert verdict(codex("npm install x", "npm ERR! code E404")).kind is ObservationKind.ERROR
+    assert classify(codex("npm install x", "npm ERR! code E404")).kind is ObservationKind.ERROR
     assert (
-        verdict(codex("frobnicate", "bash: frobnicate: command not found")).kind
+        classify(codex("frobnicate", "bash: frobnicate: command not found")).kind
         is ObservationKind.ERROR
     )
-    assert verdict(codex("python a.py", "retry: 1 failed")).kind is ObservationKind.TOOL_USE
-    assert verdict(codex("ls", "error.log\nFAILED")).kind is ObservationKind.TOOL_USE
+    assert classify(codex("python a.py", "retry: 1 failed")).kind is ObservationKind.TOOL_USE
+    assert classify(codex("ls", "error.log\nFAILED")).kind is ObservationKind.TOOL_USE
 
 
 def test_a_failure_that_the_host_tells_is_an_error_of_any_tool() -> None:
-    assert verdict(event("claude.PostToolUseFailure-Bash")).kind is ObservationKind.ERROR
-    assert verdict(event("claude.PostToolUseFailure-Read")).kind is ObservationKind.ERROR
+    assert classify(event("claude.PostToolUseFailure-Bash")).kind is ObservationKind.ERROR
+    assert classify(event("claude.PostToolUseFailure-Read")).kind is ObservationKind.ERROR
 
 
 def test_prompts_and_answers_are_notes_and_the_rest_is_use() -> None:
@@ -311,13 +311,13 @@ def test_prompts_and_answers_are_notes_and_the_rest_is_use() -> None:
         "claude.SubagentStop",
         "gemini.AfterAgent",
     ):
-        assert verdict(event(name)).kind is ObservationKind.NOTE
+        assert classify(event(name)).kind is ObservationKind.NOTE
     for name in ("claude.PostToolUse-Edit", "claude.PostToolUse-Read", "claude.PostToolUse-Agent"):
-        assert verdict(event(name)).kind is ObservationKind.TOOL_USE
+        assert classify(event(name)).kind is ObservationKind.TOOL_USE
 
 
 def test_a_check_that_was_only_started_has_not_passed() -> None:
-    assert verdict(bash("npm test", "", run_in_background=True)).kind is ObservationKind.TOOL_USE
+    assert classify(bash("npm test", "", run_in_background=True)).kind is ObservationKind.TOOL_USE
 
 
 def test_the_sign_is_found_in_the_middle_of_a_long_output_near_its_ends() -> None:

@@ -17,8 +17,8 @@ from tests.support.captured_hooks import (
 from ralph.capture.events import (
     Action,
     Event,
+    EventKind,
     FileEdit,
-    Happening,
     event_of,
     files_of,
     outline,
@@ -61,20 +61,20 @@ def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purp
 
 @pytest.mark.parametrize(
     ("name", "happening"),
-    [("claude.SessionStart-compact", Happening.SESSION_START),
-     ("claude.PreCompact-auto", Happening.PRE_COMPACT),
-     ("claude.SubagentStop", Happening.SUBAGENT_STOP),
-     ("codex.PreToolUse-Bash", Happening.PRE_TOOL_USE),
-     ("codex.Stop", Happening.STOP),
-     ("gemini.BeforeAgent", Happening.USER_PROMPT_SUBMIT),
-     ("gemini.AfterAgent", Happening.STOP),
-     ("gemini.BeforeTool-run_shell_command", Happening.PRE_TOOL_USE),
-     ("gemini.AfterTool-run_shell_command", Happening.POST_TOOL_USE),
-     ("gemini.PreCompress-auto", Happening.PRE_COMPACT),
-     ("gemini.SessionEnd-exit", Happening.SESSION_END)],
+    [("claude.SessionStart-compact", EventKind.SESSION_START),
+     ("claude.PreCompact-auto", EventKind.PRE_COMPACT),
+     ("claude.SubagentStop", EventKind.SUBAGENT_STOP),
+     ("codex.PreToolUse-Bash", EventKind.PRE_TOOL_USE),
+     ("codex.Stop", EventKind.STOP),
+     ("gemini.BeforeAgent", EventKind.USER_PROMPT_SUBMIT),
+     ("gemini.AfterAgent", EventKind.STOP),
+     ("gemini.BeforeTool-run_shell_command", EventKind.PRE_TOOL_USE),
+     ("gemini.AfterTool-run_shell_command", EventKind.POST_TOOL_USE),
+     ("gemini.PreCompress-auto", EventKind.PRE_COMPACT),
+     ("gemini.SessionEnd-exit", EventKind.SESSION_END)],
 )  # fmt: skip
-def test_the_hosts_words_for_a_moment_mean_the_same(name: str, happening: Happening) -> None:
-    assert event(name).happening is happening
+def test_the_hosts_words_for_a_moment_mean_the_same(name: str, happening: EventKind) -> None:
+    assert event(name).kind is happening
 
 
 def test_a_failure_of_claude_carries_the_exit_code_and_what_was_said_after_it() -> None:

@@ -22,7 +22,9 @@ from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, TOKENS, key_block
 
 from ralph.capture.events import Event, event_of
-from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
+from ralph.capture.own_traffic import without_injected
+from ralph.capture.pipeline import interpret, observe
+from ralph.capture.short_text import LIMIT
 from ralph.core import ids
 from ralph.core.prompts import INJECTED, NOTE
 from ralph.core.record import Family, ObservationKind, Record, Scope, Status

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.capture.events import Event, Happening, event_of
+from ralph.capture.events import Event, EventKind, event_of
 from ralph.capture.pipeline import observe
 from ralph.capture.summary import Summary, summary, text
 from ralph.core import tokens
@@ -211,7 +211,7 @@ class TestWhatIsFound:
 
     def test_observations_as_capture_really_makes_them_are_understood(self) -> None:
         events = [
-            Event(Happening.USER_PROMPT_SUBMIT, "claude", "s1", prompt="make the tests pass"),
+            Event(EventKind.USER_PROMPT_SUBMIT, "claude", "s1", prompt="make the tests pass"),
             event_of(
                 "claude",
                 "PostToolUseFailure",

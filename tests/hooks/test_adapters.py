@@ -11,7 +11,7 @@ import pytest
 from tests.support.hook_answers import PAY, here
 from tests.support.world import World, call_hook
 
-from ralph.capture.events import Event, Happening, event_of
+from ralph.capture.events import Event, EventKind, event_of
 from ralph.hooks.adapters import read_payload, write_answer
 from ralph.hooks.handler import READING_TOOLS
 
@@ -85,7 +85,7 @@ def test_prompts_and_answers_are_taken_over_and_what_nobody_reads_is_dropped() -
         "cursor.afterAgentResponse",
         "windsurf.post_cascade_response",
     ):
-        assert (found(name).happening, found(name).message) == (Happening.STOP, "DONE HERE")
+        assert (found(name).kind, found(name).message) == (EventKind.STOP, "DONE HERE")
     assert read("qwen.UserPromptSubmit-empty")[0] == ""
     value = json.loads((GOLDEN / "cursor.sessionStart.json").read_text(encoding="utf-8"))
     assert (

@@ -15,7 +15,7 @@ from tests.support.runner import Block, page
 from tests.support.world import SESSION, World, world
 
 from ralph.capture import recorder
-from ralph.capture.events import Happening
+from ralph.capture.events import EventKind
 from ralph.core import paths, render
 from ralph.core.errors import Unreadable
 from ralph.core.prompts import INJECTED, NOTE
@@ -373,7 +373,7 @@ def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: Worl
 
 
 @pytest.mark.parametrize(
-    "name", [event.value for event in Happening if event is not Happening.SESSION_START]
+    "name", [event.value for event in EventKind if event is not EventKind.SESSION_START]
 )
 def test_only_a_start_prints_anything(here: World, name: str) -> None:
     run = {"command": "make services up"}

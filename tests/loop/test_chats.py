@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 from tests.support.chatting import HOST, Place, answers, place
 
-from ralph.capture.events import Event, Happening
+from ralph.capture.events import Event, EventKind
 from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.core.paths import session_log
@@ -258,7 +258,7 @@ class Killed(BaseException):
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
     event = Event(
-        Happening.USER_PROMPT_SUBMIT, host, name, board.stamp(), prompt="Hello.", mode="agent"
+        EventKind.USER_PROMPT_SUBMIT, host, name, board.stamp(), prompt="Hello.", mode="agent"
     )
     hook.record_event(here.root, event, Config(), {"task": here.task})
 

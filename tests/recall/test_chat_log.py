@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.chatting import HOST, Place, answers, place
 
-from ralph.capture.events import Event, Happening
+from ralph.capture.events import Event, EventKind
 from ralph.core.record import Detail
 from ralph.core.settings import Config
 from ralph.core.work import Ask, Reply, StopReason, ToolCall
@@ -23,7 +23,7 @@ def here(tmp_path: Path) -> Place:
     return place(tmp_path / "project")
 
 
-def heard(here: Place, happening: Happening, **more: str) -> None:
+def heard(here: Place, happening: EventKind, **more: str) -> None:
     """What a hook records while an agent works."""
     event = Event(happening, "codex", HOST, stamp(), **more)  # type: ignore[arg-type]  # texts, each of them
     hook.record_event(here.root, event, Config(), {"task": here.task})
@@ -36,8 +36,8 @@ def kinds(here: Place) -> list[str]:
 
 def test_what_hooks_have_recorded_is_not_recorded_again(here: Place) -> None:
     def reply(ask: Ask) -> Reply:
-        heard(here, Happening.USER_PROMPT_SUBMIT, prompt=ask.prompt)
-        heard(here, Happening.STOP, message="In two steps.")
+        heard(here, EventKind.USER_PROMPT_SUBMIT, prompt=ask.prompt)
+        heard(here, EventKind.STOP, message="In two steps.")
         return Reply(
             "Let me see.\n\nIn two steps.", session=HOST, calls=(ToolCall("Read", ("a.py",)),)
         )
@@ -50,7 +50,7 @@ def test_what_hooks_have_recorded_is_not_recorded_again(here: Place) -> None:
 
 def test_an_answer_that_no_hook_heard_is_added_behind_the_prompt_that_one_did(here: Place) -> None:
     def reply(ask: Ask) -> Reply:
-        heard(here, Happening.USER_PROMPT_SUBMIT, prompt=ask.prompt)
+        heard(here, EventKind.USER_PROMPT_SUBMIT, prompt=ask.prompt)
         return Reply(
             "I was about to",
             StopReason.CANCELLED,
@@ -82,8 +82,8 @@ def test_a_text_that_is_too_long_for_an_observation_is_shown_whole_and_searched_
 ) -> None:
     def reply(ask: Ask) -> Reply:
         if by_hooks:
-            heard(here, Happening.USER_PROMPT_SUBMIT, prompt=ask.prompt)
-            heard(here, Happening.STOP, message=LONG)
+            heard(here, EventKind.USER_PROMPT_SUBMIT, prompt=ask.prompt)
+            heard(here, EventKind.STOP, message=LONG)
         return Reply(LONG, session=HOST)
 
     here.new(LONG, reply)

@@ -11,7 +11,7 @@ from tests.support.injections import KNOWN_HOSTILE
 from tests.support.recalls import TODAY, asked, fill, ids, observed, wanting
 from tests.support.runner import Block
 
-from ralph.capture.events import Event, Happening
+from ralph.capture.events import Event, EventKind
 from ralph.capture.pipeline import keep_human_prompt
 from ralph.core import paths, render
 from ralph.core.tokens import estimate
@@ -306,7 +306,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
 )
 def test_no_person_asks_anything_with_these(prompt: str) -> None:
     assert recall.human_question(prompt) == ""
-    event = keep_human_prompt(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
+    event = keep_human_prompt(Event(EventKind.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
     assert event is None or event.prompt == ""
 
 
@@ -333,7 +333,7 @@ def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
 )
 def test_what_a_host_puts_before_a_prompt_is_no_part_of_it(prompt: str, asked: str) -> None:
     assert recall.human_question(prompt) == asked
-    event = keep_human_prompt(Event(Happening.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
+    event = keep_human_prompt(Event(EventKind.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
     assert event is not None
     assert event.prompt == asked
 

@@ -6,9 +6,12 @@ Other parts import only the modules that `__all__` lists.
 __all__ = [
     "commands",
     "events",
+    "observations",
+    "own_traffic",
     "pipeline",
     "recorder",
     "recoveries",
+    "short_text",
     "summary",
     "transcripts",
 ]

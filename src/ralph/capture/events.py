@@ -19,7 +19,7 @@ from ralph.core.record import NO_EXTRA
 Json = Mapping[str, object]
 
 
-class Happening(StrEnum):
+class EventKind(StrEnum):
     """The moments at which a host calls Ralph."""
 
     SESSION_START = "SessionStart"
@@ -61,7 +61,7 @@ class FileEdit:
 class Event:
     """One hook call. Fields that the host does not send are empty. `agent` is a subagent's id."""
 
-    happening: Happening
+    kind: EventKind
     host: str
     session: str = ""
     at: str = ""
@@ -83,6 +83,24 @@ class Event:
     changes: tuple[FileEdit, ...] = ()
     call: str = ""
 
+    def text_parameter(self, key: str) -> str:
+        """Return a parameter of the tool call if it is a string, or "".
+
+        Hosts send lists and numbers under the same keys.
+        """
+        value = self.parameters.get(key)
+        if isinstance(value, str):
+            return value
+        return ""
+
+
+TOOL_EVENTS = (EventKind.POST_TOOL_USE, EventKind.POST_TOOL_USE_FAILURE)
+WRITERS = {
+    EventKind.USER_PROMPT_SUBMIT: "human",
+    EventKind.STOP: "agent",
+    EventKind.SUBAGENT_STOP: "agent",
+}
+"""Who wrote an event's text. All other observations come from tools."""
 
 _MAX_DEPTH = 24  # levels of nested JSON
 _MAX_FILES = 50  # per event
@@ -275,7 +293,7 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
         changes = tuple(_claude_changes(parameters, flags))
     else:
         response = response_text(answer)
-    if name == Happening.POST_TOOL_USE_FAILURE:
+    if name == EventKind.POST_TOOL_USE_FAILURE:
         error, exit_code = _claude_error(payload)
         return ToolUse(parameters, changes, response, error, failed=True, exit_code=exit_code)
     if flags.get("interrupted") is True:
@@ -500,21 +518,21 @@ _READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {
 
 All other hosts send that format, or `hooks/adapters.py` converts their payloads to it.
 """
-_HAPPENINGS = {
-    **{name.value: name for name in Happening},
-    "BeforeAgent": Happening.USER_PROMPT_SUBMIT,
-    "beforeSubmitPrompt": Happening.USER_PROMPT_SUBMIT,
-    "AfterAgent": Happening.STOP,
-    "BeforeTool": Happening.PRE_TOOL_USE,
-    "AfterTool": Happening.POST_TOOL_USE,
-    "PreCompress": Happening.PRE_COMPACT,
+_EVENT_KINDS = {
+    **{name.value: name for name in EventKind},
+    "BeforeAgent": EventKind.USER_PROMPT_SUBMIT,
+    "beforeSubmitPrompt": EventKind.USER_PROMPT_SUBMIT,
+    "AfterAgent": EventKind.STOP,
+    "BeforeTool": EventKind.PRE_TOOL_USE,
+    "AfterTool": EventKind.POST_TOOL_USE,
+    "PreCompress": EventKind.PRE_COMPACT,
 }
 
 
 def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     """Return a payload as an Event, or None if Ralph has no use for it."""
-    happening = _HAPPENINGS.get(name)
-    if happening is None or _is_compaction(host, happening, payload):
+    kind = _EVENT_KINDS.get(name)
+    if kind is None or _is_compaction(host, kind, payload):
         return None
     tool = text_member(payload, "tool_name")
     cwd = text_member(payload, "cwd")
@@ -522,7 +540,7 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     read_tool = _READERS.get(host, _claude_tool)
     use = read_tool(name, payload, action)
     event = Event(
-        happening=happening,
+        kind=kind,
         host=host,
         session=text_member(payload, "session_id"),
         at=at,
@@ -555,12 +573,12 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     return event
 
 
-def _is_compaction(host: str, happening: Happening, payload: Json) -> bool:
+def _is_compaction(host: str, kind: EventKind, payload: Json) -> bool:
     """Return whether the event is about the fork in which Claude Code compacts a session.
 
     It is reported as a subagent without a type.
     """
-    if host != "claude" or happening is not Happening.SUBAGENT_STOP:
+    if host != "claude" or kind is not EventKind.SUBAGENT_STOP:
         return False
     return not text_member(payload, "agent_type")
 

@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 from ralph.capture import recorder
 from ralph.capture import summary as summaries
-from ralph.capture.events import Event, Happening, event_of
-from ralph.capture.pipeline import is_own_traffic, observe, of_loop, session_of
+from ralph.capture.events import Event, EventKind, event_of
+from ralph.capture.own_traffic import is_own_traffic
+from ralph.capture.pipeline import observe, session_of, with_loop_origin
 from ralph.core import config as settings
 from ralph.core import ids, paths, render
 from ralph.core.errors import RalphError, Unreadable, WriteFailed
@@ -48,7 +49,7 @@ _RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
 _MAX_LOG_TAIL = 200_000
 """Characters at the end of a log that are summarized while the index is out of date."""
 _MAX_ITERATION_DIGITS = 9
-_SESSION_BOUNDARIES = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
+_SESSION_BOUNDARIES = (EventKind.SESSION_START, EventKind.SESSION_END, EventKind.STOP)
 
 
 class _LoadedConfig(NamedTuple):
@@ -99,15 +100,15 @@ def handle_event(
     loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
     with _count_failures(root, event):
         record_event(root, happened, config, loop)
-    if happened.happening is Happening.SESSION_START:
+    if happened.kind is EventKind.SESSION_START:
         if not env.get("RALPH_RUN"):
             return _start_session(root, happened, config, event, task=task, env=env)
         if iteration is not None:
             with _count_failures(root, event):
                 _mark_prompt_seen(root, happened.session, env["RALPH_RUN"], iteration)
-    elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
+    elif happened.kind in (EventKind.STOP, EventKind.PRE_COMPACT):
         _summarize_session(root, happened, config)
-        if happened.happening is Happening.STOP:
+        if happened.kind is EventKind.STOP:
             with _count_failures(root, event):
                 _propose_memories(root, happened.session, config)
             name = injection_ledger.seen_file(root, happened.session).name
@@ -214,7 +215,7 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
     except RalphError as error:
         if cache:
             recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
-        if event != Happening.SESSION_START:
+        if event != EventKind.SESSION_START:
             return _LoadedConfig(None)
         return _LoadedConfig(None, _context_json(event, render.notes([_config_note(error)])))
     if cache:
@@ -256,8 +257,8 @@ def record_event(
     lines = []
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     if observed is not None:
-        lines.append(encode_record(of_loop(observed, loop)))
-    if event.happening in _SESSION_BOUNDARIES or not path.exists():
+        lines.append(encode_record(with_loop_origin(observed, loop)))
+    if event.kind in _SESSION_BOUNDARIES or not path.exists():
         session = session_of(event, patterns=privacy.patterns)
         if session is not None:
             lines.append(encode_line("session", session))
@@ -423,7 +424,7 @@ def _session_records(root: Path, event: Event, config: Config) -> _SessionRecord
 
     If the index is out of date, the records come from the end of the log, without a summary.
     """
-    with _count_failures(root, event.happening), _current_index(root, config) as connection:
+    with _count_failures(root, event.kind), _current_index(root, config) as connection:
         if connection is not None:
             summary = sessions.stored_summary(connection, event.session)
             records = queries.session_records(connection, event.session)

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, check_of
-from ralph.capture.pipeline import first_line
 from ralph.capture.recoveries import (
     READING_PROGRAMS,
     CommandRun,
@@ -25,6 +24,7 @@ from ralph.capture.recoveries import (
     find_recoveries,
     is_edit,
 )
+from ralph.capture.short_text import first_line
 from ralph.capture.summary import error_line
 from ralph.core.record import Record
 from ralph.learning.candidates import Candidate, InsightSource

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ralph.capture.pipeline import trim
+from ralph.capture.short_text import trim
 from ralph.capture.summary import is_prompt
 from ralph.core.ids import parse_time
 from ralph.core.record import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ralph.capture.pipeline import first_line
+from ralph.capture.short_text import first_line
 from ralph.capture.summary import is_message, is_prompt
 from ralph.core.record import Record
 from ralph.core.similarity import TextMatcher

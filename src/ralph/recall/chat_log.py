@@ -20,8 +20,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from ralph.capture import summary as summaries
-from ralph.capture.events import Action, Event, Happening
-from ralph.capture.pipeline import observe, of_loop, without_injected
+from ralph.capture.events import Action, Event, EventKind
+from ralph.capture.own_traffic import without_injected
+from ralph.capture.pipeline import observe, with_loop_origin
 from ralph.core import ids, paths
 from ralph.core.record import Record
 from ralph.core.settings import Privacy
@@ -40,8 +41,8 @@ _CUT_MARK = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
 _MAX_TEXT_CHARACTERS = 200_000  # in one text that is stored in full
 _CHAT_TEXTS = ("task", "agent", "model", "folder", "host", "source")
 _TEXT_EVENTS = {
-    Happening.USER_PROMPT_SUBMIT: summaries.is_prompt,
-    Happening.STOP: summaries.is_message,
+    EventKind.USER_PROMPT_SUBMIT: summaries.is_prompt,
+    EventKind.STOP: summaries.is_message,
 }
 """Maps each event that carries text to the test that recognises its observation."""
 
@@ -219,8 +220,8 @@ class _TurnAdditions:
 
 def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Event]:
     """Return the events that a host's hooks would report for a turn."""
-    prompt = Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message)
-    end = Event(Happening.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
+    prompt = Event(EventKind.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message)
+    end = Event(EventKind.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
     events = [prompt]
     for call in reply.calls:
         if not call.files:
@@ -231,7 +232,7 @@ def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Eve
         events.append(
             replace(
                 end,
-                happening=Happening.POST_TOOL_USE,
+                kind=EventKind.POST_TOOL_USE,
                 message="",
                 tool=call.name,
                 failed=not call.ok,
@@ -273,11 +274,11 @@ def _find_additions(
     additions = _TurnAdditions()
     for event in events:
         observation = _recorded_text(event, recorded)
-        is_text = event.happening in _TEXT_EVENTS
+        is_text = event.kind in _TEXT_EVENTS
         if observation is None and (is_text or not recorded):
             observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
             if observation is not None:
-                additions.records.append(of_loop(observation, {"task": chat.task}))
+                additions.records.append(with_loop_origin(observation, {"task": chat.task}))
         if observation is not None and _CUT_MARK.search(observation.text):
             text = _full_text(event, privacy)
             additions.full_texts.append({"id": observation.id, "text": text})
@@ -286,7 +287,7 @@ def _find_additions(
 
 def _recorded_text(event: Event, recorded: Sequence[Record]) -> Record | None:
     """Return the newest observation for an event that carries text, or None."""
-    is_same = _TEXT_EVENTS.get(event.happening)
+    is_same = _TEXT_EVENTS.get(event.kind)
     if is_same is None:
         return None
     for record in reversed(recorded):

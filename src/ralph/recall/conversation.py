@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.capture import summary as summaries
-from ralph.capture.pipeline import first_line
+from ralph.capture.short_text import first_line
 from ralph.core import ids
 from ralph.core.record import ObservationKind, Record
 from ralph.recall.chat_log import session_members

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph.capture.pipeline import trim
+from ralph.capture.short_text import trim
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import Family, Outcome, Record

@@ -17,7 +17,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ralph.capture.pipeline import interpret, is_own_traffic
+from ralph.capture.own_traffic import is_own_traffic
+from ralph.capture.pipeline import interpret
 from ralph.core import ids, paths, terms
 from ralph.core.errors import Hint, RalphError, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import __version__
-from ralph.capture.pipeline import OWN
+from ralph.capture.observations import AGENT_CHARACTERS
 from ralph.core import discovery, ids, paths, terms
 from ralph.core.errors import RalphError
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
@@ -363,7 +363,7 @@ class RowCleaner:
             extra = value if isinstance(value, dict) else {}
         if text != record.text:
             # It held the length of the text before the tool's output, which no longer fits.
-            extra = {name: value for name, value in extra.items() if name != OWN}
+            extra = {name: value for name, value in extra.items() if name != AGENT_CHARACTERS}
         tags = tuple(map(clean, record.tags))
         return replace(
             record, title=title, text=text, tags=tags, label=label, origin=origin, extra=extra

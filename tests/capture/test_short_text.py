@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.secret_samples import TOKENS
 
-from ralph.capture.pipeline import LIMIT, first_line, trim
+from ralph.capture.short_text import LIMIT, first_line, trim
 from ralph.privacy.privacy import find_secrets, redact
 
 TEXTS = st.lists(

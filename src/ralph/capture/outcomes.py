@@ -1,0 +1,161 @@
+"""Classify a tool call as a success, an error or neither, by its command, exit code and output.
+
+Hosts do not always report an exit code, and the code of a command line is not always that of the
+check in it (`pytest | tail`). The output then decides: a line such as `3 failed` or
+`src/app.go:10:2: undefined` reports a failure. Output that only displays existing text, such as a
+log, does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ralph.capture.commands import CommandCheck, check_of, programs
+from ralph.capture.events import WRITERS, Action, Event
+from ralph.core.record import ObservationKind
+
+_SEARCHED_END = 40_000  # characters to search at each end of an output
+_FAILURE = r"""(?mx)
+    # Counts: `3 failed`, `2 test suites failing`, `Failures: 1`, `= 4 errors in 2s`, `(1 error)`.
+    \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?
+      (?:failed|failures?|failing|fails|errored)\b
+    |\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed):?[ =]{1,8}[1-9]
+    |=[ ][^=\n]{0,80}\b[1-9]\d{0,6}[ ]errors?\b
+    |\bFound[ ][1-9]\d{0,6}[ ]errors?\b(?![ ]\(\d+[ ]fixed,[ ]0[ ]remaining)
+    |\([1-9]\d{0,6}[ ]errors?[,)]|^[ ]*[1-9]\d{0,6}[ ]errors?(?:,|$|[ ]generated)
+    |^\#[ ]fail[ ][1-9]
+    # Single tests: `FAILED tests/test_a.py::test_b`, `--- FAIL: TestB`, `not ok 3`, `✖ adds`.
+    |^(?:FAILED|FAIL|ERRORS!|FAILURES!)(?:[ ]\(|\b[:!]|[ \t]+\S|$)|^ERROR[ ]\S+(?:::|\.py)
+    |^[ ]*---[ ]FAIL:|\btest[ ]result:[ ]FAILED|\bFailed!
+    |\bThe[ ]following[ ]tests[ ]FAILED|\bFAILED[ ]\||^[ ]*✖[ ]|^not[ ]ok[ ]\d
+    # Compilers and linters: `error TS2304`, `error[E0382]: `, `a.c:3:1: error`, `a.py:3:1: F401`.
+    |\berror[ ]?(?:TS|CS|FS|BC|MSB|NU|LNK|C)\d{2,6}\b
+    |^[ ]*error(?:\[E\d{4}\])?:[ ]
+    |^[^\s:][^\n:]{0,300}:\d{1,7}:(?:\d{1,7}:)?[ ](?:fatal[ ])?error\b
+    |^[^\s:]{1,300}:\d{1,7}:\d{1,7}:[ ][A-Z]{1,4}\d{1,4}\b
+    |^(?:\./)?[^\s:]{1,300}\.go:\d{1,7}:\d{1,7}:[ ]
+    # Package managers: `npm ERR!`, `error Command failed`, `Missing script:`.
+    |^npm[ ](?:ERR!|error\b)|^error[ ]Command[ ]failed
+    |^[ ]?(?:ERR_PNPM|ELIFECYCLE)|\bMissing[ ]script:
+    # Build tools: `make: *** [all] Error 2`, `BUILD FAILED`, `CMake Error`.
+    |^g?make(?:\[\d+\])?:[ ]\*\*\*|^ninja:[ ]build[ ]stopped
+    |^CMake[ ]Error|\bexited[ ]with[ ]code[ ][1-9]
+    |\bBUILD[ ]FAIL(?:ED|URE)\b|\bBuild[ ]FAILED\b
+    |\*\*[ ](?:BUILD|TEST)[ ]FAILED|\bFAILED[ ]TO[ ]BUILD\b
+    |\bdid[ ]NOT[ ]complete[ ]successfully|^\#\#\[error\]
+    # Formatters that only check: `would reformat a.py`, `Code style issues found`.
+    |\bwould[ ]reformat\b|\bCode[ ]style[ ]issues\b
+    # Crashes, and programs that are not installed.
+    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\)
+    |^(?:Uncaught[ ])?(?:Syntax|Reference|ModuleNotFound|Import)Error:[ ]
+    |^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$
+"""
+"""What a test run, a build, a linter or a type checker prints if it fails."""
+_PLAIN_FAILURE = r"""(?mx)
+    ^npm[ ](?:ERR!|error[ ]code)|^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$|^fatal:[ ]
+    |^error:[ ](?:failed|could[ ]not|cannot|unable)\b|^ERROR:[ ](?:Could[ ]not|Failed|No[ ]matching)
+    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
+"""
+"""What any other command prints only if it fails."""
+_VIEWERS = frozenset(
+    {
+        "cat",
+        "bat",
+        "less",
+        "more",
+        "head",
+        "tail",
+        "grep",
+        "rg",
+        "ag",
+        "sed",
+        "awk",
+        "jq",
+        "yq",
+        "echo",
+        "printf",
+        "ls",
+        "find",
+        "fd",
+        "tree",
+        "diff",
+        "git",
+        "gh",
+        "journalctl",
+        "docker",
+        "kubectl",
+        "wc",
+        "sort",
+        "uniq",
+        "cut",
+        "strings",
+        "xxd",
+        "curl",
+        "wget",
+        "history",
+        "man",
+    }
+)
+
+
+def failure_line(output: str, *, check: bool = True) -> str:
+    """Return the first line of an output that reports a failure, or "".
+
+    `check` says that the output comes from a check, such as a test run.
+    """
+    text = output
+    if len(output) > 2 * _SEARCHED_END:
+        text = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
+    match = re.search(_FAILURE if check else _PLAIN_FAILURE, text)
+    if match is None:
+        return ""
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    if end < 0:
+        end = len(text)
+    return text[start:end].strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An event's kind, what it checked, and the line that reports its failure."""
+
+    kind: ObservationKind
+    check: CommandCheck | None = None
+    line: str = ""
+
+
+def classify(event: Event) -> Verdict:
+    """Classify an event by its command, exit code and output."""
+    if event.kind in WRITERS:
+        return Verdict(ObservationKind.NOTE)
+    command = ""
+    if event.action is Action.SHELL:
+        command = event.text_parameter("command")
+    check, is_last = check_of(command)
+    output = event.error or event.response
+    if event.failed or event.exit_code:
+        line = failure_line(output) if check else ""
+        return Verdict(ObservationKind.ERROR, check, line)
+    if not command or _runs_in_background(event):
+        return Verdict(ObservationKind.TOOL_USE)
+    # The exit code is conclusive only if it is the check's own.
+    is_conclusive = event.exit_code == 0 and (check is None or is_last)
+    if not is_conclusive and not _is_viewer(command, check):
+        line = failure_line(output, check=check is not None)
+        if line:
+            return Verdict(ObservationKind.ERROR, check, line)
+    if check is None:
+        return Verdict(ObservationKind.TOOL_USE)
+    return Verdict(ObservationKind.SUCCESS, check)
+
+
+def _runs_in_background(event: Event) -> bool:
+    flags = ("run_in_background", "is_background")
+    return any(event.parameters.get(flag) is True for flag in flags)
+
+
+def _is_viewer(command: str, check: CommandCheck | None) -> bool:
+    """Return whether a command only displays existing text, which may mention old failures."""
+    return check is None and any(program[0] in _VIEWERS for program in programs(command))
