@@ -481,7 +481,9 @@ HOOK_MODULES = {
         f"search/{name}.py"
         for name in ("candidates", "long_queries", "question", "rank", "scoring")
     ),
-    *(f"recall/{name}.py" for name in ("lessons", "passages", "recall")),
+    *(f"recall/{name}.py" for name in ("action_recall", "citation_cache", "command_lines")),
+    *(f"recall/{name}.py" for name in ("eligibility", "error_features", "file_mentions")),
+    *(f"recall/{name}.py" for name in ("lessons", "passages", "prompt_recall", "shown_records")),
     *(
         f"core/{name}.py"
         for name in ("discovery", "family", "patterns", "prompts", "render", "terms", "tokens")

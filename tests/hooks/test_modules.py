@@ -47,11 +47,16 @@ RULES = {
 RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors", "ralph.core.patterns"}
 ANSWERING = {
     "ralph.hooks.answer", "ralph.storage.index_schema", "ralph.storage.lookup", "ralph.storage.record_filters",
-    "ralph.storage.supersession", "ralph.recall", "ralph.recall.recall", "ralph.recall.passages",
+    "ralph.storage.supersession", "ralph.recall", "ralph.recall.eligibility", "ralph.recall.shown_records",
     "ralph.core.render", "ralph.privacy.injection", "ralph.core.tokens", "ralph.core.prompts", "ralph.core.family",
     "ralph.search", "ralph.search.rank", "ralph.search.candidates", "ralph.search.scoring", "ralph.search.question",
     "ralph.core.terms",
 }  # fmt: skip
+FOR_PROMPTS = {"ralph.recall.prompt_recall", "ralph.recall.passages"}
+FOR_FAILURES = {
+    f"ralph.recall.{name}"
+    for name in ("action_recall", "lessons", "file_mentions", "command_lines", "error_features")
+}
 REPORT = """
 import sys
 before = set(sys.modules)
@@ -111,11 +116,11 @@ def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text:
 @pytest.mark.parametrize(
     ("event", "members", "more"),
     [
-        ("UserPromptSubmit", {"prompt": "rotate the jwt refresh tokens"}, set[str]()),
+        ("UserPromptSubmit", {"prompt": "rotate the jwt refresh tokens"}, FOR_PROMPTS),
         (
             "PostToolUseFailure",
             {"tool_input": {"command": "x"}, "error": "EADDRINUSE"},
-            {"ralph.recall.lessons"},
+            FOR_FAILURES,
         ),
     ],
 )

@@ -184,8 +184,8 @@ def test_nothing_is_told_about_another_command(index: Connection, command: str) 
 
 
 def test_the_mere_name_of_a_program_can_be_too_little(index: Connection) -> None:
-    assert names(lessons.on_command(index, "pytest -x", KEEP, least=2)) == []
-    assert names(lessons.on_command(index, "git push", KEEP, least=2)) == ["push"]
+    assert names(lessons.on_command(index, "pytest -x", KEEP, min_words=2)) == []
+    assert names(lessons.on_command(index, "git push", KEEP, min_words=2)) == ["push"]
 
 
 @pytest.mark.parametrize(

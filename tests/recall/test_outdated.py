@@ -12,7 +12,16 @@ from ralph.core.record import Detail, MemoryKind, Query
 from ralph.core.settings import Config, Memories
 from ralph.memory import memory, priming, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON
-from ralph.recall import graph, memories, prompt_context, recall, search, session_start, successors
+from ralph.recall import (
+    action_recall,
+    eligibility,
+    graph,
+    memories,
+    prompt_context,
+    search,
+    session_start,
+    successors,
+)
 from ralph.search import index
 from ralph.storage import supersession
 
@@ -48,22 +57,23 @@ def told(root: Path, session: str = "") -> set[str]:
 def test_what_is_superseded_or_expired_is_not_handed_over(root: Path) -> None:
     assert told(root) == {NEW}
     assert {each.id for each in session_start.brief_session(root, PLAIN, "").records} == {NEW}
-    wanted = recall.RecallOptions("2026-11-16")
+    wanted = eligibility.RecallOptions("2026-11-16")
     at_file = index.ask(
-        root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted)
+        root, lambda found: action_recall.before_action(found, ["src/parser.py"], "", wanted)
     )
     assert [name for name, _ in at_file.records] == [NEW]
     failed = index.ask(
-        root, lambda found: recall.after_failure(found, ["src/parser.py"], "", "quokka", wanted)
+        root,
+        lambda found: action_recall.after_failure(found, ["src/parser.py"], "", "quokka", wanted),
     )
     assert [name for name, _ in failed.records] == [NEW]
 
 
 @pytest.mark.parametrize(("day", "there"), [("2025-06-01", True), ("2025-06-02", False)])
 def test_on_its_last_day_a_record_still_holds(root: Path, day: str, there: bool) -> None:
-    wanted = recall.RecallOptions(day)
+    wanted = eligibility.RecallOptions(day)
     answer = index.ask(
-        root, lambda found: recall.before_action(found, ["src/parser.py"], "", wanted)
+        root, lambda found: action_recall.before_action(found, ["src/parser.py"], "", wanted)
     )
     assert (PAST in {name for name, _ in answer.records}) == there
 

@@ -8,7 +8,7 @@ from tests.support.recalls import asked, fill, ids, observed, wanting
 
 from ralph.core.record import Record
 from ralph.core.tokens import estimate
-from ralph.recall.recall import COMPACTED, RecallOptions
+from ralph.recall.eligibility import COMPACTED, RecallOptions
 
 TALK = (
     "The ledger export drops the leading zeros of part numbers.",

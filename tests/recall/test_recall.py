@@ -15,8 +15,10 @@ from ralph.capture.events import Event, EventKind
 from ralph.capture.pipeline import keep_human_prompt
 from ralph.core import paths, render
 from ralph.core.tokens import estimate
-from ralph.recall import recall
-from ralph.recall.recall import CitationCache, Recalled, RecallOptions
+from ralph.recall import action_recall, citation_cache, eligibility, prompt_recall, shown_records
+from ralph.recall.citation_cache import CitationCache
+from ralph.recall.eligibility import RecallOptions
+from ralph.recall.shown_records import Recalled
 from ralph.storage import hook_files
 from ralph.storage.lookup import RecordRow
 
@@ -43,8 +45,8 @@ def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error:
     wanted = wanted or RecallOptions(TODAY, "s-new")
     with closing(connection):
         if error is not None:
-            return recall.after_failure(connection, files, command, error, wanted)
-        return recall.before_action(connection, files, command, wanted)
+            return action_recall.after_failure(connection, files, command, error, wanted)
+        return action_recall.before_action(connection, files, command, wanted)
 
 
 @pytest.fixture
@@ -164,7 +166,7 @@ def test_with_less_room_there_is_less_detail(tmp_path: Path) -> None:
             assert estimate(told.text) <= budget
     assert layers == {0: 3, 10_000: 3, 1_200: 2, 300: 1, 120: 1, 10: 0}
     short = asked(tmp_path, "frobnicator", wanting(budget=120))
-    assert f"1 of 3 shown; the rest: {recall.HOW}" in short.text
+    assert f"1 of 3 shown; the rest: {shown_records.SEARCH_HINT}" in short.text
 
 
 def test_no_answer_is_longer_than_a_host_takes(tmp_path: Path) -> None:
@@ -226,8 +228,8 @@ def lessons(tmp_path: Path) -> Path:
 
 def test_a_lesson_is_told_at_its_file_and_nothing_else_is(lessons: Path) -> None:
     assert sorted(ids(at_place(lessons, files=["/p/src/pay.ts"]))) == ["mem-1-a", "mem-2-a"]
-    assert at_place(lessons, files=["/p/src/pays.ts"]) is recall.NOTHING
-    assert at_place(lessons) is recall.NOTHING
+    assert at_place(lessons, files=["/p/src/pays.ts"]) is shown_records.NOTHING
+    assert at_place(lessons) is shown_records.NOTHING
 
 
 def test_a_lesson_is_told_with_its_command_and_after_its_error(lessons: Path) -> None:
@@ -244,7 +246,7 @@ def test_a_lesson_is_told_with_its_command_and_after_its_error(lessons: Path) ->
 def test_few_characters_are_said_at_a_place(lessons: Path) -> None:
     told = at_place(lessons, files=["src/pay.ts"])
     assert told.layer == 1
-    assert render.length(told.text) <= recall.ACTION_CHARACTERS
+    assert render.length(told.text) <= action_recall.ACTION_CHARACTERS
     assert at_place(lessons, files=["src/pay.ts"], wanted=wanting(seen=["mem-2-a"])).layer == 3
 
 
@@ -254,8 +256,8 @@ def test_few_characters_are_said_at_a_place(lessons: Path) -> None:
 )
 def test_at_a_place_the_limit_holds_for_any_text(texts: list[str], budget: int) -> None:
     rows = [_row(f"mem-{number}-a", text) for number, text in enumerate(texts)]
-    told = recall._render_lessons(rows, wanting(budget=budget))
-    assert render.length(told.text) <= recall.ACTION_CHARACTERS
+    told = action_recall.render_lessons(rows, wanting(budget=budget))
+    assert render.length(told.text) <= action_recall.ACTION_CHARACTERS
     assert bool(told.text) == bool(told.records)
 
 
@@ -305,7 +307,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
     ],
 )
 def test_no_person_asks_anything_with_these(prompt: str) -> None:
-    assert recall.human_question(prompt) == ""
+    assert prompt_recall.human_question(prompt) == ""
     event = keep_human_prompt(Event(EventKind.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
     assert event is None or event.prompt == ""
 
@@ -314,7 +316,7 @@ def test_no_person_asks_anything_with_these(prompt: str) -> None:
     "command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"]
 )
 def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
-    assert recall.human_question(command) == ""
+    assert prompt_recall.human_question(command) == ""
 
 
 @pytest.mark.parametrize(
@@ -332,19 +334,19 @@ def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
     ],
 )
 def test_what_a_host_puts_before_a_prompt_is_no_part_of_it(prompt: str, asked: str) -> None:
-    assert recall.human_question(prompt) == asked
+    assert prompt_recall.human_question(prompt) == asked
     event = keep_human_prompt(Event(EventKind.USER_PROMPT_SUBMIT, "claude", prompt=prompt))
     assert event is not None
     assert event.prompt == asked
 
 
 def test_memories_take_the_smaller_of_their_share_and_the_budget() -> None:
-    assert recall.within_window(200_000, 2_000) == 2_000
-    assert recall.within_window(8_000, 2_000) == 1_200
-    assert recall.within_window(10_000, 0) == 1_500
-    assert recall.within_window(1_000, 0, 0.5) == 500
-    assert recall.within_window(1, 0) == 1
-    assert recall.within_window(0, 300) == 300
+    assert eligibility.within_window(200_000, 2_000) == 2_000
+    assert eligibility.within_window(8_000, 2_000) == 1_200
+    assert eligibility.within_window(10_000, 0) == 1_500
+    assert eligibility.within_window(1_000, 0, 0.5) == 500
+    assert eligibility.within_window(1, 0) == 1
+    assert eligibility.within_window(0, 300) == 300
 
 
 FLUX, FLOW, PAY, PAID = (
@@ -391,10 +393,16 @@ def verified(cited_root: Path, *more: str, **settings: object) -> RecallOptions:
         (PAID, FILES[2]),
         (PAID, FILES[3]),
     )
-    page = recall.citation_page(
-        [*(recall.citation_line(name, "file", "fresh", path, path) for name, path in cited), *more]
+    page = citation_cache.citation_page(
+        [
+            *(
+                citation_cache.citation_line(name, "file", "fresh", path, path)
+                for name, path in cited
+            ),
+            *more,
+        ]
     )
-    return wanting(stale=CitationCache(str(cited_root), page.encode()), **settings)
+    return wanting(citations=CitationCache(str(cited_root), page.encode()), **settings)
 
 
 def test_a_prompt_is_told_that_a_cited_file_is_gone_and_hears_of_that_record_last(
@@ -434,7 +442,7 @@ def test_at_a_place_what_cites_something_gone_comes_last_with_its_note(cited_roo
 
 
 def test_what_moved_is_told_with_its_place(cited_root: Path) -> None:
-    line = recall.citation_line(FLUX, "symbol", "moved", "flux", "src/flow.py")
+    line = citation_cache.citation_line(FLUX, "symbol", "moved", "flux", "src/flow.py")
     told = asked(cited_root, "charge the flux capacitor", verified(cited_root, line))
     assert "(cited symbol flux is now in src/flow.py)" in told.text
 
@@ -443,7 +451,9 @@ def test_without_a_cache_everything_is_as_it_was(cited_root: Path) -> None:
     (cited_root / "src/flux.py").unlink()
     assert "(cited" not in asked(cited_root, "charge the flux capacitor").text
     assert asked(
-        cited_root, "charge the flux capacitor", wanting(stale=CitationCache(str(cited_root), b""))
+        cited_root,
+        "charge the flux capacitor",
+        wanting(citations=CitationCache(str(cited_root), b"")),
     ).text == (asked(cited_root, "charge the flux capacitor").text)
 
 
@@ -452,7 +462,10 @@ NAMES = st.text("ab-1 안", max_size=3)
 
 def known(root: Path, *lines: tuple[str, str, str, str, str]) -> CitationCache:
     return CitationCache(
-        str(root), recall.citation_page(recall.citation_line(*each) for each in lines).encode()
+        str(root),
+        citation_cache.citation_page(
+            citation_cache.citation_line(*each) for each in lines
+        ).encode(),
     )
 
 
@@ -465,10 +478,10 @@ def test_a_file_that_went_away_since_it_was_verified_is_gone(tmp_path: Path) -> 
     told = known(tmp_path, ("m", "file", "fresh", "a.py", "src/a.py"))
     put(tmp_path, "src/a.py")
     assert told.note("m", "see a.py") == ""
-    assert told.share("m", "see a.py") == 1.0
+    assert told.score_factor("m", "see a.py") == 1.0
     (tmp_path / "src/a.py").unlink()
     assert told.note("m", "see a.py") == "cited file is gone: a.py"
-    assert told.share("m", "see a.py") == recall.GONE_SHARE
+    assert told.score_factor("m", "see a.py") == citation_cache.GONE_FACTOR
 
 
 def test_a_file_that_came_back_is_not_gone(tmp_path: Path) -> None:
@@ -484,7 +497,7 @@ def test_a_file_that_moved_is_told_with_its_new_place_as_long_as_that_is_there(
     told = known(tmp_path, ("m", "file", "moved", "a.py", "lib/a.py"))
     put(tmp_path, "lib/a.py")
     assert told.note("m", "a.py") == "cited file a.py is now in lib/a.py"
-    assert told.share("m", "a.py") == recall.MOVED_SHARE
+    assert told.score_factor("m", "a.py") == citation_cache.MOVED_FACTOR
     (tmp_path / "lib/a.py").unlink()
     assert told.note("m", "a.py") == "cited file is gone: a.py"
 
@@ -520,10 +533,10 @@ def test_a_record_that_was_rewritten_since_is_believed(tmp_path: Path) -> None:
         b"m\tfile\tgone\ta.py\t\n",
         b"\0",
         b"\n\n",
-        recall.CITATIONS_HEAD + b"m",
-        recall.CITATIONS_HEAD + b"\n\nm\n",
-        recall.CITATIONS_HEAD + b"m\tfile\tgone\ta.py\n",
-        recall.CITATIONS_HEAD + b"m\tfile\tgone\ta.py\t",
+        citation_cache.CITATIONS_HEAD + b"m",
+        citation_cache.CITATIONS_HEAD + b"\n\nm\n",
+        citation_cache.CITATIONS_HEAD + b"m\tfile\tgone\ta.py\n",
+        citation_cache.CITATIONS_HEAD + b"m\tfile\tgone\ta.py\t",
     ],
 )
 def test_a_cache_of_another_shape_says_nothing(tmp_path: Path, held: bytes) -> None:
@@ -531,10 +544,10 @@ def test_a_cache_of_another_shape_says_nothing(tmp_path: Path, held: bytes) -> N
 
 
 def test_what_was_cut_off_is_not_believed_and_the_rest_is(tmp_path: Path) -> None:
-    held = recall.citation_page(
+    held = citation_cache.citation_page(
         [
-            recall.citation_line("m", "file", "gone", "a.py", ""),
-            recall.citation_line("n", "file", "gone", "b.py", ""),
+            citation_cache.citation_line("m", "file", "gone", "a.py", ""),
+            citation_cache.citation_line("n", "file", "gone", "b.py", ""),
         ]
     )
     told = CitationCache(str(tmp_path), held.encode()[:-3])
@@ -543,8 +556,8 @@ def test_what_was_cut_off_is_not_believed_and_the_rest_is(tmp_path: Path) -> Non
 
 @given(st.lists(st.tuples(NAMES, st.sampled_from(["a.py", "b.py", "안.py"])), max_size=30), NAMES)
 def test_each_record_is_found_among_any_others(lines: list[tuple[str, str]], other: str) -> None:
-    page = recall.citation_page(
-        recall.citation_line(name, "file", "gone", what, "") for name, what in lines
+    page = citation_cache.citation_page(
+        citation_cache.citation_line(name, "file", "gone", what, "") for name, what in lines
     )
     told = CitationCache("/nowhere", page.encode("utf-8", "surrogateescape"))
     for name in (*dict(lines), other):
@@ -564,7 +577,7 @@ def test_only_whole_ids_count(tmp_path: Path) -> None:
 
 
 def test_what_cannot_stand_on_a_line_is_left_out() -> None:
-    assert recall.citation_line("a\tb", "file", "gone", "x", "") == ""
-    assert recall.citation_line("a", "file", "gone", "x\ny", "") == ""
-    assert recall.citation_line("a", "file", "gone", "\ud800", "") == ""
-    assert recall.citation_line("a", "file", "moved", "x", "src/a\rb") == ""
+    assert citation_cache.citation_line("a\tb", "file", "gone", "x", "") == ""
+    assert citation_cache.citation_line("a", "file", "gone", "x\ny", "") == ""
+    assert citation_cache.citation_line("a", "file", "gone", "\ud800", "") == ""
+    assert citation_cache.citation_line("a", "file", "moved", "x", "src/a\rb") == ""

@@ -10,8 +10,9 @@ from ralph.core import paths, terms
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
 from ralph.privacy import injection
-from ralph.recall import recall
-from ralph.recall.recall import Recalled, RecallOptions
+from ralph.recall import prompt_recall
+from ralph.recall.eligibility import RecallOptions
+from ralph.recall.shown_records import Recalled
 from ralph.storage import hook_files
 from ralph.storage.index import Index
 
@@ -50,7 +51,9 @@ def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recal
     connection = hook_files.open_index(str(paths.index_file(root)))
     assert connection is not None
     with closing(connection):
-        return recall.recall_for_prompt(connection, prompt, wanted or RecallOptions(TODAY, "s-new"))
+        return prompt_recall.recall_for_prompt(
+            connection, prompt, wanted or RecallOptions(TODAY, "s-new")
+        )
 
 
 def ids(told: Recalled) -> list[str]:

@@ -424,12 +424,12 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
 
 def _explain_preview(call: Invocation, preview: _Preview, chosen: _ContextOptions) -> None:
     """Print why each record is included and, without --best, why others are not."""
-    from ralph.recall.preview import left_out
+    from ralph.recall.preview import list_left_out
 
     included = [record.id for record in preview.records]
     omitted: Sequence[Mapping[str, str]] = ()
     if not chosen.best:
-        omitted = left_out(
+        omitted = list_left_out(
             call.root,
             call.config,
             preview.words or None,

@@ -17,7 +17,7 @@ import time
 
 from ralph.core import discovery
 from ralph.hooks.handler import Payload, session_name
-from ralph.lean import TYPE_CHECKING, record
+from ralph.lean import TYPE_CHECKING, record, replace
 from ralph.storage import hook_files
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ralph.hooks.handler import Project
-    from ralph.recall.recall import Recalled, RecallOptions
+    from ralph.recall.citation_cache import CitationCache
+    from ralph.recall.eligibility import RecallOptions
+    from ralph.recall.shown_records import Recalled
 
 SUBAGENT_TOKENS = 600  # the most that a subagent is given
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer with a preview
@@ -65,7 +67,8 @@ def answer_event(
         # A subagent has not seen what its session was given.
         options = _recall_options(project, "" if is_subagent else session, env)
         if is_subagent:
-            options.budget = min(options.budget or SUBAGENT_TOKENS, SUBAGENT_TOKENS)
+            budget = min(options.budget or SUBAGENT_TOKENS, SUBAGENT_TOKENS)
+            options = replace(options, budget=budget)
         memory = _recall(connection, moment, request, payload.text("error"), options)
     finally:
         connection.close()
@@ -129,7 +132,7 @@ def _read_request(host: str, moment: str, payload: Payload, project: Project) ->
 
 def _question(host: str, payload: Payload) -> str:
     """Return the person's prompt, without the markers left by redacted secrets."""
-    from ralph.recall.recall import human_question  # only for prompts
+    from ralph.recall.prompt_recall import human_question  # only for prompts
 
     prompt = payload.text("prompt")
     if host == "gemini" and prompt.lstrip().startswith(_GEMINI_CONTEXTS):
@@ -216,42 +219,57 @@ def _recall(
     error: str,
     options: RecallOptions,
 ) -> Recalled:
-    from ralph.recall import recall  # only when there is an index to ask
-
     if request.question:
-        return recall.recall_for_prompt(connection, request.question, options)
+        from ralph.recall import prompt_recall  # only for prompts
+
+        return prompt_recall.recall_for_prompt(connection, request.question, options)
+    from ralph.recall import action_recall  # only for actions
+
     files = list(request.files)
     if moment == "PreToolUse":
-        return recall.before_action(connection, files, request.command, options)
-    return recall.after_failure(connection, files, request.command, error, options)
+        return action_recall.before_action(connection, files, request.command, options)
+    return action_recall.after_failure(connection, files, request.command, error, options)
 
 
 def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> RecallOptions:
-    from ralph.recall import recall  # only when there is an index to ask
+    from ralph.recall import eligibility  # only when there is an index to ask
 
     settings = project.settings
-    today = hook_files.timestamp()[:10]
-    options = recall.RecallOptions(today, session, _injected_names(project, session))
     task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8")
-    options.task = task or project.task
-    options.enabled = settings.enabled
-    options.types = settings.types
-    options.tags = settings.tags
-    options.accepted_files = (
-        f"{project.state}/{discovery.LOG}/accepted",
-        f"{discovery.user_folder('STATE', env)}/accepted",
-    )
-    options.budget = recall.within_window(settings.window, settings.budget, settings.share)
-    cache = f"{project.state}/{discovery.CACHE}"
-    if project.worktree:
-        cache = f"{project.state}/{discovery.TREE_CACHES}/{project.worktree}"
-    verified = hook_files.read_file(f"{cache}/{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
-    if verified:
-        options.stale = recall.CitationCache(project.root, verified)
+    since = ""
     if settings.recent:
-        since = max(0, time.time() - settings.recent * _SECONDS_PER_DAY)
-        options.since = time.strftime("%Y-%m-%d", time.gmtime(since))
-    return options
+        first_second = max(0, time.time() - settings.recent * _SECONDS_PER_DAY)
+        since = time.strftime("%Y-%m-%d", time.gmtime(first_second))
+    return eligibility.RecallOptions(
+        today=hook_files.timestamp()[:10],
+        session=session,
+        seen=_injected_names(project, session),
+        enabled=settings.enabled,
+        types=settings.types,
+        tags=settings.tags,
+        since=since,
+        task=task or project.task,
+        citations=_load_citations(project),
+        accepted_files=(
+            f"{project.state}/{discovery.LOG}/accepted",
+            f"{discovery.user_folder('STATE', env)}/accepted",
+        ),
+        budget=eligibility.within_window(settings.window, settings.budget, settings.share),
+    )
+
+
+def _load_citations(project: Project) -> CitationCache | None:
+    from ralph.recall.eligibility import CITATIONS_BYTES, CITATIONS_FILE
+
+    folder = f"{project.state}/{discovery.CACHE}"
+    if project.worktree:
+        folder = f"{project.state}/{discovery.TREE_CACHES}/{project.worktree}"
+    verified = hook_files.read_file(f"{folder}/{CITATIONS_FILE}", CITATIONS_BYTES)
+    if not verified:
+        return None
+    from ralph.recall.citation_cache import CitationCache  # only if there is a cache
+
+    return CitationCache(project.root, verified)
 
 
 def _injected_names(project: Project, session: str) -> frozenset[str]:

@@ -287,7 +287,7 @@ def _start_session(
     """
     from ralph.core import launchers
     from ralph.install import hosts, merge_registration
-    from ralph.recall.recall import COMPACTED
+    from ralph.recall.eligibility import COMPACTED
     from ralph.recall.session_start import SessionState, brief_session
 
     states = {

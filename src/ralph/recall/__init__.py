@@ -4,10 +4,13 @@ Other parts may import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "action_recall",
     "brief",
     "chat_log",
+    "citation_cache",
     "citation_check",
     "conversation",
+    "eligibility",
     "graph",
     "graph_export",
     "graph_links",
@@ -22,12 +25,13 @@ __all__ = [
     "outdated",
     "preview",
     "prompt_context",
-    "recall",
+    "prompt_recall",
     "references",
     "search",
     "session_start",
     "session_summary",
     "sessions",
+    "shown_records",
     "skill",
     "stale_citations",
     "successors",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph.core import paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record, Status
-from ralph.recall import recall
+from ralph.recall import citation_cache
 from ralph.recall.citation_verifier import CitationVerifier
 from ralph.recall.stale_citations import cache_file, read_cache
 from ralph.search.citations import (
@@ -121,7 +121,7 @@ def _is_cache_due(root: Path) -> bool:
     memories = [path for path, _ in memory_files(root) if path.is_file()]
     if not cache.is_file():
         return bool(memories)
-    if not read_cache(root).startswith(recall.CITATIONS_HEAD):
+    if not read_cache(root).startswith(citation_cache.CITATIONS_HEAD):
         return True
     cached_at = cache.stat().st_mtime_ns
     head_log = paths.head_log(root)
@@ -185,14 +185,14 @@ def _save_results(
                 continue
             citation = checked.citation
             lines.append(
-                recall.citation_line(
-                    report.record.id,
-                    citation.kind,
-                    checked.verdict,
-                    citation.what,
-                    checked.place,
+                citation_cache.citation_line(
+                    record_id=report.record.id,
+                    kind=citation.kind,
+                    verdict=checked.verdict,
+                    target=citation.what,
+                    location=checked.place,
                 )
             )
-    text = recall.citation_page((*lines, *other_lines))
+    text = citation_cache.citation_page((*lines, *other_lines))
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
         files.write(cache_file(root), text, root=paths.state_boundary(root), mode=files.PRIVATE)

@@ -17,10 +17,11 @@ from ralph.core.record import Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
 from ralph.memory import quarantine
-from ralph.recall import brief, injection_ledger, recall
+from ralph.recall import brief, injection_ledger, prompt_recall
+from ralph.recall.eligibility import RecallOptions
 from ralph.recall.memory_budget import memory_budget, memory_cap
+from ralph.recall.omissions import Omission, Reason, explain_omissions
 from ralph.recall.prompt_context import answer_prompt, recall_options
-from ralph.recall.recall import Reason
 from ralph.recall.session_start import (
     MAX_SUMMARY_TOKENS,
     brief_session,
@@ -81,7 +82,7 @@ def preview(
         shown = _preview_prompt(root, config, prompt, task, session)
     items = [{"order": order, **item} for order, item in enumerate(shown["items"], 1)]
     shown_ids = {item["id"] for item in items}
-    others = left_out(root, config, prompt, shown_ids, task=task, session=session)
+    others = list_left_out(root, config, prompt, shown_ids, task=task, session=session)
     return {
         **shown,
         "used": sum(item["tokens"] for item in items),
@@ -117,7 +118,7 @@ def _preview_prompt(
                 }
             )
     notes = []
-    if prompt.strip() and not recall.human_question(prompt):
+    if prompt.strip() and not prompt_recall.human_question(prompt):
         notes.append("not written by a person: hooks do not answer it")
     if items and answer.layer == 1:
         notes.append("no room for complete records: showing one line each")
@@ -203,7 +204,7 @@ def _switched_off(root: Path, config: Config) -> list[str]:
     return notes
 
 
-def left_out(
+def list_left_out(
     root: Path,
     config: Config,
     prompt: str | None,
@@ -257,15 +258,15 @@ def _why_not_in_brief(
 
 
 def _left_out_of_prompt(
-    root: Path, prompt: str, shown: Collection[str], options: recall.RecallOptions
+    root: Path, prompt: str, shown: Collection[str], options: RecallOptions
 ) -> list[dict[str, str]]:
     """Return the records that relate to a prompt but are not shown, with recall's reasons."""
-    question = recall.human_question(prompt)
+    question = prompt_recall.human_question(prompt)
     if not question:
         return []
 
-    def ask(connection: sqlite3.Connection) -> list[recall.LeftOut]:
-        return recall.explain_left_out(connection, question, options, shown)
+    def ask(connection: sqlite3.Connection) -> list[Omission]:
+        return explain_omissions(connection, question, options, shown)
 
     omitted = []
     for omission in index.ask(root, ask):

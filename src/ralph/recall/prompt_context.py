@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ralph.core import ids, paths
 from ralph.core.record import Detail, Hit, Query
 from ralph.core.settings import Config, Inject
-from ralph.recall import injection_ledger, recall, stale_citations
+from ralph.memory.record_shapes import mark_weak
+from ralph.recall import injection_ledger, prompt_recall, search, stale_citations
+from ralph.recall.eligibility import RecallOptions, is_withheld
 from ralph.recall.memory_budget import memory_budget
+from ralph.recall.shown_records import Shown, citation_note, render_records, show_whole
 from ralph.search import explanations, index, scoring
 from ralph.storage import lookup, queries, record_rows
 
@@ -41,13 +44,13 @@ def answer_prompt(
 
     The result is empty if injection is turned off.
     """
-    question = recall.human_question(prompt)
+    question = prompt_recall.human_question(prompt)
     if not question or config.memories.inject is Inject.NONE:
         return PromptContext()
     options = recall_options(root, config, session, task)
 
     def ask(connection: sqlite3.Connection) -> PromptContext:
-        recalled = recall.recall_for_prompt(connection, question, options)
+        recalled = prompt_recall.recall_for_prompt(connection, question, options)
         costs = dict(recalled.records)
         reasons = []
         for shown in recalled.shown:
@@ -66,9 +69,7 @@ def answer_prompt(
     return index.ask(root, ask)
 
 
-def _why_recalled(
-    shown: recall.Shown, words: Sequence[WeightedWord], options: recall.RecallOptions
-) -> list[str]:
+def _why_recalled(shown: Shown, words: Sequence[WeightedWord], options: RecallOptions) -> list[str]:
     """Return why a record is injected with a prompt, and what is stale in it."""
     row = shown.row
     why = []
@@ -78,7 +79,7 @@ def _why_recalled(
             if name.lower() in text:
                 why.append(f"names the file {name}")
     why += explanations.explain(shown.ranked, words, options.today)
-    note = recall.citation_note(row, options.stale)
+    note = citation_note(row, options.citations)
     if note:
         why.append(note)
     return why
@@ -89,14 +90,11 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
 
     A record that looks like prompt injection is found only by its id.
     """
-    from ralph.memory.record_shapes import mark_weak
-    from ralph.recall import search as searching
-
     options = recall_options(root, config, "", task)
     hits: tuple[Hit, ...] = ()
     if words.strip():
-        query = Query(words, limit=recall.MAX_RECORDS, layer=Detail.FULL, task=task)
-        hits = searching.search(root, query, embedding=config.embedding).found.hits
+        query = Query(words, limit=prompt_recall.MAX_RECORDS, layer=Detail.FULL, task=task)
+        hits = search.search(root, query, embedding=config.embedding).found.hits
 
     def ask(connection: sqlite3.Connection) -> PromptContext:
         hits_by_key: dict[int, Hit] = {}
@@ -106,16 +104,16 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
                 hits_by_key[key] = hit
         rows = lookup.fetch_rows(connection, list(hits_by_key))
         allowed: dict[str, Hit] = {}
-        chosen: list[recall.Shown] = []
+        chosen: list[Shown] = []
         for key, hit in hits_by_key.items():
             row = rows.get(key)
             if row is None:
                 continue
             is_found_by_id = hit.why == ("id",)
-            if is_found_by_id or not recall.is_withheld(row, options):
+            if is_found_by_id or not is_withheld(row, options):
                 allowed[row.id] = hit
-                chosen.append(recall.unchanged(scoring.RankedRow(row)))
-        recalled = recall.render_shown(chosen, options)
+                chosen.append(show_whole(scoring.RankedRow(row)))
+        recalled = render_records(chosen, options)
         reasons = []
         for record_id, tokens in recalled.records:
             hit = allowed[record_id]
@@ -133,20 +131,23 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
     return index.ask(root, ask)
 
 
-def recall_options(root: Path, config: Config, session: str, task: str) -> recall.RecallOptions:
+def recall_options(root: Path, config: Config, session: str, task: str) -> RecallOptions:
     """Return the options that a hook would use in this project and session."""
     seen: Collection[str] = ()
     if session:
         seen = injection_ledger.seen_records(root, session)
     choice = config.memories.filter
-    options = recall.RecallOptions(ids.today(), session, seen)
-    options.enabled = config.memories.enabled
-    options.types = tuple(kind.value for kind in choice.types)
-    options.tags = choice.tags
-    options.since = ids.first_day(choice.recent)
-    options.task = record_rows.storable_text(task)
-    options.budget = memory_budget(config)
-    options.stale = stale_citations.load_citations(root)
     accepted = (paths.accepted_texts(root), paths.personal_accepted())
-    options.accepted_files = [str(path) for path in accepted if path]
-    return options
+    return RecallOptions(
+        today=ids.today(),
+        session=session,
+        seen=seen,
+        enabled=config.memories.enabled,
+        types=tuple(kind.value for kind in choice.types),
+        tags=choice.tags,
+        since=ids.first_day(choice.recent),
+        task=record_rows.storable_text(task),
+        citations=stale_citations.load_citations(root),
+        accepted_files=[str(path) for path in accepted if path],
+        budget=memory_budget(config),
+    )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.record import Hit, Record
-from ralph.recall import recall
+from ralph.recall.citation_cache import CitationCache
+from ralph.recall.eligibility import CITATIONS_FILE
 
 
 def cache_file(root: Path) -> Path:
@@ -21,7 +22,7 @@ def cache_file(root: Path) -> Path:
 
     A worktree's cache is in the main checkout, under git's name for the worktree.
     """
-    return paths.checkout_cache(root) / recall.CITATIONS_FILE
+    return paths.checkout_cache(root) / CITATIONS_FILE
 
 
 def read_cache(root: Path) -> bytes:
@@ -35,9 +36,9 @@ def read_cache(root: Path) -> bytes:
     return b""
 
 
-def load_citations(root: Path) -> recall.CitationCache:
+def load_citations(root: Path) -> CitationCache:
     """Return the verified citations of a checkout."""
-    return recall.CitationCache(str(root), read_cache(root))
+    return CitationCache(str(root), read_cache(root))
 
 
 def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
@@ -72,9 +73,9 @@ def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     for hit in hits:
         record = hit.record
         text = f"{record.title}\n{record.text}"
-        share = cache.share(record.id, text, record.origin.files)
-        if share < 1:
+        factor = cache.score_factor(record.id, text, record.origin.files)
+        if factor < 1:
             note = cache.note(record.id, text, record.origin.files)
-            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, note))
+            hit = replace(hit, score=round(hit.score * factor, 4), why=(*hit.why, note))
         ranked.append(hit)
     return tuple(sorted(ranked, key=lambda hit: -hit.score))

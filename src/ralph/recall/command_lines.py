@@ -1,0 +1,215 @@
+"""Reduce a command line to the names of the commands that it runs.
+
+A name is a program and its subcommand, without wrappers, variables, options and arguments:
+
+    cd web && CI=1 npm run build --silent   ->  ("npm", "run", "build")
+    sudo docker compose up -d               ->  ("docker", "compose", "up")
+    uv run pytest tests/test_api.py         ->  ("pytest",)
+    git                                     ->  nothing, because the name alone says too little
+
+Hooks load this module.
+"""
+
+from __future__ import annotations
+
+from ralph.core.terms import EVERYDAY_WORDS
+from ralph.lean import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+_MAX_COMMANDS = 6
+_MIN_PROGRAM_CHARACTERS = 3
+_COMMAND_SEPARATORS = ("&&", "||", ";", "|", "\n")
+# Programs that run the command that follows.
+_WRAPPERS = frozenset(
+    {
+        "sudo",
+        "time",
+        "env",
+        "exec",
+        "command",
+        "nohup",
+        "npx",
+        "bunx",
+        "uvx",
+        "xvfb-run",
+    }
+)
+# Commands that run the program that follows.
+_RUNNERS = (
+    "uv run",
+    "poetry run",
+    "pipenv run",
+    "bundle exec",
+    "pnpm exec",
+    "yarn run",
+    "npm exec",
+    "python -m",
+    "python3 -m",
+)
+# Words after which the next word is the subcommand.
+_COMMAND_GROUPS = frozenset(
+    {
+        "run",
+        "compose",
+        "exec",
+    }
+)
+# Programs that do one thing. What follows is their argument, not a subcommand.
+_SINGLE_PURPOSE = frozenset(
+    {
+        "pytest",
+        "jest",
+        "vitest",
+        "mocha",
+        "rspec",
+        "phpunit",
+        "tox",
+        "nox",
+        "eslint",
+        "tsc",
+        "mypy",
+        "pylint",
+        "flake8",
+    }
+)
+# Programs whose name alone says nothing about what they do.
+_ORDINARY_PROGRAMS = frozenset(
+    {
+        "ls",
+        "cd",
+        "cat",
+        "echo",
+        "rm",
+        "cp",
+        "mv",
+        "pwd",
+        "touch",
+        "mkdir",
+        "rmdir",
+        "chmod",
+        "chown",
+        "ln",
+        "head",
+        "tail",
+        "less",
+        "wc",
+        "sort",
+        "uniq",
+        "cut",
+        "tr",
+        "sed",
+        "awk",
+        "grep",
+        "rg",
+        "xargs",
+        "tee",
+        "date",
+        "sleep",
+        "kill",
+        "pkill",
+        "ps",
+        "export",
+        "source",
+        "set",
+        "which",
+        "type",
+        "test",
+        "true",
+        "false",
+        "printf",
+        "read",
+        "clear",
+        "history",
+        "man",
+        "python",
+        "python3",
+        "node",
+        "deno",
+        "bun",
+        "bash",
+        "sh",
+        "zsh",
+        "ruby",
+        "perl",
+        "php",
+        "java",
+        "go",
+        "tsx",
+        "ts-node",
+        "git",
+        "docker",
+        "npm",
+        "pnpm",
+        "yarn",
+        "pip",
+        "uv",
+        "cargo",
+        "make",
+        "code",
+        "vim",
+        "nano",
+        "curl",
+        "wget",
+        "ssh",
+        "kubectl",
+        "terraform",
+    }
+)
+
+
+def command_names(command: str) -> Iterator[tuple[str, ...]]:
+    """Yield the name of each command in a command line."""
+    for separator in _COMMAND_SEPARATORS:
+        command = command.replace(separator, "\0")
+    for part in command.split("\0")[:_MAX_COMMANDS]:
+        words = _without_wrappers([word for word in split_command_line(part) if word])
+        if not words:
+            continue
+        program = words[0].replace("\\", "/").rpartition("/")[2]
+        arguments = [word for word in words[1:] if not word.startswith("-")]
+        subcommand = _subcommand(program, arguments)
+        if subcommand:
+            yield (program, *subcommand)
+        elif _is_telling_program(program):
+            yield (program,)
+
+
+def split_command_line(command: str) -> list[str]:
+    """Split a command line at whitespace, without the quotes and parentheses around words."""
+    return [word.strip("'\"`()") for word in command.split()]
+
+
+def _without_wrappers(words: list[str]) -> list[str]:
+    """Return a command without variables, wrappers such as `sudo`, or runners such as `uv run`."""
+    start = 0
+    while start < len(words) and (words[start] in _WRAPPERS or "=" in words[start]):
+        start += 1
+    words = words[start:]
+    if len(words) > 2 and " ".join(words[:2]) in _RUNNERS:
+        return words[2:]
+    return words
+
+
+def _subcommand(program: str, arguments: Sequence[str]) -> Sequence[str]:
+    """Return the words of a subcommand, such as `install` or `compose up`, or no words."""
+    if not arguments or program in _SINGLE_PURPOSE:
+        return ()
+    action = arguments[0]
+    is_word = all(char.isalnum() or char in "-:_" for char in action)
+    if not is_word or action.isdecimal():
+        return ()
+    if action in _COMMAND_GROUPS:
+        return arguments[:2]
+    return arguments[:1]
+
+
+def _is_telling_program(program: str) -> bool:
+    return (
+        len(program) >= _MIN_PROGRAM_CHARACTERS
+        and program not in _ORDINARY_PROGRAMS
+        and program not in EVERYDAY_WORDS
+        and "." not in program
+    )

@@ -1,0 +1,149 @@
+"""Decide which records may be injected into a session.
+
+`RecallOptions` combines the settings with what the session has already seen. The filters select
+records in the index accordingly, and `may_inject` tests a single record: it must be new to the
+session and must not look like prompt injection. Hooks load this module.
+"""
+
+from __future__ import annotations
+
+from ralph.core import render
+from ralph.core.family import Family
+from ralph.lean import TYPE_CHECKING, record
+from ralph.privacy import injection
+from ralph.storage import hook_files, index_schema, record_filters, supersession
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Sequence
+
+    from ralph.recall.citation_cache import CitationCache
+    from ralph.storage.lookup import RecordRow
+    from ralph.storage.record_filters import FamilyFilter, Filter
+
+MEMORY_SHARE = 0.15  # of a context window, for memories, by default
+
+# The file name of the citation cache, and the most that is read from it. They are defined here
+# because hooks do not load `citation_cache` unless the file exists.
+CITATIONS_FILE = "citations"
+CITATIONS_BYTES = 4_000_000
+
+# Prefix of a line in the list of what a session has seen. Anything said before the time on that
+# line is no longer in the session's context.
+COMPACTED = "compacted "
+
+_LESSON_KINDS = ("fix", "decision")
+_PATH_ONLY_TITLES = (
+    "Read ",
+    "Grep",
+    "Glob",
+    "LS",
+    "NotebookRead",
+    "WebFetch",
+    "WebSearch",
+    "ToolSearch",
+    "TodoWrite",
+    "read_",
+    "search_file",
+    "glob",
+    "list_directory",
+    "google_web",
+    "web_fetch",
+)
+"""Title prefixes of observations that contain nothing but a path."""
+
+
+@record
+class RecallOptions:
+    """The settings that affect recall, and what the session has already seen.
+
+    An empty filter (`types`, `tags`, `since`) selects everything. A budget of 0 means unlimited.
+    """
+
+    today: str
+    session: str = ""
+    seen: Collection[str] = ()  # record ids, and `COMPACTED` lines
+    enabled: bool = True  # if not, no memories are injected except knowledge
+    types: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    since: str = ""
+    task: str = ""
+    citations: CitationCache | None = None
+    # Files with hashes of texts that look like prompt injection but were accepted by a person.
+    accepted_files: Sequence[str] = ()
+    budget: int = 2_000  # tokens
+    characters: int = render.MOST_CHARACTERS
+
+    @property
+    def compacted_at(self) -> str:
+        """The time of the session's last compaction, or ""."""
+        times = [name[len(COMPACTED) :] for name in self.seen if name.startswith(COMPACTED)]
+        return max(times, default="")
+
+
+def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
+    """Return the number of tokens for memories: their share of the window, up to the budget.
+
+    A window or budget of 0 means no limit.
+    """
+    if window <= 0:
+        return budget
+    tokens = max(1, int(window * share))
+    if not budget:
+        return tokens
+    return min(tokens, budget)
+
+
+def prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
+    """Return the filter for records that may answer a prompt."""
+    return (
+        _memory_filter(connection, options, options.types),
+        record_filters.observations(
+            not_of=options.session,
+            after=options.compacted_at,
+            not_called=_PATH_ONLY_TITLES,
+            task=options.task,
+        ),
+        record_filters.journal(task=options.task),
+    )
+
+
+def lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
+    """Return the filter for fixes and decisions. It is empty if the settings exclude both."""
+    kinds = [kind for kind in _LESSON_KINDS if not options.types or kind in options.types]
+    if not kinds:
+        return ()
+    return (_memory_filter(connection, options, kinds),)
+
+
+def _memory_filter(
+    connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
+) -> FamilyFilter:
+    return record_filters.memories(
+        kinds=kinds,
+        tags=options.tags,
+        since=options.since,
+        knowledge_only=not options.enabled,
+        task=options.task,
+        valid_at=options.today,
+        but=supersession.superseded(connection),
+    )
+
+
+def may_inject(row: RecordRow, options: RecallOptions) -> bool:
+    """Return whether a record is new to the session and is not withheld."""
+    return row.id not in options.seen and not is_withheld(row, options)
+
+
+def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
+    """Return whether a record looks like prompt injection and no person wrote or accepted it."""
+    if not row.is_order:
+        return False
+    if index_schema.family_of(row.key) is not Family.MEMORY:
+        return True
+    key = injection.text_key(row.title, row.text, row.tags).encode()
+    for file in options.accepted_files:
+        content = hook_files.read_file(file) or b""
+        if key in content.split():
+            return False
+    return True

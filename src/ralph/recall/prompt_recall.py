@@ -1,0 +1,372 @@
+"""Choose the records that an agent receives with a prompt, without asking for them.
+
+`recall_for_prompt` takes these steps:
+
+1. Rank all records that may be injected. The ranking decides which of them are relevant enough.
+2. Quote turns of earlier sessions that answer the prompt together (`passages`).
+3. Add the latest records about files that the prompt names.
+4. Remove duplicates and records that the session has seen, and move records with stale citations
+   down.
+5. Render the rest within the budget (`shown_records`).
+
+Often nothing is relevant enough, and the result is `NOTHING`. Hooks load this module.
+"""
+
+from __future__ import annotations
+
+from ralph.core import render
+from ralph.core.family import Family
+from ralph.core.prompts import human_prompt, is_own_prompt
+from ralph.lean import TYPE_CHECKING, replace
+from ralph.recall import passages
+from ralph.recall.eligibility import is_withheld, may_inject, prompt_filter
+from ralph.recall.shown_records import (
+    FRAME_TOKENS,
+    NOTHING,
+    SEARCH_HINT,
+    TIERS,
+    Recalled,
+    Shown,
+    citation_factor,
+    copy_ranked,
+    render_entries,
+    render_records,
+    show_answers,
+    show_whole,
+    tier_of,
+    without_output,
+)
+from ralph.search import rank, scoring
+from ralph.storage import index_schema, record_filters
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from ralph.recall.citation_cache import CitationCache
+    from ralph.recall.eligibility import RecallOptions
+    from ralph.recall.passages import Passage
+    from ralph.search.question import WeightedWord
+    from ralph.search.rank import Ranking
+    from ralph.search.scoring import RankedRow
+    from ralph.storage.lookup import RecordRow
+    from ralph.storage.record_filters import Filter
+
+MAX_RECORDS = 5  # injected with a prompt, not counting passages
+_MAX_RECORDS_PER_SESSION = 2  # from one earlier session
+_MAX_RANKED_RECORDS = 20
+# Records that are checked for stale citations. One further down cannot move up far enough.
+_MAX_VERIFIED_RECORDS = 2 * MAX_RECORDS
+_UNLIMITED_TOKENS = 2_000  # the budget for passages if there is no limit
+_MAX_QUESTION_CHARACTERS = 2_000  # searched for file names
+
+# If more than this share of the records belongs to other unfinished tasks, they would crowd out
+# everything else on the same subject, so more candidates are considered.
+_CROWDING_SHARE = 0.5
+_CROWDED_RECIPE = scoring.Recipe(
+    max_candidates=500,
+    max_spreading=30,
+    max_scored=15,
+    max_term_matches=scoring.QUICK.max_term_matches,
+    thorough=False,
+)
+
+# File names in a prompt.
+_MAX_NAMED_FILES = 8
+_MAX_EXTENSION_CHARACTERS = 5
+_AROUND_FILE_NAMES = "`'\"()[]{}<>*,;:!?.@"
+
+_PROMPT_TITLE = "prompt"  # the title of earlier prompts, which are not answers
+
+
+def human_question(prompt: str) -> str:
+    """Return what a person asks, without the host's additions.
+
+    Returns "" for commands and text written by a machine.
+    """
+    prompt = human_prompt(prompt)
+    is_command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
+    if is_command or is_own_prompt(prompt):  # Ralph's own commands fetch what they need
+        return ""
+    return prompt
+
+
+def recall_for_prompt(
+    connection: sqlite3.Connection, prompt: str, options: RecallOptions
+) -> Recalled:
+    """Return the records related to a prompt, in as much detail as the budget allows."""
+    allowed = prompt_filter(connection, options)
+    ranking = _rank_prompt(connection, prompt, allowed, options)
+    quoted = _gather_passages(connection, ranking, allowed, options)
+    if quoted:
+        singles = _records_besides_passages(ranking)
+    else:
+        singles = _records_and_turns(ranking)
+    if ranking.best and all(passages.is_speech(ranked.row) for ranked in ranking.best):
+        # Many similar turns crowd out the memories, so these are ranked on their own.
+        singles = [*_rank_memories(connection, prompt, ranking.words, allowed, options), *singles]
+    sufficient = [ranked for ranked in singles if _is_sufficient(ranked, ranking.words)]
+    candidates = show_answers(relevant_records(sufficient), ranking.words)[:MAX_RECORDS]
+    keys = {shown.row.key for shown in candidates}
+    for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], allowed):
+        if shown.row.key not in keys:
+            candidates.append(shown)
+    verified = _select_new(candidates, options)[:_MAX_VERIFIED_RECORDS]
+    chosen = _lower_stale(verified, options.citations)[:MAX_RECORDS]
+    if not (chosen or quoted):
+        return NOTHING
+    recalled = _render_with_passages(chosen, quoted, options)
+    turns: list[Shown] = []
+    for passage in quoted:
+        turns += map(show_whole, passage.ranked_turns())
+    return replace(recalled, shown=[*chosen, *turns], words=ranking.words)
+
+
+# --- ranking -------------------------------------------------------------------------------------
+
+
+def _rank_prompt(
+    connection: sqlite3.Connection, prompt: str, allowed: Filter, options: RecallOptions
+) -> Ranking:
+    """Rank the records for a prompt.
+
+    More candidates are considered if records from other tasks would crowd out the rest.
+    """
+    recipe = scoring.QUICK
+    fallback = None
+    if record_filters.hidden_share(connection, options.task) > _CROWDING_SHARE:
+        recipe = _CROWDED_RECIPE
+    elif options.task:
+        fallback = _CROWDED_RECIPE
+    is_filtered = bool(options.types or options.tags or options.since)
+    return rank.rank(
+        connection,
+        prompt,
+        today=options.today,
+        record_filter=allowed,
+        limit=_MAX_RANKED_RECORDS,
+        filter_late=not is_filtered,
+        recipe=recipe,
+        crowded_recipe=fallback,
+    )
+
+
+def _rank_memories(
+    connection: sqlite3.Connection,
+    prompt: str,
+    words: Sequence[WeightedWord],
+    allowed: Filter,
+    options: RecallOptions,
+) -> Sequence[RankedRow]:
+    memories_only = [part for part in allowed if part[0] is Family.MEMORY]
+    ranked = rank.rank(
+        connection,
+        prompt,
+        today=options.today,
+        record_filter=memories_only,
+        limit=_MAX_RANKED_RECORDS,
+        filter_late=True,
+        recipe=scoring.QUICK,
+        words=words,
+    )
+    if ranked.weak:
+        return ()
+    return ranked.best
+
+
+def _records_besides_passages(ranking: Ranking) -> list[RankedRow]:
+    """Return the ranked records without turns, which are quoted in passages."""
+    if ranking.weak:
+        return []
+    return [ranked for ranked in ranking.best if not passages.is_speech(ranked.row)]
+
+
+def _records_and_turns(ranking: Ranking) -> list[RankedRow]:
+    """Return the ranked records, including turns that answer on their own.
+
+    An earlier prompt is not an answer.
+    """
+    if ranking.weak:
+        return []
+    return [ranked for ranked in ranking.best if ranked.row.title != _PROMPT_TITLE]
+
+
+def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
+    """Return whether a record may be injected on its own.
+
+    An observation must answer the prompt as fully as a passage would.
+    """
+    if index_schema.family_of(ranked.row.key) is not Family.OBSERVATION:
+        return True
+    return passages.answers([ranked], words)
+
+
+def relevant_records(
+    best: Sequence[RankedRow], recipe: scoring.Recipe = scoring.STANDARD
+) -> list[RankedRow]:
+    """Return the records that are relevant enough to be injected, tier by tier.
+
+    A memory comes before a log record even if the log record matches more words.
+    """
+    relevant: list[RankedRow] = []
+    for tier in range(len(TIERS)):
+        rows = [ranked for ranked in best if tier_of(ranked.row) == tier]
+        if rows and rank.is_answer(rows[0]):
+            relevant += rank.select_injectable(rows, recipe)
+    return relevant
+
+
+# --- passages and files --------------------------------------------------------------------------
+
+
+def _gather_passages(
+    connection: sqlite3.Connection, ranking: Ranking, allowed: Filter, options: RecallOptions
+) -> list[Passage]:
+    """Return the passages from earlier sessions that answer a prompt, if there is room for any."""
+    room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
+    if room < passages.MIN_TOKENS:
+        return []
+    return passages.gather(
+        connection, ranking.best, ranking.words, allowed, lambda row: _may_quote(row, options)
+    )
+
+
+def _may_quote(row: RecordRow, options: RecallOptions) -> bool:
+    """Return whether a turn may be part of a passage.
+
+    It must be new to the session, and neither a command nor prompt injection.
+    """
+    if row.id in options.seen or not row.text.strip():
+        return False
+    is_command = row.title == _PROMPT_TITLE and human_question(row.text) != row.text.strip()
+    return not is_command and not is_withheld(row, options)
+
+
+def _on_named_files(connection: sqlite3.Connection, prompt: str, allowed: Filter) -> list[Shown]:
+    """Return the records about files that a prompt names, newest first."""
+    names = _named_files(prompt)
+    if not names:
+        return []
+    from ralph.recall import lessons  # imported here because few prompts name files
+    from ralph.recall.file_mentions import mentions_file
+
+    rows = lessons.on_files(connection, names, allowed)
+    touched = [name for name in names if any(mentions_file(row.files, name) for row in rows)]
+    matched = dict.fromkeys(touched, 1.0)
+    found: list[Shown] = []
+    for row in rows:
+        text = without_output(row)
+        visible = f"{row.files} {row.title} {text}"
+        if any(mentions_file(visible, name) for name in touched):
+            ranked = scoring.RankedRow(row)
+            ranked.matched = matched
+            found.append(Shown(ranked, text))
+    found.sort(key=lambda shown: (shown.row.created_at, shown.row.key), reverse=True)
+    return found
+
+
+def _named_files(prompt: str) -> list[str]:
+    words = (word.strip(_AROUND_FILE_NAMES) for word in prompt.split())
+    names = filter(_looks_like_file, dict.fromkeys(words))
+    return list(names)[:_MAX_NAMED_FILES]
+
+
+def _looks_like_file(word: str) -> bool:
+    if "." not in word[1:]:
+        return False
+    extension = word.rpartition(".")[2]
+    return (
+        extension.isalnum()
+        and extension[0].isalpha()
+        and len(extension) <= _MAX_EXTENSION_CHARACTERS
+    )
+
+
+# --- choosing ------------------------------------------------------------------------------------
+
+
+def _select_new(candidates: Iterable[Shown], options: RecallOptions) -> list[Shown]:
+    """Return the candidates that may be injected, without duplicates and with few per session."""
+    selected: list[Shown] = []
+    count_by_session: dict[str, int] = {}
+    contents: set[str] = set()
+    for shown in candidates:
+        row = shown.row
+        if row.title == _PROMPT_TITLE or not may_inject(row, options):
+            continue
+        content = _letters_and_digits(f"{row.title}{shown.text}")
+        if content in contents:
+            continue
+        contents.add(content)
+        count = count_by_session.get(row.session, 0) + 1
+        count_by_session[row.session] = count
+        if not row.session or count <= _max_of_session(row):
+            selected.append(shown)
+    return selected
+
+
+def _letters_and_digits(text: str) -> str:
+    """Reduce `text` to what is compared to find duplicates.
+
+    A knowledge page, its insight and its pattern differ only in punctuation and a leading "gotcha".
+    """
+    return "".join(filter(str.isalnum, text.lower().removeprefix("gotcha")))
+
+
+def _max_of_session(row: RecordRow) -> int:
+    """Return how many records from a row's session may be injected.
+
+    A run and its journal entry count as one.
+    """
+    if index_schema.family_of(row.key) is Family.JOURNAL:
+        return 1
+    return _MAX_RECORDS_PER_SESSION
+
+
+def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[Shown]:
+    """Lower the scores of candidates with stale citations, and sort them again.
+
+    Candidates stay within their tier. Those found by a file name have no score and come last.
+    """
+    if cache is None:
+        return candidates
+    keyed: list[tuple[tuple[int, float, float], Shown]] = []
+    for shown in candidates:
+        factor = citation_factor(shown.row, cache)
+        tier = len(TIERS)
+        if shown.ranked.score:
+            tier = tier_of(shown.row)
+        lowered = copy_ranked(shown.ranked)
+        lowered.score *= factor
+        keyed.append(((tier, -lowered.score, -factor), Shown(lowered, shown.text)))
+    keyed.sort(key=lambda pair: pair[0])
+    return [shown for _, shown in keyed]
+
+
+# --- rendering -----------------------------------------------------------------------------------
+
+
+def _render_with_passages(
+    shown: Sequence[Shown], quoted: Sequence[Passage], options: RecallOptions
+) -> Recalled:
+    """Render records in as much detail as fits, followed by passages from earlier sessions."""
+    recalled = render_records(shown, options)
+    if not quoted:
+        return recalled
+    entries = render_entries(shown, recalled.layer, options)[: len(recalled.records)]
+    budget = options.budget or _UNLIMITED_TOKENS
+    unspent = budget - FRAME_TOKENS - sum(entry.tokens + 1 for entry in entries)
+    room = int(min(passages.BUDGET_SHARE * budget, unspent))
+    blocks: list[str] = []
+    costs: list[Sequence[tuple[str, int]]] = []  # the records in each block
+    for entry in entries:
+        blocks.append(entry.text)
+        costs.append([(entry.id, entry.tokens)])
+    for quote in passages.quote_all(quoted, room, options.session):
+        blocks.append(quote.text)
+        costs.append(quote.turns)
+    text, kept = render.within(blocks, len(blocks), SEARCH_HINT, options.characters)
+    records: list[tuple[str, int]] = []
+    for index in kept:
+        records += costs[index]
+    return Recalled(text, records, recalled.layer)
