@@ -23,7 +23,7 @@ from bench import speed, team_bulk
 from ralph.core import paths
 from ralph.core.settings import Config, Shared, Team
 from ralph.search import index, rank
-from ralph.sharing import team
+from ralph.sharing import team, team_pull, team_push
 from ralph.storage import queries, team_db
 from ralph.storage.server_lookup import ServerLookup
 from ralph.storage.team_server import TeamServer, connect
@@ -76,9 +76,9 @@ def _measure(server: ThrowawayServer, folder: Path, size: int, questions: int) -
     words = Words(size)
     speed.write(folder / "ann", size, words)
     index.rebuild(folder / "ann")
-    pushed, push = timed(lambda: team.push(folder / "ann", ann))
-    _, again = timed(lambda: team.push(folder / "ann", ann))
-    pulled, pull = timed(lambda: team.pull(folder / "ben", ben))
+    pushed, push = timed(lambda: team_push.push(folder / "ann", ann))
+    _, again = timed(lambda: team_push.push(folder / "ann", ann))
+    pulled, pull = timed(lambda: team_pull.pull(folder / "ben", ben))
     lines = [f"Team: {size:,} events, {pushed.rows:,} rows shared, {pulled.rows:,} pulled"]
     rate = pushed.rows / push.cpu
     lines.append(

@@ -24,7 +24,7 @@ from ralph.core.settings import Config, Shared, Team
 from ralph.formats.log import encode_record
 from ralph.privacy import injection
 from ralph.search.scoring import STANDARD
-from ralph.sharing import team
+from ralph.sharing import team, team_pull, team_push
 from ralph.storage import db, team_db
 from ralph.storage.record_rows import row_values
 from ralph.storage.server_lookup import indexed_terms
@@ -240,8 +240,8 @@ def check_sample(server: ThrowawayServer, rows: int = 3_000) -> bool:
 
         load_server(server.url(), "sample-loaded", 0, rows, write)
         finish(connection, "sample-loaded")
-        team.push(pushing, ann)
-        team.pull(pulling, ben)
+        team_push.push(pushing, ann)
+        team_pull.pull(pulling, ben)
         load_local(Path(name) / "loaded.db", 1, rows)
         for sql in _SAMPLE:
             pids = [_project(connection, project) for project in ("sample-loaded", "sample-pushed")]

@@ -27,7 +27,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.memory import memory
 from ralph.memory.author import BY_PERSON
 from ralph.recall.search import SearchAnswer
-from ralph.sharing import team, team_search
+from ralph.sharing import team, team_pull, team_push, team_search
 from ralph.storage import queries, team_db
 from ralph.storage.team_server import TeamServer, connect
 
@@ -75,13 +75,13 @@ class Machine:
             file.writelines(lines)
         return path
 
-    def push(self) -> team.PushResult:
+    def push(self) -> team_push.PushResult:
         """Push."""
-        return team.push(self.root, self.config)
+        return team_push.push(self.root, self.config)
 
-    def pull(self) -> team.PullResult:
+    def pull(self) -> team_pull.PullResult:
         """Pull."""
-        return team.pull(self.root, self.config)
+        return team_pull.pull(self.root, self.config)
 
     def search(
         self, text: str, *, server: bool = False, limit: int = 5, **filters: object

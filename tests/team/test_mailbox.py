@@ -18,7 +18,7 @@ from ralph.core.settings import Privacy, Shared, Team
 from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.search import engine, index
-from ralph.sharing import team
+from ralph.sharing import team, team_push
 from ralph.sharing.team_rows import RowCleaner
 from ralph.storage import team_db
 from ralph.storage.team_errors import ServerError
@@ -355,4 +355,4 @@ def test_a_server_that_is_away_or_of_another_version_is_one_line(fleet: Fleet) -
             ann.pull()
     assert team.check(fleet.url())[1]
     with pytest.raises(RalphError):
-        team.push(ann.root, ann.config.__class__())
+        team_push.push(ann.root, ann.config.__class__())

@@ -13,8 +13,8 @@ from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, warn
 from ralph.core.render import line_text
 from ralph.formats.log import parse_log
-from ralph.sharing import team
-from ralph.sharing.team import PushResult
+from ralph.sharing import team, team_pull, team_push
+from ralph.sharing.team_push import PushResult
 
 
 @click.group(
@@ -70,7 +70,7 @@ def push(call: Invocation, dry_run: bool) -> None:
     every row.
     """
     with bar("pushing") as progress:
-        result = team.push(call.root, call.config, dry_run=dry_run, progress=progress)
+        result = team_push.push(call.root, call.config, dry_run=dry_run, progress=progress)
     if dry_run:
         _print_rows(result)
     verb = "would be sent" if dry_run else "sent"
@@ -98,7 +98,7 @@ def pull(call: Invocation) -> None:
     Records that were forgotten on the server are removed here.
     """
     with bar("pulling") as progress:
-        result = team.pull(call.root, call.config, progress)
+        result = team_pull.pull(call.root, call.config, progress)
     click.echo(
         f"{result.rows} row(s) of {result.sources} source(s) pulled, "
         f"{result.removed} source(s) gone."

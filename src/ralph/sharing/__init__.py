@@ -12,5 +12,8 @@ __all__ = [
     "imports",
     "other_memories",
     "team",
+    "team_connection",
+    "team_pull",
+    "team_push",
     "team_search",
 ]

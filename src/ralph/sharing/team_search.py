@@ -21,7 +21,7 @@ from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
 from ralph.recall.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
 from ralph.search import engine, explanations, filters, index, rank
-from ralph.sharing.team import project_name
+from ralph.sharing.team_connection import project_name
 from ralph.storage import index_schema, lookup, queries, query_filters, record_rows, team_db
 from ralph.storage.paired_lookup import PairedLookup
 from ralph.storage.server_lookup import ServerLookup
