@@ -23,7 +23,7 @@ from ralph.core.record import (
     Status,
 )
 from ralph.core.work import JournalEntry
-from ralph.formats.log import journal_record
+from ralph.formats.journal import journal_record
 from ralph.learning.labels import headed_bullets
 from ralph.learning.propose import (
     COUNT,

@@ -17,7 +17,8 @@ from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Family, Origin, Outcome, Record
 from ralph.core.work import JournalEntry
-from ralph.formats.log import encode_line, encode_record, journal_record, parse_log
+from ralph.formats.journal import journal_record
+from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.recall import journal
 from ralph.recall.journal import JournalFilter
 from ralph.recall.journal_section import render_journal

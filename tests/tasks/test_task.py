@@ -10,7 +10,8 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError, Refused, Unreadable
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, Task, TaskStatus
-from ralph.formats.log import encode_record, journal_record
+from ralph.formats.journal import journal_record
+from ralph.formats.log import encode_record
 from ralph.formats.work import render_task
 from ralph.storage import task_files
 from ralph.storage.board import MAX_HISTORY

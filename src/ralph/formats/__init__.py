@@ -7,6 +7,7 @@ __all__ = [
     "front_matter",
     "graphiti",
     "host_files",
+    "journal",
     "knowledge",
     "knowledge_text",
     "log",

@@ -1,8 +1,14 @@
-"""The codec for logs, which hold one JSON object per line, including the journal's records.
+"""The codec for logs, which consist of one JSON object per line.
 
-A torn line, left incomplete by a crash or a full disk, is reported and kept, and whatever can be
-read from it is read. The id of a journal entry is made up of its run and iteration, so writing the
-entry again after a crash gives the same id.
+    {"v":1,"type":"memory","id":"mem-1760000000-3f2a","kind":"fix","text":"Run `make gen`."}
+    {"v":1,"type":"session","started_at":"2026-01-31T10:00:00Z"}
+
+If the type is a family of records, as in the first line, the object is a record. Any other object
+is a `LogLine`.
+
+A torn line was left incomplete by a crash or a full disk. The next object may follow on the same
+line, as in `{"v":1,"type":"mem{"v":1,"type":"session"}`. The torn part is reported and kept in the
+file, and the object after it is read.
 """
 
 from __future__ import annotations
@@ -12,22 +18,19 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ralph.core.errors import Refused
-from ralph.core.json_text import dump_line, read_members
-from ralph.core.record import KINDS, USUAL, Family, Link, Origin, Outcome, Record, Scope, Status
+from ralph.core.json_text import Members, dump_line, read_members
+from ralph.core.record import KINDS, USUAL, Family, Link, Origin, Record, Scope, Status
 from ralph.core.text import BOM, Entry, Problem
-from ralph.core.work import JournalEntry
 
 LOG_VERSION = 1
-JOURNAL_PREFIX = "jrn"
 
 # A host may write NaN or Infinity to a log, which only Python accepts. They are read as null.
 _LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 _MAX_SHOWN_VALUE = 60  # characters of a value that a problem shows
 _MAX_SHOWN_LINE = 40  # characters of a torn line that a problem shows
-_MAX_NUMBER = 1e300  # a larger number may not fit into a float
 _FAMILIES: dict[str, Family] = {family.value: family for family in Family}
 _STATUSES: dict[str, Status] = {status.value: status for status in Status}
 _SCOPES: dict[str, Scope] = {scope.value: scope for scope in Scope}
@@ -45,15 +48,10 @@ _ORIGIN = {
     "files": "texts",
 }
 _LINK = {"relation": "text", "target": "text"}
-_LINE_START = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
-_JOURNAL_EXTRA = ("feature", "model", "duration_secs", "cost_usd")
+_LINE_START = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')  # {"v":1,"type":"
 
 Value = dict[str, object]
-
-
-class _Fault(NamedTuple):
-    code: str
-    what: str
+_Choice = TypeVar("_Choice", Status, Scope)
 
 
 class _Span(NamedTuple):
@@ -104,52 +102,47 @@ def parse_log(text: str) -> LogDocument:
                     number,
                     f"half a line, or not a JSON object: {line[: min(start, _MAX_SHOWN_LINE)]!r}",
                     "a crash or a full disk left it; it is kept, and the lines after it are read",
-                    "error",
-                    "torn-line",
+                    level="error",
+                    code="torn-line",
                 )
             )
         if value is not None:
             span = _Span(position + start, position + len(line.rstrip()), number)
-            _take_object(document, value, span, ids)
+            _add_object(document, value, span, ids)
         position += len(line) + 1
     return document
 
 
 def _read_object(line: str) -> tuple[int, Value | None]:
-    """Return where the object on a line starts, and the object, or None if there is none.
-
-    After a crash, part of another line may precede it.
-    """
+    """Return where the object on a line starts, and the object, or None if there is none."""
     start = len(BOM) if line.startswith(BOM) else 0
     while start < len(line):
         with suppress(ValueError, RecursionError):  # including a number too long for Python
             value = _LENIENT_DECODER.decode(line[start:])
             if isinstance(value, dict):
                 return start, value
-        starts = [match.start() for match in _LINE_START.finditer(line, start + 1)]
-        start = starts[-1] if starts else len(line)
+        # The start of the line is torn, so look for the last object that was begun after it. If
+        # that one cannot be read either, `start` is already past all others.
+        later_starts = [match.start() for match in _LINE_START.finditer(line, start + 1)]
+        start = later_starts[-1] if later_starts else len(line)
     return len(line), None
 
 
-def _take_object(document: LogDocument, value: Value, span: _Span, ids: set[str]) -> None:
+def _add_object(document: LogDocument, value: Value, span: _Span, ids: set[str]) -> None:
     """Add an object to the records or the other lines, and report what is wrong with it."""
-    faults: list[_Fault] = []
+    faults = _Faults()
     record: Record | None = None
     line_type = value.get("type")
     version = value.get("v", 0)
     if type(version) is not int or not isinstance(line_type, str):
-        faults.append(
-            _Fault("wrong-type", "a line needs a text as `type` and a whole number as `v`")
-        )
+        faults.add("wrong-type", "a line needs text as `type` and a whole number as `v`")
     elif version > LOG_VERSION:
         what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph reads"
-        document.problems.append(
-            Problem(span.line, what, "update Ralph to read this line", "note", "newer-version")
-        )
+        hint = "update Ralph to read this line"
+        document.problems.append(Problem(span.line, what, hint, level="note", code="newer-version"))
     elif line_type in _FAMILIES:
         record = _build_record(value, _FAMILIES[line_type], faults)
-    for fault in faults:
-        document.problems.append(_fault_problem(fault, span.line, is_read=record is not None))
+    document.problems += faults.problems(span.line, is_read=record is not None)
     if record is None:
         known_type = line_type if isinstance(line_type, str) else ""
         document.lines.append(LogLine(known_type, value, span.start, span.end, span.line))
@@ -158,67 +151,93 @@ def _take_object(document: LogDocument, value: Value, span: _Span, ids: set[str]
     if record.id in ids:
         what = f"a second record has the id {record.id}"
         hint = "both are read; `forget` removes both"
-        document.problems.append(Problem(span.line, what, hint, "warning", "duplicate-id"))
+        document.problems.append(
+            Problem(span.line, what, hint, level="warning", code="duplicate-id")
+        )
     ids.add(record.id)
 
 
-def _fault_problem(fault: _Fault, line: int, *, is_read: bool) -> Problem:
-    if is_read:
-        return Problem(line, fault.what, "it is kept but not used", "warning", fault.code)
-    return Problem(line, fault.what, "it is kept but not read", "error", fault.code)
+class _Faults:
+    """Collects what is wrong with one object."""
+
+    def __init__(self) -> None:
+        self._faults: list[tuple[str, str]] = []
+
+    def add(self, code: str, what: str) -> None:
+        self._faults.append((code, what))
+
+    def add_wrong_type(self, _path: object, name: str, expected: str, _value: object) -> None:
+        """Add a member of the wrong type. `read_members` calls this."""
+        self.add("wrong-type", f"`{name}` should be {expected}")
+
+    def problems(self, line: int, *, is_read: bool) -> list[Problem]:
+        hint = "it is kept but not used" if is_read else "it is kept but not read"
+        level = "warning" if is_read else "error"
+        return [Problem(line, what, hint, level=level, code=code) for code, what in self._faults]
 
 
-def _build_record(value: Value, family: Family, faults: list[_Fault]) -> Record | None:
+def _build_record(value: Value, family: Family, faults: _Faults) -> Record | None:
     """Build a record from an object. If it has no id or kind, add a fault and return None."""
-
-    def report(_path: object, name: str, expected: str, _value: object) -> None:
-        faults.append(_Fault("wrong-type", f"`{name}` should be {expected}"))
-
     kinds = KINDS[family]
     kind = kinds.get(str(value.get("kind")))
     if not isinstance(value.get("id"), str) or not value["id"]:
-        faults.append(_Fault("no-id", f"a record of the type {family} needs an `id`"))
+        faults.add("no-id", f"a record of the type {family} needs an `id`")
         return None
     if kind is None:
         shown = repr(value.get("kind"))[:_MAX_SHOWN_VALUE]
         what = f"{shown} is not a kind of {family}; the kinds are {', '.join(kinds)}"
-        faults.append(_Fault("unknown-kind", what))
+        faults.add("unknown-kind", what)
         return None
-    fields, others = read_members(value, _RECORD, report)
+    fields, others = read_members(value, _RECORD, faults.add_wrong_type)
     usual_status, usual_scope, _ = USUAL[family]
-    status = fields.pop("status", usual_status)
-    if status not in _STATUSES:
-        report((), "status", f"one of {', '.join(_STATUSES)}", None)
-    scope = fields.pop("scope", usual_scope)
-    if scope not in _SCOPES:
-        report((), "scope", f"one of {', '.join(_SCOPES)}", None)
-    origin = Origin()
-    if "origin" in fields:
-        origin_fields, _ = read_members(fields.pop("origin"), _ORIGIN, report)
-        origin = Origin(**origin_fields)
-    links: list[Link] = []
-    stated_links = fields.pop("links", ())
-    for stated in stated_links:
-        link, _ = read_members(stated if isinstance(stated, dict) else {}, _LINK, report)
-        if len(link) == len(_LINK):
-            links.append(Link(**link))
-    if len(links) != len(stated_links):
-        report((), "links", "a list of objects with a relation and a target", None)
     # Members written by other programs are kept in `extra`.
     extra = {key: member for key, member in others.items() if key not in ("v", "type")}
-    extra |= fields.pop("extra", {})
-    del fields["kind"]
+    extra |= fields.get("extra", {})
     return Record(
+        id=fields["id"],
         kind=kind,
-        text=fields.pop("text", ""),
+        text=fields.get("text", ""),
         family=family,
-        status=_STATUSES.get(status, usual_status),
-        scope=_SCOPES.get(scope, usual_scope),
-        origin=origin,
-        links=tuple(links),
+        label=fields.get("label", ""),
+        title=fields.get("title", ""),
+        tags=fields.get("tags", ()),
+        status=_choose(fields, "status", _STATUSES, usual_status, faults),
+        scope=_choose(fields, "scope", _SCOPES, usual_scope, faults),
+        origin=_read_origin(fields, faults),
+        created_at=fields.get("created_at", ""),
+        updated_at=fields.get("updated_at", ""),
+        valid_until=fields.get("valid_until", ""),
+        links=_read_links(fields, faults),
         extra=extra,
-        **fields,
     )
+
+
+def _choose(
+    fields: Members, name: str, choices: Mapping[str, _Choice], usual: _Choice, faults: _Faults
+) -> _Choice:
+    """Return the choice that a member names, or the usual one if it is absent or unknown."""
+    word = fields.get(name, usual)
+    if word not in choices:
+        faults.add("wrong-type", f"`{name}` should be one of {', '.join(choices)}")
+    return choices.get(word, usual)
+
+
+def _read_origin(fields: Members, faults: _Faults) -> Origin:
+    members, _ = read_members(fields.get("origin", {}), _ORIGIN, faults.add_wrong_type)
+    return Origin(**members)
+
+
+def _read_links(fields: Members, faults: _Faults) -> tuple[Link, ...]:
+    items = fields.get("links", ())
+    links: list[Link] = []
+    for item in items:
+        members = item if isinstance(item, dict) else {}
+        link, _ = read_members(members, _LINK, faults.add_wrong_type)
+        if len(link) == len(_LINK):
+            links.append(Link(**link))
+    if len(links) != len(items):
+        faults.add("wrong-type", "`links` should be a list of objects with a relation and a target")
+    return tuple(links)
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -293,90 +312,3 @@ def join_lines(text: str, lines: str) -> str:
     if text in ("", BOM) or text.endswith("\n"):
         return text + lines
     return f"{text}\n{lines}"
-
-
-# --- the journal -------------------------------------------------------------------------------
-
-
-def journal_id(run: str, iteration: int) -> str:
-    """Return the id of the journal entry for one iteration of a run."""
-    return f"{JOURNAL_PREFIX}-{run}-{iteration}"
-
-
-def is_journal_entry(record: Record) -> bool:
-    """Return whether a record describes an iteration.
-
-    The summary of a run, marked by the label `run`, does not.
-    """
-    is_iteration = bool(record.origin.run) and record.origin.iteration is not None
-    return record.family is Family.JOURNAL and record.label != "run" and is_iteration
-
-
-def journal_record(entry: JournalEntry) -> Record:
-    """Convert a journal entry to a record. Extra members named like a field are left out."""
-    values = (
-        entry.feature,
-        entry.model,
-        _finite_number(entry.duration),
-        _finite_number(entry.cost),
-    )
-    extra: dict[str, object] = {}
-    for name, value in zip(_JOURNAL_EXTRA, values, strict=True):
-        if value:
-            extra[name] = value
-    extra |= {name: value for name, value in entry.extra.items() if name not in _JOURNAL_EXTRA}
-    return Record(
-        journal_id(entry.run, entry.iteration),
-        entry.outcome,
-        entry.notes,
-        Family.JOURNAL,
-        title=entry.title,
-        scope=Scope.RUN,
-        origin=Origin(
-            by="agent",
-            session=entry.session,
-            run=entry.run,
-            iteration=entry.iteration,
-            task=entry.task,
-            agent=entry.agent,
-            files=entry.files,
-        ),
-        created_at=entry.created_at,
-        extra=extra,
-    )
-
-
-def journal_entry(record: Record) -> JournalEntry:
-    """Convert a record for which `is_journal_entry` is true back to a journal entry.
-
-    Raises TypeError if the record does not belong to the journal.
-    """
-    if not isinstance(record.kind, Outcome):
-        raise TypeError(f"{record.id} is not a record of the journal")
-    origin = record.origin
-    feature, model, duration, cost = [record.extra.get(name) for name in _JOURNAL_EXTRA]
-    others = {name: value for name, value in record.extra.items() if name not in _JOURNAL_EXTRA}
-    return JournalEntry(
-        run=origin.run,
-        iteration=origin.iteration or 0,
-        outcome=record.kind,
-        task=origin.task,
-        title=record.title,
-        feature=feature if isinstance(feature, str) else "",
-        agent=origin.agent,
-        model=model if isinstance(model, str) else "",
-        duration=_finite_number(duration),
-        cost=_finite_number(cost),
-        files=origin.files,
-        notes=record.text,
-        created_at=record.created_at,
-        session=origin.session,
-        extra=others,
-    )
-
-
-def _finite_number(value: object) -> float:
-    # Agents report their own cost, which may be anything, even an integer too large for a float.
-    if isinstance(value, int | float) and abs(value) < _MAX_NUMBER:
-        return float(value)
-    return 0.0

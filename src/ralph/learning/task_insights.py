@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ralph.core.record import Family, Origin, Record
 from ralph.core.work import JournalEntry
-from ralph.formats.log import journal_record
+from ralph.formats.journal import journal_record
 from ralph.formats.progress import is_progress_pattern, parse_progress, without_pointer
 from ralph.learning import insights, propose
 from ralph.learning.insights import Extraction

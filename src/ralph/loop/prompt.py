@@ -23,7 +23,7 @@ from ralph.core.errors import NotFound
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Task
-from ralph.formats.log import journal_id
+from ralph.formats.journal import journal_id
 from ralph.formats.patterns import parse_patterns
 from ralph.loop import scratchpad_file
 from ralph.loop.prompt_memories import select_memories

@@ -20,14 +20,8 @@ from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import Family, Outcome, Record
 from ralph.core.terms import EVERYDAY_WORDS
 from ralph.core.work import JournalEntry
-from ralph.formats.log import (
-    JOURNAL_PREFIX,
-    encode_record,
-    is_journal_entry,
-    journal_entry,
-    journal_record,
-    parse_log,
-)
+from ralph.formats.journal import JOURNAL_PREFIX, is_journal_entry, journal_entry, journal_record
+from ralph.formats.log import encode_record, parse_log
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact

@@ -18,7 +18,7 @@ from ralph.core import render
 from ralph.core.render import clean, one_line
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry
-from ralph.formats.log import journal_id
+from ralph.formats.journal import journal_id
 
 JOURNAL_BUDGET = 3_000  # tokens
 JOURNAL_HEADING = "## Run Journal"

@@ -22,7 +22,7 @@ from ralph.core.text import scan_lines
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Story, Task, ignore_text
 from ralph.formats import progress as pages
-from ralph.formats.log import journal_id
+from ralph.formats.journal import journal_id
 from ralph.formats.work import PrdDocument, parse_prd, pass_stories
 from ralph.learning import insights, review, task_insights
 from ralph.learning.review import Promotion
