@@ -135,7 +135,7 @@ def test_a_folder_inside_of_a_repository_is_checked_by_its_own_names(repo: Repos
     )
     repo.commit(NEW)
     (report,) = citation_check.check_citations(repo.root / "inner")
-    assert [(each.verdict, each.place) for each in report.looked] == [
+    assert [(each.verdict, each.place) for each in report.citations] == [
         (CitationState.MOVED, "src/c.py")
     ]
 
@@ -149,7 +149,7 @@ def test_without_git_the_disk_alone_is_asked(tmp_path: Path) -> None:
     (root / ".agent/memories.md").write_text(text, encoding="utf-8", newline="")
     (root / "a.py").touch()
     (report,) = citation_check.check_citations(root)
-    assert [each.verdict.value for each in report.looked] == [
+    assert [each.verdict.value for each in report.citations] == [
         "fresh",
         "unverifiable",
         "unverifiable",
@@ -192,7 +192,7 @@ def test_knowledge_guardrails_and_patterns_are_checked_too(repo: Repository) -> 
         ".ralph/global-patterns.md", "# Global Codebase Patterns\n\n## Tips\n\n- see src/a.py\n"
     )
     repo.commit(NEW)
-    assert {(each.place, each.verdict.value) for each in repo.check()} == {
+    assert {(each.source, each.verdict.value) for each in repo.check()} == {
         (".ralph/guardrails.md", "gone"),
         (".ralph/knowledge/k.md", "gone"),
         (".ralph/global-patterns.md", "gone"),
@@ -204,7 +204,7 @@ def test_single_records_are_checked_by_id(repo: Repository) -> None:
     repo.commit(OLD)
     repo.remembers("src/a.py", "nothing")
     (report,) = citation_check.check_citations(repo.root, ["mem-1705751401-a3f8"])
-    assert (report.looked, report.verdict) == ((), CitationState.UNVERIFIABLE)
+    assert (report.citations, report.verdict) == ((), CitationState.UNVERIFIABLE)
     with pytest.raises(NotFound, match="mem-9"):
         citation_check.check_citations(repo.root, ["mem-9"])
 
@@ -282,7 +282,10 @@ def test_few_questions_serve_many_records(
     (counted / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{counted}:{os.environ['PATH']}")
     found = citation_check.check_citations(repo.root)
-    assert {each.verdict.value for report in found for each in report.looked} == {"moved", "fresh"}
+    assert {each.verdict.value for report in found for each in report.citations} == {
+        "moved",
+        "fresh",
+    }
     assert (counted / "log").read_text(encoding="utf-8").count("\n") <= 10
 
 

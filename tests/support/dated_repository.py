@@ -69,7 +69,7 @@ class Repository:
         return [
             (each.citation.what, each.verdict.value, each.place)
             for report in self.check()
-            for each in report.looked
+            for each in report.citations
         ]
 
 

@@ -360,8 +360,8 @@ def _check_citations(call: Invocation, names: Sequence[str], *, ci: bool, form: 
 def _print_reports(reports: Sequence[CitationReport], *, everything: bool) -> None:
     """Print the citations that need attention, or all of them, followed by a summary."""
     for report in reports:
-        source = one_line(f"{report.place}:{report.line}: {report.record.id}")
-        for checked in report.looked:
+        source = one_line(f"{report.source}:{report.line}: {report.record.id}")
+        for checked in report.citations:
             if not everything and checked.verdict not in (*STALE, CitationState.CHANGED):
                 continue
             verdict = click.style(checked.verdict.value, fg=_VERDICT_COLOURS.get(checked.verdict))
@@ -382,7 +382,7 @@ def _print_reports(reports: Sequence[CitationReport], *, everything: bool) -> No
 
 def _report_json(report: CitationReport) -> dict[str, object]:
     citations = []
-    for checked in report.looked:
+    for checked in report.citations:
         citation = checked.citation
         citations.append(
             {
@@ -397,7 +397,7 @@ def _report_json(report: CitationReport) -> dict[str, object]:
     return {
         "id": report.record.id,
         "verdict": report.verdict.value,
-        "file": report.place,
+        "file": report.source,
         "line": report.line,
         "citations": citations,
     }

@@ -309,7 +309,7 @@ def _pairs_with_rare_word(
 
 def _stale_citations(root: Path) -> Iterator[ReviewItem]:
     for report in citation_check.check_citations(root):
-        problems = [checked for checked in report.looked if checked.verdict in STALE]
+        problems = [checked for checked in report.citations if checked.verdict in STALE]
         if not problems:
             continue
         reasons = []
@@ -327,7 +327,7 @@ def _stale_citations(root: Path) -> Iterator[ReviewItem]:
             evidence=tuple(locations),
             status="stale",
             label=CITATION,
-            source=f"{report.place}:{report.line}",
+            source=f"{report.source}:{report.line}",
         )
         yield _with_actions(item)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record, Status
+from ralph.core.repository import GitHistory
 from ralph.recall import citation_cache
 from ralph.recall.citation_verifier import CitationVerifier
 from ralph.recall.stale_citations import cache_file, read_cache
@@ -29,28 +30,24 @@ from ralph.storage import files
 from ralph.storage.source_contents import read_source
 from ralph.storage.sources import Format, memory_files, sources
 
-if TYPE_CHECKING:
-    from ralph.core.repository import GitHistory
-
-
 _CITING_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 
 
 class CitationReport(NamedTuple):
-    """A record, its location, and the state of its citations."""
+    """A record, its location, and the results for its citations."""
 
     record: Record
-    place: str
+    source: str  # the name of its file
     line: int
     path: Path
-    looked: tuple[CheckedCitation, ...] = ()
+    citations: tuple[CheckedCitation, ...] = ()
 
     @property
     def verdict(self) -> CitationState:
         """The worst state among its citations, ignoring those that cannot be verified."""
         states = [
             checked.verdict
-            for checked in self.looked
+            for checked in self.citations
             if checked.verdict is not CitationState.UNVERIFIABLE
         ]
         return min(states, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
@@ -66,9 +63,7 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
 
     Raises NotFound for an unknown id.
     """
-    from ralph.core.repository import GitHistory
-
-    reports = list(_valid_records(root))
+    reports = list(_read_records(root))
     if record_ids:
         reports = [report for report in reports if report.record.id in record_ids]
     missing = sorted(set(record_ids) - {report.record.id for report in reports})
@@ -79,29 +74,25 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
         )
     checked = _check(GitHistory(root), reports)
     if not record_ids:
-        checked = [report for report in checked if report.looked]
+        checked = [report for report in checked if report.citations]
         _save_results(root, checked)
     return tuple(checked)
 
 
 def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
-    """Check the citations in one record within `patience` seconds. A limit of 0 means no limit."""
-    from ralph.core.repository import GitHistory
-
-    return _check(GitHistory(root, patience), [CitationReport(record, "", 0, root)])[0].looked
+    """Check the citations in one record within `patience` seconds. 0 means no limit."""
+    return _check(GitHistory(root, patience), [CitationReport(record, "", 0, root)])[0].citations
 
 
 def refresh_citations(root: Path, *, most: int = 0, patience: float = 0) -> bool:
-    """Refresh the cache if it is due, and return whether it was refreshed.
+    """Check the citations again if the cache is due. Return whether they were checked.
 
-    Only the newest `most` records are checked, within `patience` seconds. Earlier results are kept
-    for whatever could not be checked.
+    Only the `most` newest records are checked, within `patience` seconds. A limit of 0 means no
+    limit. For everything that could not be checked, the earlier results are kept.
     """
-    from ralph.core.repository import GitHistory
-
     if not _is_cache_due(root):
         return False
-    records = list(_valid_records(root))
+    records = list(_read_records(root))
     if not records:
         return False
     records.sort(key=lambda report: report.record.created_at, reverse=True)
@@ -131,10 +122,10 @@ def _is_cache_due(root: Path) -> bool:
 
 
 def _unverified(reports: Iterable[CitationReport]) -> set[tuple[str, str]]:
-    """Return the citations that were not verified, as pairs of record id and what is cited."""
+    """Return the record id and target of each citation that could not be verified."""
     found = set[tuple[str, str]]()
     for report in reports:
-        for checked in report.looked:
+        for checked in report.citations:
             if checked.verdict is CitationState.UNVERIFIABLE:
                 found.add((report.record.id, checked.citation.what))
     return found
@@ -147,13 +138,13 @@ def _earlier_lines(root: Path, unchecked: set[str], timed_out: set[tuple[str, st
     lines = []
     for line in read_cache(root).decode("utf-8", "surrogateescape").split("\n"):
         record_id, *fields = line.split("\t")
-        cited = tuple(fields[2:3])  # after kind and state; other lines may be shorter
-        if record_id in unchecked or (record_id, *cited) in timed_out:
+        target = fields[2] if len(fields) > 2 else ""  # after kind and verdict
+        if record_id in unchecked or (record_id, target) in timed_out:
             lines.append(f"{line}\n")
     return lines
 
 
-def _valid_records(root: Path) -> Iterator[CitationReport]:
+def _read_records(root: Path) -> Iterator[CitationReport]:
     for source in sources(root):
         if source.format not in _CITING_FORMATS:
             continue
@@ -168,10 +159,10 @@ def _check(git: GitHistory, reports: Sequence[CitationReport]) -> list[CitationR
     all_cited: list[Citation] = []
     for cited in cited_by_report:
         all_cited += cited
-    check = CitationVerifier(git, all_cited)
+    verifier = CitationVerifier(git, all_cited)
     checked = []
     for report, cited in zip(reports, cited_by_report, strict=True):
-        checked.append(report._replace(looked=check.check(cited)))
+        checked.append(report._replace(citations=verifier.verify(cited)))
     return checked
 
 
@@ -180,7 +171,7 @@ def _save_results(
 ) -> None:
     lines = []
     for report in reports:
-        for checked in report.looked:
+        for checked in report.citations:
             if checked.verdict is CitationState.UNVERIFIABLE:
                 continue
             citation = checked.citation

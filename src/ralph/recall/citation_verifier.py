@@ -49,15 +49,15 @@ _SCRIPT_FILES = {
 
 
 class _Finding(NamedTuple):
-    """The state of a citation, where its target is now, and why."""
+    """The state of a citation, the current location of its target, and the reason."""
 
     state: CitationState
-    place: str = ""
+    location: str = ""
     why: str = ""
 
 
 class CitationVerifier:
-    """Checks citations, asking git about all files and commits at once."""
+    """Verifies the citations of several records, with few calls of git."""
 
     def __init__(self, git: GitHistory, cited: Sequence[Citation]) -> None:
         self._git = git
@@ -76,27 +76,27 @@ class CitationVerifier:
         missing = {path for path in wanted if not self._find(path)}
         if missing:
             self._follow_renames(missing)
-        # Check files and commits before the slow searches for symbols and commands, which may
+        # Verify files and commits before the slow searches for symbols and commands, which may
         # time out.
         self._findings: dict[Citation, _Finding] = {}
         for citation in cited:
             if citation.kind is CitationKind.FILE:
-                self._findings[citation] = self._check_file(citation)
+                self._findings[citation] = self._verify_file(citation)
             elif citation.kind is CitationKind.COMMIT:
-                self._findings[citation] = self._check_commit(citation)
+                self._findings[citation] = self._verify_commit(citation)
 
-    def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        """Check the citations in one record. Its symbols are looked up in the files it cites."""
+    def verify(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
+        """Verify the citations in one record. Its symbols are looked up in the files it cites."""
         findings: dict[Citation, _Finding] = {}
         for citation in cited:
             if citation in self._findings:
                 findings[citation] = self._findings[citation]
-        places = [finding.place for finding in findings.values() if finding.place]
+        locations = [finding.location for finding in findings.values() if finding.location]
         for citation in cited:
             if citation.kind is CitationKind.SYMBOL:
-                findings[citation] = self._check_symbol(citation, places)
+                findings[citation] = self._verify_symbol(citation, locations)
             elif citation.kind is CitationKind.COMMAND:
-                findings[citation] = self._check_command(citation)
+                findings[citation] = self._verify_command(citation)
         return tuple(CheckedCitation(citation, *findings[citation]) for citation in cited)
 
     # files
@@ -107,7 +107,7 @@ class CitationVerifier:
         return False
 
     def _find(self, path: str) -> str:
-        """Return the path if it exists, else the first existing path that ends with it, or ""."""
+        """Return an existing path that equals or ends with `path`, or "" if there is none."""
         if self._exists(path):
             return path
         for longer in self._paths_by_name.get(path.rpartition("/")[2], ()):
@@ -123,7 +123,7 @@ class CitationVerifier:
         return self._texts[path]
 
     def _follow_renames(self, missing: Collection[str]) -> None:
-        """Find out where missing files went from the commits that removed or renamed them."""
+        """Look up missing files in the commits that removed or renamed them."""
         for same_name in self._paths_by_name.values():
             for path in same_name:
                 if path in missing:
@@ -142,7 +142,7 @@ class CitationVerifier:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def _next_names(self, lost: Mapping[str, str]) -> dict[str, str]:
-        """Return the new names of renamed files, and note which commit removed each file."""
+        """Return the next name of each renamed file. Also note which commit removed each file."""
         removed = self._git.taken(set(lost.values()))
         renamed = self._git.renames(commit for commit, _ in removed.values())
         steps = {}
@@ -156,14 +156,14 @@ class CitationVerifier:
                 steps[path] = new
         return steps
 
-    def _check_file(self, citation: Citation) -> _Finding:
+    def _verify_file(self, citation: Citation) -> _Finding:
         path = citation.what
-        place = self._find(path)
-        if place:
-            if citation.last and citation.last > self._text(place).count("\n") + 1:
+        location = self._find(path)
+        if location:
+            if citation.last and citation.last > self._text(location).count("\n") + 1:
                 why = f"it no longer has a line {citation.last}"
-                return _Finding(CitationState.CHANGED, place, why)
-            return _Finding(CitationState.FRESH, place)
+                return _Finding(CitationState.CHANGED, location, why)
+            return _Finding(CitationState.FRESH, location)
         if path in self._moved:
             new = self._moved[path]
             return _Finding(CitationState.MOVED, new, f"moved to {new}")
@@ -176,7 +176,7 @@ class CitationVerifier:
 
     # commits
 
-    def _check_commit(self, citation: Citation) -> _Finding:
+    def _verify_commit(self, citation: Citation) -> _Finding:
         git = self._git
         if citation.what in self._commits:
             return _Finding(CitationState.FRESH)
@@ -186,33 +186,36 @@ class CitationVerifier:
 
     # symbols and commands
 
-    def _check_symbol(self, citation: Citation, places: Sequence[str]) -> _Finding:
+    def _verify_symbol(self, citation: Citation, locations: Sequence[str]) -> _Finding:
         name = citation.what.rpartition(".")[2]
         pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
-        return self._check_definition(pattern, name, places, may_move=True)
+        return self._verify_definition(pattern, name, locations, may_move=True)
 
-    def _check_command(self, citation: Citation) -> _Finding:
+    def _verify_command(self, citation: Citation) -> _Finding:
         program, _, name = citation.what.rpartition(" ")
         word = re.escape(name)
         if program in _SCRIPT_FILES:
+            # A target (`build test: deps`, but not `build := x`), a recipe of just with parameters
+            # (`build mode="x":`), or an included file that may define it.
             target = rf"^(?:[^\s#:=]+ +)*{word}(?: +[^\s#:=]+)* *:(?!=)|^{word}\b.*:|^include "
-            return self._check_definition(target, f"{name}:", _SCRIPT_FILES[program])
-        return self._check_definition(rf'"{word}"\s*:', f'"{name}"', ("package.json",))
+            return self._verify_definition(target, f"{name}:", _SCRIPT_FILES[program])
+        return self._verify_definition(rf'"{word}"\s*:', f'"{name}"', ("package.json",))
 
-    def _check_definition(
-        self, pattern: str, needle: str, places: Sequence[str], *, may_move: bool = False
+    def _verify_definition(
+        self, pattern: str, needle: str, locations: Sequence[str], *, may_move: bool = False
     ) -> _Finding:
-        """Check whether one of these files matches a pattern, or once contained the needle.
+        """Verify that one of these files matches a pattern.
 
-        With `may_move`, also look for the needle in other files.
+        If none does, search their history for the needle. With `may_move`, also look for the needle
+        in other files.
         """
-        for place in places:
-            if re.search(pattern, self._text(place), re.MULTILINE):
-                return _Finding(CitationState.FRESH, place)
+        for location in locations:
+            if re.search(pattern, self._text(location), re.MULTILINE):
+                return _Finding(CitationState.FRESH, location)
         former = ""
-        for place in places:
-            if self._once_had(needle, place):
-                former = place
+        for location in locations:
+            if self._once_had(needle, location):
+                former = location
                 break
         elsewhere = []
         if former and may_move:
@@ -229,8 +232,8 @@ class CitationVerifier:
             return _Finding(CitationState.CHANGED, why=why)
         return _Finding(CitationState.GONE, why=why)
 
-    def _once_had(self, needle: str, place: str) -> bool:
-        if (needle, place) not in self._searches:
-            is_allowed = len(self._searches) < _MAX_SEARCHES and bool(self._text(place))
-            self._searches[needle, place] = is_allowed and self._git.ever(needle, place)
-        return self._searches[needle, place]
+    def _once_had(self, needle: str, location: str) -> bool:
+        if (needle, location) not in self._searches:
+            is_allowed = len(self._searches) < _MAX_SEARCHES and bool(self._text(location))
+            self._searches[needle, location] = is_allowed and self._git.ever(needle, location)
+        return self._searches[needle, location]

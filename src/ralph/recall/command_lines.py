@@ -2,7 +2,7 @@
 
 A name is a program and its subcommand, without wrappers, variables, options and arguments:
 
-    cd web && CI=1 npm run build --silent   ->  ("npm", "run", "build")
+    CI=1 npm run build --silent             ->  ("npm", "run", "build")
     sudo docker compose up -d               ->  ("docker", "compose", "up")
     uv run pytest tests/test_api.py         ->  ("pytest",)
     git                                     ->  nothing, because the name alone says too little

@@ -3,11 +3,12 @@
 These special parts are called features: an error code or name, something in quotes, a file, or a
 word that is not common to all errors. Each has a weight:
 
-    TypeError: Cannot read properties of undefined (reading 'refreshToken'), see ERR_INVALID_ARG
-    ->  {"ERR_INVALID_ARG": 3, "refreshToken": 3, "reading": 1, "properties": 1, "typeerror": 1}
+    KeyError: 'session_id' in src/auth.py (EADDRINUSE)
+    ->  {"EADDRINUSE": 3, "session_id": 2, "src/auth.py": 2, "keyerror": 1}
 
-A code that occurs in a lesson is enough on its own. Other features must reach a total weight, and
-a share of the lesson. Hooks load this module.
+A code that occurs in a lesson is enough on its own. Otherwise the weights of the features that
+occur in the lesson must add up to a minimum, and to a share of the telling words in the lesson, so
+that a long lesson does not match by chance. Hooks load this module.
 """
 
 from __future__ import annotations
@@ -32,11 +33,8 @@ _MIN_CODE_LETTERS = 4  # in a code in capitals; a mixed-case name needs twice as
 
 
 def find_features(error: str) -> dict[str, int]:
-    """Return the features of an error and their weights.
-
-    Codes and error names weigh most, then quoted words, then other words.
-    """
-    quoted: set[str] = set()
+    """Return the features of an error and their weights."""
+    quoted: set[str] = set()  # every second piece between quotes
     for quote in "'\"`":
         quoted.update(error.replace("’", "'").split(quote)[1::2])
     features: dict[str, int] = {}
@@ -50,7 +48,7 @@ def find_features(error: str) -> dict[str, int]:
 
 
 def _feature_weight(word: str, *, is_quoted: bool = False) -> int:
-    """Return how much a word says about an error, or 0 if it says nothing."""
+    """Return the weight of a word, or 0 if it is not a feature."""
     folded = terms.fold(word)
     if folded in EVERYDAY_WORDS or folded in terms.STOP_WORDS:
         return 0
@@ -71,17 +69,13 @@ def _feature_weight(word: str, *, is_quoted: bool = False) -> int:
 
 
 def _generic_weight(folded: str) -> int:
-    """Return the weight of a generic word.
-
-    Only the name of an error, such as `keyerror`, has any weight.
-    """
+    # The name of an error, such as `keyerror`, is better than nothing.
     if folded.endswith("error") and folded != "error":
         return _WORD_WEIGHT
     return 0
 
 
 def _path_weight(word: str, *, has_letters: bool) -> int:
-    """Return how much a path, an address or a number says about an error."""
     if has_letters and "." in word and not is_common_name(path_parts(word)[-1]):
         return _NAME_WEIGHT
     if len(word) >= _MIN_WORD_CHARACTERS:
@@ -90,7 +84,7 @@ def _path_weight(word: str, *, has_letters: bool) -> int:
 
 
 def _is_code(word: str, letters: Sequence[str]) -> bool:
-    """Return whether a word is written in capitals, or is a long name in mixed case."""
+    """Return whether a word is a code such as `EADDRINUSE` or a name such as `refreshToken`."""
     if len(letters) >= _MIN_CODE_LETTERS and all(map(str.isupper, letters)):
         return True
     is_mixed = word[1:] != word[1:].lower()
@@ -98,7 +92,8 @@ def _is_code(word: str, letters: Sequence[str]) -> bool:
 
 
 def weigh_lesson(features: dict[str, int], lesson: str) -> int:
-    """Return the total weight of the error's features found in a lesson, or 0 if it is too low."""
+    """Return the total weight of the features that occur in a lesson, or 0 if it is too low."""
+    # Splitting a lesson into words is slow, so first look for the beginnings of the features.
     folded_lesson = terms.fold(lesson)
     likely: dict[str, int] = {}
     for name, weight in features.items():
