@@ -13,7 +13,7 @@ from tests.support.world import World, call_hook, payload, world
 
 from ralph.capture import recorder
 from ralph.core import config, paths
-from ralph.search import filters, index
+from ralph.search import index
 
 
 @pytest.fixture
@@ -76,5 +76,5 @@ def test_what_is_recorded_there_has_the_task(here: World, both: Both, event: str
 
 
 def test_the_environment_comes_before_the_folder(both: Both) -> None:
-    assert filters.current_task(tree_of(both), {}) == both.two
-    assert filters.current_task(tree_of(both), {"RALPH_TASK": "t-x"}) == "t-x"
+    assert paths.current_task(tree_of(both), {}) == both.two
+    assert paths.current_task(tree_of(both), {"RALPH_TASK": "t-x"}) == "t-x"

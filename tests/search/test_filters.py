@@ -21,13 +21,13 @@ from ralph.search import filters
     ],
 )
 def test_a_time_is_as_files_hold_it(words: str, time: str) -> None:
-    assert filters.when(words) == time
+    assert filters.parse_time(words) == time
 
 
 def test_a_span_counts_back_from_now() -> None:
-    assert filters.when("0d") == ids.today()
-    assert len(filters.when("24H")) == len("2026-01-31T10:00:00")
-    assert filters.when("99999999m") < "1950"
+    assert filters.parse_time("0d") == ids.today()
+    assert len(filters.parse_time("24H")) == len("2026-01-31T10:00:00")
+    assert filters.parse_time("99999999m") < "1950"
 
 
 @pytest.mark.parametrize(
@@ -35,22 +35,28 @@ def test_a_span_counts_back_from_now() -> None:
 )
 def test_what_is_no_time_is_refused_with_examples(words: str) -> None:
     with pytest.raises(UsageError, match="is not a time") as caught:
-        filters.when(words)
+        filters.parse_time(words)
     assert "2026-01-31" in caught.value.hint
 
 
 def test_names_come_one_by_one_or_with_commas_in_any_case() -> None:
-    assert filters.kinds(["Fix, error", "fix"]) == (
+    assert filters.parse_kinds(["Fix, error", "fix"]) == (
         MemoryKind.FIX,
         ObservationKind.ERROR,
         MemoryKind.FIX,
     )
-    assert filters.node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
-    assert filters.relations(["supersedes"]) == (Relation.SUPERSEDES,)
-    assert [filters.kinds([]), filters.node_types([]), filters.relations([" "])] == [(), (), ()]
+    assert filters.parse_node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
+    assert filters.parse_relations(["supersedes"]) == (Relation.SUPERSEDES,)
+    assert [
+        filters.parse_kinds([]),
+        filters.parse_node_types([]),
+        filters.parse_relations([" "]),
+    ] == [(), (), ()]
 
 
-@pytest.mark.parametrize("read", [filters.kinds, filters.node_types, filters.relations])
+@pytest.mark.parametrize(
+    "read", [filters.parse_kinds, filters.parse_node_types, filters.parse_relations]
+)
 def test_a_name_that_is_none_is_refused_with_those_there_are(read: object) -> None:
     assert callable(read)
     with pytest.raises(UsageError, match="'zebra' is not a") as caught:

@@ -31,8 +31,9 @@ from ralph.recall import graph, graph_export, graph_links, graph_search
 from ralph.recall.graph import HOPS, GraphOverview, NodeView
 from ralph.recall.graph_search import LIMIT, GraphQuery
 from ralph.recall.json_shapes import edge_json, node_json
-from ralph.search.filters import full_id, node_types, relations, short_ids, when
+from ralph.search.filters import parse_node_types, parse_relations, parse_time
 from ralph.search.graph_walks import ReachedNode
+from ralph.search.record_ids import expand_id, short_ids
 
 _MAX_HOPS = 6
 _DAY_LENGTH = len("2026-01-31")
@@ -100,8 +101,8 @@ def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> Non
         else:
             _print_overview(overview, call)
         return
-    moment = when(as_of)
-    view = graph.show(call.root, full_id(call.root, name), at=moment, task=within)
+    moment = parse_time(as_of)
+    view = graph.show(call.root, expand_id(call.root, name), at=moment, task=within)
     if form == "json":
         _print_node_json(view)
     else:
@@ -241,12 +242,12 @@ def neighbors(
     form: str,
 ) -> None:
     """List the nodes near a node, nearest first."""
-    chosen_types = node_types(types)
-    followed = relations(names)
-    moment = when(as_of)
+    chosen_types = parse_node_types(types)
+    followed = parse_relations(names)
+    moment = parse_time(as_of)
     nodes = graph.neighbors(
         call.root,
-        full_id(call.root, name),
+        expand_id(call.root, name),
         hops=hops,
         types=chosen_types,
         relations=followed,
@@ -272,9 +273,9 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
     """
     (first, last), edges = graph.path(
         call.root,
-        full_id(call.root, start),
-        full_id(call.root, end),
-        at=when(as_of),
+        expand_id(call.root, start),
+        expand_id(call.root, end),
+        at=parse_time(as_of),
         task=within,
     )
     if form == "json":
@@ -337,8 +338,8 @@ def search(
 
     Only what is valid now, or on the day given with --as-of, is found.
     """
-    moment = when(as_of)
-    chosen_types = node_types(types)
+    moment = parse_time(as_of)
+    chosen_types = parse_node_types(types)
     embedding = call.config.embedding
     with bar("reading the files") as progress:
         query = GraphQuery(
@@ -451,8 +452,8 @@ def link(
     discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
     """
     options.exclude({"--remove": remove, "--from or --until": since or until})
-    source_id = full_id(call.root, source)
-    target_id = full_id(call.root, target)
+    source_id = expand_id(call.root, source)
+    target_id = expand_id(call.root, target)
     saved, edge = graph_links.link(
         call.root,
         source_id,
@@ -472,7 +473,7 @@ def link(
 
 
 def _parse_day(text: str) -> str:
-    day = when(text)[:_DAY_LENGTH]
+    day = parse_time(text)[:_DAY_LENGTH]
     if day and len(day) < _DAY_LENGTH:
         raise UsageError("a link begins and ends on a day", hint="use a date such as 2026-01-31")
     return day

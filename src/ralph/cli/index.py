@@ -14,7 +14,8 @@ from ralph.core.settings import Embedding, Provider
 from ralph.learning import forget
 from ralph.learning.forget_plan import ForgetPlan, ForgetRequest
 from ralph.search import index, meaning
-from ralph.search.filters import full_id, when
+from ralph.search.filters import parse_time
+from ralph.search.record_ids import expand_id
 from ralph.storage.index import Synced
 
 _EXCERPT_WIDTH = 80  # columns of a record's text in a preview
@@ -192,8 +193,8 @@ def forget_(
     back.
     """
     text = _text_to_match(matching)
-    record_ids = tuple(dict.fromkeys(full_id(call.root, name) for name in names))
-    request = ForgetRequest(record_ids, session, when(before), text)
+    record_ids = tuple(dict.fromkeys(expand_id(call.root, name) for name in names))
+    request = ForgetRequest(record_ids, session, parse_time(before), text)
     plan = forget.plan_forget(call.root, request)
     if yes:
         with bar("reading the files") as progress:

@@ -92,13 +92,13 @@ def _parse_files(ctx: click.Context, param: click.Parameter, value: str) -> tupl
 
 
 def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    from ralph.search.filters import when
+    from ralph.search.filters import parse_time
 
     if value is None:
         return ""
     if not value.strip():
         raise UsageError("--as-of needs a day", hint="--as-of 2026-11-01, or 7d")
-    day = when(value)[:_DAY_LENGTH]
+    day = parse_time(value)[:_DAY_LENGTH]
     if day and len(day) < _DAY_LENGTH:  # only a month was given
         return f"{day}-01"
     return day
@@ -374,11 +374,11 @@ def log(call: Invocation, name: str, form: str) -> None:
     Each change has its author, its date and a diff, from git and the logs.
     """
     from ralph.learning import history
-    from ralph.search.filters import full_id
+    from ralph.search.record_ids import expand_id
 
     with contextlib.suppress(NotFound):
         name = reading.get_entry(call.root, name).record.id
-    found = history.record_history(call.root, full_id(call.root, name))
+    found = history.record_history(call.root, expand_id(call.root, name))
     if form == "json":
         output.print_json(found)
         return

@@ -78,7 +78,7 @@ def import_(
 
         found = [import_records(call.root, path, context.notes, really=really, by=call.author.by)]
     else:
-        start = filters.when(since) if since else ""
+        start = filters.parse_time(since) if since else ""
         found = _import_sources(call, names, context, since=start, really=really)
     if really and found:
         with output.bar("indexing") as progress:

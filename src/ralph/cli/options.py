@@ -46,9 +46,9 @@ def _visible_task(task: str, *, all_tasks: bool) -> str:
     exclude({"--task": task, "--all-tasks": all_tasks})
     if task or all_tasks or click.get_current_context().invoked_subcommand:
         return task
-    from ralph.search import filters
+    from ralph.core import paths
 
-    return filters.current_task(current_call().root, os.environ)
+    return paths.current_task(current_call().root, os.environ)
 
 
 allow_secret = click.option(

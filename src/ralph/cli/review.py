@@ -20,7 +20,7 @@ from ralph.learning.inbox import ReviewItem
 from ralph.learning.review import Rewording, Target
 from ralph.memory import reading
 from ralph.memory.author import WriteContext
-from ralph.search.filters import full_id
+from ralph.search.record_ids import expand_id
 
 if TYPE_CHECKING:
     from ralph.core.record import MemoryKind
@@ -321,7 +321,7 @@ def promote_(
         new_text = read_text(text)
     promotion = review.promote(
         call.root,
-        full_id(call.root, name),
+        expand_id(call.root, name),
         Target(to),
         Rewording(new_text, kind),
         page=page,

@@ -24,7 +24,8 @@ from ralph.recall import search
 from ralph.recall.json_shapes import hit_json
 from ralph.recall.search import SearchAnswer
 from ralph.search.explanations import LESS_CERTAIN, WEAK, describe_replacements
-from ralph.search.filters import kinds, short_ids, when
+from ralph.search.filters import parse_kinds, parse_time
+from ralph.search.record_ids import short_ids
 
 if TYPE_CHECKING:
     from ralph.memory.knowledge_match import Match
@@ -143,8 +144,8 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
     if _TASKS in chosen.only:
         _search_tasks(call, text, chosen)
         return
-    since = when(chosen.since)
-    until = when(chosen.until)
+    since = parse_time(chosen.since)
+    until = parse_time(chosen.until)
     is_time_span = not text and (since or until) and not chosen.has_filters
     if chosen.around or is_time_span:
         if text:
@@ -208,7 +209,7 @@ def _search_query(
     limit = chosen.limit or LIMIT
     return Query(
         text,
-        kinds(chosen.types),
+        parse_kinds(chosen.types),
         chosen.tags or (),
         since,
         until,

@@ -34,7 +34,7 @@ from ralph.recall import conversation, session_summary, sessions, summarize_comm
 from ralph.recall.chat_log import Mode
 from ralph.recall.json_shapes import history_json, session_json
 from ralph.recall.sessions import Session
-from ralph.search.filters import when
+from ralph.search.filters import parse_time
 from ralph.storage import task_files
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def cli() -> None:
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
     """List the sessions with their first prompt, newest first."""
     listed, total = sessions.list_(
-        call.root, limit=limit, since=when(since), task=task, within=within
+        call.root, limit=limit, since=parse_time(since), task=task, within=within
     )
     if task and not total:
         task_files.find_task(call.root, task)  # raises NotFound if the task does not exist
@@ -129,7 +129,7 @@ def show(
 
     Without ID, this is the newest session.
     """
-    start = when(since)
+    start = parse_time(since)
     try:
         session, answer = sessions.show(
             call.root, session_id, layer=Detail(layer), limit=limit, since=start, within=within

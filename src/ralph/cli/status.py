@@ -27,7 +27,7 @@ from ralph.recall import citation_check
 from ralph.recall.citation_check import CitationReport
 from ralph.recall.usage import usage_stats
 from ralph.search.citations import STALE, CitationState
-from ralph.search.filters import full_id
+from ralph.search.record_ids import expand_id
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.web.lists import Watcher
 
@@ -347,7 +347,7 @@ def _print_findings(
 
 
 def _check_citations(call: Invocation, names: Sequence[str], *, ci: bool, form: str) -> int:
-    record_ids = [full_id(call.root, name) for name in names]
+    record_ids = [expand_id(call.root, name) for name in names]
     reports = citation_check.check_citations(call.root, record_ids)
     if form == "json":
         print_json(list(map(_report_json, reports)))

@@ -90,6 +90,11 @@ def location(root: Path) -> discovery.Location:
         return discovery.locate(root.as_posix())
 
 
+def current_task(root: Path, env: Mapping[str, str]) -> str:
+    """Return the current task: $RALPH_TASK if it is set, or else the worktree's task."""
+    return env.get("RALPH_TASK") or location(root).task
+
+
 @contextlib.contextmanager
 def _explain_broken_checkout() -> Iterator[None]:
     try:

@@ -37,7 +37,7 @@ from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.injection_ledger import Injection
-from ralph.search import filters, index
+from ralph.search import index
 from ralph.storage import db, files, hook_files, queries, sessions
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.storage.source_contents import parse_contents
@@ -96,7 +96,7 @@ def handle_event(
     if happened is None:
         return ""
     iteration = _iteration(env)
-    task = filters.current_task(root, env)
+    task = paths.current_task(root, env)
     loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
     with _count_failures(root, event):
         record_event(root, happened, config, loop)

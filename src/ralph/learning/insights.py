@@ -23,7 +23,7 @@ from ralph.formats import proposals
 from ralph.formats.work import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing
 from ralph.privacy.privacy import redact
-from ralph.search import filters
+from ralph.search import visibility
 from ralph.storage import files, forgotten, record_rows, task_files
 from ralph.storage.library import Stored
 from ralph.storage.write_observers import WriteObserver
@@ -277,7 +277,7 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
             insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])
         ]
         if owners:
-            raise filters.hidden_error(f"insight {name}", owners)
+            raise visibility.hidden_error(f"insight {name}", owners)
     hint: str | Hint = Hint("find-insight", "`ralph review --status all` shows the ids")
     problems = find_problems(root)
     if problems:

@@ -13,7 +13,6 @@ from ralph.core.config import load
 from ralph.core.settings import Config
 from ralph.memory import quarantine
 from ralph.memory.author import AGENT, WriteContext
-from ralph.search import filters
 from ralph.storage.library import Stored
 from ralph.storage.pattern_limit import PatternLimit
 
@@ -47,7 +46,7 @@ class ToolCall:
     @property
     def task(self) -> str:
         """The task that the agent is working on, which limits what it can see."""
-        return filters.current_task(self.root, self.env)
+        return paths.current_task(self.root, self.env)
 
     @property
     def write_context(self) -> WriteContext:

@@ -24,8 +24,9 @@ from ralph.mcp.arguments import Hops, Name, Number, StateName, Text, Words
 from ralph.mcp.call import ToolCall
 from ralph.mcp.registry import tool
 from ralph.recall import graph
-from ralph.search.filters import full_id, node_types, relations, when
+from ralph.search.filters import parse_node_types, parse_relations, parse_time
 from ralph.search.graph_walks import ReachedNode
+from ralph.search.record_ids import expand_id
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask
 from ralph.tasks.task_shapes import task_json
@@ -135,15 +136,15 @@ def graph_neighbors(
     """List what is linked to a record, file:path, symbol:path#name, tag:x, task:id or
     session:id.
     """
-    types = node_types(type)
-    followed = relations(relation)
+    types = parse_node_types(type)
+    followed = parse_relations(relation)
     reached = graph.neighbors(
         call.root,
-        full_id(call.root, id),
+        expand_id(call.root, id),
         hops=hops,
         types=types,
         relations=followed,
-        at=when(as_of),
+        at=parse_time(as_of),
         task=call.task,
     )
     nodes = [_node_json(step) for step in reached[:limit]]

@@ -23,7 +23,7 @@ from ralph.mcp.registry import tool
 from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
 from ralph.search.explanations import describe_replacements
-from ralph.search.filters import kinds, when
+from ralph.search.filters import parse_kinds, parse_time
 
 EVENT_LIMIT = 20  # events in a timeline, unless the caller sets a limit
 
@@ -50,10 +50,10 @@ def search(
     detail = Detail(layer)
     request = Query(
         query,
-        kinds(type),
+        parse_kinds(type),
         tuple(tags),
-        when(since),
-        when(until),
+        parse_time(since),
+        parse_time(until),
         tuple(Family(name) for name in family),
         limit=limit,
         layer=detail,
@@ -85,7 +85,7 @@ def timeline(
             "there is nothing to look around", hint="give the id of a record, or a time: since 7d"
         )
     answer = record_search.timeline(
-        call.root, id, since=when(since), until=when(until), limit=limit, task=call.task
+        call.root, id, since=parse_time(since), until=parse_time(until), limit=limit, task=call.task
     )
     return hits_answer(call.root, answer, Detail.INDEX)
 

@@ -21,7 +21,7 @@ from ralph.recall.json_shapes import journal_json, session_json
 from ralph.recall.search import PART
 from ralph.recall.sessions import Session
 from ralph.search.explanations import WEAK
-from ralph.search.filters import when
+from ralph.search.filters import parse_time
 from ralph.storage import task_files
 
 SESSION_LIMIT = 20  # sessions or events, unless the caller sets a limit
@@ -48,7 +48,7 @@ def journal_search(
     if outcome:
         chosen_outcome = Outcome(outcome)
     entry_filter = journal.JournalFilter(
-        run=run, task=task, outcome=chosen_outcome, since=when(since), within=call.task
+        run=run, task=task, outcome=chosen_outcome, since=parse_time(since), within=call.task
     )
     matches, total = journal.search(call.root, query, entry_filter, limit=limit)
     hits = [_journal_json(match) for match in matches]
@@ -80,7 +80,7 @@ def session_list(
 ) -> ToolAnswer:
     """List recorded sessions, newest first."""
     page, total = sessions.list_(
-        call.root, limit=limit, since=when(since), task=task, within=call.task
+        call.root, limit=limit, since=parse_time(since), task=task, within=call.task
     )
     if task and not total:
         task_files.find_task(call.root, task)  # raises NotFound if the task does not exist

@@ -28,7 +28,7 @@ from ralph.core.graph import (
     entity_type,
 )
 from ralph.core.record import Record
-from ralph.search import filters, graph_walks, index
+from ralph.search import graph_walks, index, visibility
 from ralph.search.graph_facts import source_facts
 from ralph.search.graph_walks import GraphVisibility, ReachedNode, WalkRules
 from ralph.storage import db, graph_sync, queries
@@ -77,7 +77,7 @@ def query_graph(
 
     def ask(connection: Connection) -> T:
         with closing(_open_graph(root, connection, within)) as graph:
-            return question(graph, connection, filters.graph_visibility(graph, connection, task))
+            return question(graph, connection, visibility.graph_visibility(graph, connection, task))
 
     return index.ask(root, ask, progress)
 

@@ -25,7 +25,7 @@ from ralph.formats.log import encode_record, parse_log
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
-from ralph.search import explanations, filters, index, rank, scoring
+from ralph.search import explanations, index, rank, scoring, visibility
 from ralph.search.question import WeightedWord
 from ralph.storage import files, queries, query_filters, record_filters, record_rows, sessions
 
@@ -353,7 +353,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
     if within:
         hidden = _with_iteration(show(root, run), iteration)
         if hidden is not None:
-            raise filters.hidden_error(
+            raise visibility.hidden_error(
                 f"iteration {iteration} of {run}", filter(None, [hidden.task])
             )
     first = entries[0].iteration

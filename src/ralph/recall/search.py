@@ -20,7 +20,7 @@ from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
 from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
-from ralph.search import engine, filters, index, meaning
+from ralph.search import engine, index, meaning, record_ids, visibility
 from ralph.storage import lookup, queries
 from ralph.storage.index import Progress
 
@@ -134,7 +134,7 @@ def search(
         hits = outdated.demote_outdated(stale_citations.demote_stale(root, found.hits), notes)
         merged = merge_repeats(hits)[: query.limit]
         shown = _show_hits(connection, merged, query, notes, found.terms, fit)
-        hidden = tuple(filters.hidden_notes(connection, wider))
+        hidden = tuple(visibility.hidden_notes(connection, wider))
         if hidden and not found.hits:
             found = replace(found, instead=())  # the words may belong to another task
         found = replace(found, hits=tuple(each.hit for each in shown))
@@ -171,16 +171,16 @@ def widen(query: Query) -> Query:
 def _requested_ids(connection: sqlite3.Connection, text: str) -> list[str]:
     """Return the full ids if the text consists of nothing but ids, otherwise an empty list."""
     words = text.split()
-    if not all(filters.is_short_id(word) or _is_id(connection, word) for word in words):
+    if not all(record_ids.is_short_id(word) or _is_id(connection, word) for word in words):
         return []
-    names = [filters.resolve_id(connection, word) for word in words]
+    names = [record_ids.resolve_id(connection, word) for word in words]
     if not all(_is_id(connection, name) for name in names):
         return []
     return names
 
 
 def _is_id(connection: sqlite3.Connection, word: str) -> bool:
-    if ids.date_of(word) or filters.is_minted(word):
+    if ids.date_of(word) or record_ids.is_generated_id(word):
         return True
     return queries.key_of(connection, word) is not None
 
@@ -307,7 +307,7 @@ def _show_lines(
     fit: bool,
 ) -> tuple[ShownHit, ...]:
     """Render hits on one line each. With `fit`, leave out those that exceed the token limit."""
-    short_ids = filters.shorten_ids(connection, [hit.record.id for hit, _ in hits])
+    short_ids = record_ids.shorten_ids(connection, [hit.record.id for hit, _ in hits])
     unrendered = []
     lines = []
     for hit, repeats in hits:
@@ -374,7 +374,7 @@ def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> li
     for link in record.links[:_MAX_LINKS]:
         head = f"{link.relation.replace('_', ' ')}:"
         keys = queries.keys_of(connection, link.target)[:1]
-        visible = queries.records(connection, filters.visible_keys(connection, keys, task))
+        visible = queries.records(connection, visibility.visible_keys(connection, keys, task))
         if not visible:
             lines.append(render.linked_line(head, link.target))
             continue
@@ -395,7 +395,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     if key is None:
         return [record]
     rows = lookup.neighbours(connection, [key], reach)
-    near = filters.visible_keys(connection, [neighbour for _, neighbour, _ in rows], task)
+    near = visibility.visible_keys(connection, [neighbour for _, neighbour, _ in rows], task)
     if not near:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     records = {**queries.records(connection, near), key: record}
@@ -404,7 +404,7 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
 
 
 def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
-    key = filters.find_visible(connection, filters.resolve_id(connection, record_id), task)
+    key = visibility.find_visible(connection, record_ids.resolve_id(connection, record_id), task)
     if key is not None:
         records = queries.records(connection, [key])
         if key in records:

@@ -20,7 +20,7 @@ from ralph.core.errors import Conflict, Hint, NotFound, NothingYet
 from ralph.core.record import Detail, Family, Hit, Record, SearchResult
 from ralph.recall import chat_log
 from ralph.recall.search import SearchAnswer, ShownHit
-from ralph.search import filters, index
+from ralph.search import index, record_ids, visibility
 from ralph.storage import queries, record_rows
 from ralph.storage import sessions as stored_sessions
 
@@ -147,7 +147,7 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
     if exact is None:
         return _find_by_prefix(connection, session_id, within)
     if not queries.sees_session(connection, session_id, within):
-        raise filters.hidden_error(f"session {session_id}", filter(None, [exact["task"]]))
+        raise visibility.hidden_error(f"session {session_id}", filter(None, [exact["task"]]))
     return Session(**exact)
 
 
@@ -175,7 +175,7 @@ def _find_by_prefix(connection: sqlite3.Connection, prefix: str, within: str) ->
     if within:
         _, hidden_total = stored_sessions.list_sessions(connection, begin=prefix, limit=1)
         if hidden_total:
-            raise filters.hidden_error(f"session {prefix}")
+            raise visibility.hidden_error(f"session {prefix}")
     raise NotFound(
         f"there is no session {prefix}",
         hint=Hint("find-session", "`ralph session list` shows the ids"),
@@ -234,7 +234,7 @@ def show(
         groups = groups[-limit:]
     names: dict[str, str] = {}
     if layer is Detail.INDEX:
-        names = filters.short_ids(root, [group[0].id for group in groups])
+        names = record_ids.short_ids(root, [group[0].id for group in groups])
     shown: list[ShownHit] = []
     for group in groups:
         record = group[0]

@@ -18,7 +18,7 @@ from ralph.memory import memory, reading
 from ralph.memory.author import BY_RALPH, WriteContext
 from ralph.privacy import injection
 from ralph.privacy.privacy import clean_memory
-from ralph.search import filters
+from ralph.search import record_ids
 from ralph.storage import supersession
 from ralph.storage.library import Library
 from ralph.storage.write_observers import WriteObserver
@@ -53,7 +53,7 @@ def supersede(
             "the reason reads like an instruction to an agent", hint="reword --why, or leave it out"
         )
     _check_superseding(collection.name)
-    if filters.is_short_id(new) or ids.ID.fullmatch(new.strip()) is not None:
+    if record_ids.is_short_id(new) or ids.ID.fullmatch(new.strip()) is not None:
         saved = _link_successor(root, library, old_id, new.strip(), why, context.observer)
     else:
         successor = memory.NewEntry(

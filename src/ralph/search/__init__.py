@@ -17,7 +17,9 @@ __all__ = [
     "meaning",
     "question",
     "rank",
+    "record_ids",
     "scoring",
     "vectors",
+    "visibility",
     "wordpiece",
 ]

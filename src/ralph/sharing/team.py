@@ -21,7 +21,7 @@ from ralph.core.config import Layer
 from ralph.core.errors import Hint, NotFound, RalphError, UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Team
-from ralph.search import filters, index
+from ralph.search import index, record_ids
 from ralph.sharing.team_connection import connect_project, project_name, tombstones
 from ralph.sharing.team_pull import is_log, pull
 from ralph.sharing.team_push import is_changed, push, sources_of
@@ -109,10 +109,10 @@ def forget(root: Path, config: Config, name: str) -> int:
     the record.
     """
     root = paths.main_checkout(root)
-    full_id = filters.full_id(root, name)
+    full_id = record_ids.expand_id(root, name)
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         if full_id == name:
-            full_id = filters.resolve_id(connection, name)
+            full_id = record_ids.resolve_id(connection, name)
     with connect_project(root, config.team) as (server, project):
         is_stored = bool(server.call("keys_with", project, [full_id]))
         if not is_stored and full_id not in tombstones(server, project):

@@ -20,7 +20,7 @@ from ralph.core.settings import Team, TeamSearch
 from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
 from ralph.recall.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
-from ralph.search import engine, explanations, filters, index, rank
+from ralph.search import engine, explanations, index, rank, record_ids
 from ralph.sharing.team_connection import project_name
 from ralph.storage import index_schema, lookup, queries, query_filters, record_rows, team_db
 from ralph.storage.paired_lookup import PairedLookup
@@ -107,7 +107,7 @@ def _find_in_files(
     if _has_id(own, text) or _has_id(team, text):
         keys = store.select(
             lambda connection: queries.keys_of(
-                connection, filters.resolve_id(connection, text), query
+                connection, record_ids.resolve_id(connection, text), query
             )
         )
         hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values())
@@ -119,7 +119,7 @@ def _find_in_files(
 
 
 def _has_id(connection: sqlite3.Connection, text: str) -> bool:
-    return queries.key_of(connection, filters.resolve_id(connection, text)) is not None
+    return queries.key_of(connection, record_ids.resolve_id(connection, text)) is not None
 
 
 def _rank_in_files(

@@ -36,7 +36,7 @@ from ralph.recall.injection_ledger import Injection
 from ralph.recall.json_shapes import node_json
 from ralph.recall.locate import _find
 from ralph.recall.sessions import Session
-from ralph.search import filters, index
+from ralph.search import index, record_ids
 from ralph.storage import files, queries
 from ralph.storage import sessions as stored_sessions
 from ralph.storage.sources import Format
@@ -203,7 +203,7 @@ def _view_record(root: Path, connection: sqlite3.Connection, record_id: str) -> 
 
 def _text_layers(root: Path, record: Record) -> Json:
     """Return a record's text as a search shows it in each layer, with token counts."""
-    short_id = filters.short_ids(root, [record.id]).get(record.id, "")
+    short_id = record_ids.short_ids(root, [record.id]).get(record.id, "")
     around = searching.timeline(root, record.id, limit=_MAX_SURROUNDING_RECORDS).shown
     texts = {
         "line": render.record_line(record, short_id),

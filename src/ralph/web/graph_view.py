@@ -20,7 +20,7 @@ from ralph.core import ids
 from ralph.core.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.recall import graph
 from ralph.recall.json_shapes import edge_json, node_json
-from ralph.search.filters import when
+from ralph.search.filters import parse_time
 from ralph.storage import graph as stored
 from ralph.storage import graph_sync
 
@@ -146,7 +146,7 @@ def graph_part(
     The nodes are near `around`, belong to the task and the tag, and contain every word of `text`.
     Raises NotFound for an unknown node, and UsageError for a time that cannot be parsed.
     """
-    at = when(at)
+    at = parse_time(at)
     snapshot, edges = _snapshot(root, at)
     centre = ""
     if around == NEWEST:
@@ -192,7 +192,7 @@ def neighbors(
 ) -> dict[str, object]:
     """Return a node and everything within `hops` of it. Raises NotFound for an unknown node."""
     node = graph.show(root, name).node.id
-    snapshot, edges = _snapshot(root, when(at))
+    snapshot, edges = _snapshot(root, parse_time(at))
     return snapshot.part(snapshot.near({node}, edges, hops), edges, limit, first=node)
 
 
@@ -201,7 +201,7 @@ def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]
 
     `found` tells whether there is a path. Raises NotFound for an unknown node.
     """
-    (first, _), found_edges = graph.path(root, start, end, at=when(at))
+    (first, _), found_edges = graph.path(root, start, end, at=parse_time(at))
     edges = found_edges or []
     names = [first.id]
     for edge in edges:
