@@ -23,8 +23,8 @@ from ralph.core.record import MemoryKind, Outcome, Query
 from ralph.core.settings import Config
 from ralph.core.work import Ask, JournalEntry, Reply
 from ralph.loop import loop
-from ralph.loop.loop import LoopRequest
-from ralph.loop.parts import LoopPrinter
+from ralph.loop.printer import LoopPrinter
+from ralph.loop.request import LoopRequest
 from ralph.memory import memory
 from ralph.recall import journal, search
 from ralph.search import index

@@ -11,7 +11,7 @@ from ralph.core.errors import NotFound
 from ralph.formats.progress import parse_progress
 from ralph.learning import forget
 from ralph.learning.forget_plan import ForgetRequest
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.recall import journal
 from ralph.tasks import task
 from ralph.testing import Step

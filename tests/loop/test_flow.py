@@ -24,7 +24,7 @@ from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.formats.regions import parse_region
 from ralph.learning import insights, task_insights
 from ralph.learning.propose import places
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.recall import search
 from ralph.storage import task_files

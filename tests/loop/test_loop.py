@@ -14,7 +14,7 @@ from ralph.core.record import CriterionKind, Query
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.loop import loop, prompt_texts, runs, scratchpad_file
-from ralph.loop.loop import LoopRequest, apply_request
+from ralph.loop.request import LoopRequest, apply_request
 from ralph.loop.state import Run, exit_code
 from ralph.recall import search
 from ralph.search import index
@@ -310,7 +310,7 @@ def test_an_agent_that_hangs_is_ended_with_all_that_it_started(shop: Workshop) -
         goal=GOAL, criteria=("none",), agent="command", command="sh agent.sh", max_minutes=1
     )
     ended = loop.resume(
-        shop.root, shop.config, run.id, shop.printer(), request=request, rest=shop.rests.append
+        shop.root, shop.config, run.id, shop.printer(), request=request, sleep=shop.rests.append
     )
     assert (ended.reason, shop.outcomes(ended)) == ("task_failed", ["failed"])
     child = int((shop.root / "child").read_text(encoding="utf-8"))

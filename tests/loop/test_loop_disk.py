@@ -14,7 +14,7 @@ from ralph.core import paths
 from ralph.core.errors import WriteFailed
 from ralph.core.work import Ask, Reply, RunStatus
 from ralph.loop import recovery, runs
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import Step
 

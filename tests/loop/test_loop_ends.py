@@ -10,7 +10,7 @@ from ralph.core import paths
 from ralph.core.errors import Conflict, Refused, UsageError
 from ralph.core.work import Ask, Reply, RunStatus, StopReason, TaskStatus
 from ralph.loop import run_record, runs
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import EndReason, Run, exit_code
 from ralph.storage import task_files
 from ralph.storage.board import status_of
@@ -186,7 +186,7 @@ def test_ctrl_c_between_two_iterations_asks_as_well(shop: Workshop) -> None:
     shop.answers = ["use decimals"]
     agent = ScriptedAgent([Step(say="hm"), says_done(), PASSES])
     request = LoopRequest(goal=GOAL, criteria=("none",))
-    run = loop.start(shop.root, shop.config, request, shop.printer(), agent=agent, rest=rest)
+    run = loop.start(shop.root, shop.config, request, shop.printer(), agent=agent, sleep=rest)
     assert run.reason == "success"
     assert "use decimals" in shop.prompt(run, 2)
 

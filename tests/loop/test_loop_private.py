@@ -8,7 +8,7 @@ from tests.support.looping import PASSES, Workshop, project, says_done
 
 from ralph.core.settings import Privacy
 from ralph.core.work import Ask, Reply, StopReason
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.testing import Step
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"

@@ -13,7 +13,7 @@ from ralph.core.tokens import estimate
 from ralph.core.work import Ask, Reply, StopReason
 from ralph.loop import prompt as loop_prompt
 from ralph.loop import runs, scratchpad_file
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.memory import knowledge as pages
 from ralph.memory import memory

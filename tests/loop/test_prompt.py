@@ -16,7 +16,7 @@ from ralph.core.work import Task
 from ralph.formats.sigils import read_sigils
 from ralph.loop import prompt as loop_prompt
 from ralph.loop import scratchpad_file
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory
 from ralph.recall import summarize_command

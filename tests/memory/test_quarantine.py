@@ -18,6 +18,7 @@ from ralph.core.work import Ask, Reply
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, review
 from ralph.loop import loop
+from ralph.loop.request import LoopRequest
 from ralph.memory import knowledge, memory, priming, quarantine, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.session_start import brief_session
@@ -230,7 +231,7 @@ def test_the_goal_of_a_run_is_shown_if_a_person_gave_it(tmp_path: Path, by: str)
         texts.append(injected(shop.root))
         return ScriptedAgent([Step(say="<task-done>{task}</task-done>")]).run(ask)
 
-    request = loop.LoopRequest(goal=ORDER, criteria=("none",))
+    request = LoopRequest(goal=ORDER, criteria=("none",))
     loop.start(
         shop.root, shop.config, request, shop.printer(), agent=ScriptedAgent([look, PASSES]), by=by
     )

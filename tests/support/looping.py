@@ -15,8 +15,8 @@ from ralph.core.settings import Config
 from ralph.core.work import Ask, JournalEntry, Reply, StopReason
 from ralph.loop import loop, run_prompts, run_record
 from ralph.loop.agents.scripted import Play
-from ralph.loop.loop import LoopRequest
-from ralph.loop.parts import LoopPrinter
+from ralph.loop.printer import LoopPrinter
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import ScriptedAgent, Step
 
@@ -69,7 +69,7 @@ class Workshop:
             request,
             self.printer(),
             agent=self.agent,
-            rest=self.rests.append,
+            sleep=self.rests.append,
         )
 
     def resume(
@@ -85,7 +85,7 @@ class Workshop:
             request=request or LoopRequest(),
             feedback=feedback,
             agent=self.agent,
-            rest=self.rests.append,
+            sleep=self.rests.append,
         )
 
     def set(self, **loop_settings: object) -> None:

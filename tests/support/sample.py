@@ -36,6 +36,7 @@ from ralph.install import project
 from ralph.learning import insights as insight
 from ralph.learning import review, task_insights
 from ralph.loop import chats, loop
+from ralph.loop.request import LoopRequest
 from ralph.memory import knowledge, memory
 from ralph.memory.author import BY_PERSON, WriteContext
 from ralph.recall import citation_check
@@ -259,7 +260,7 @@ class Maker:
             "The supplier turned the SOAP endpoint off; nothing is left to import.",
         )
 
-    def run(self, days: float, hour: float, request: loop.LoopRequest, *steps: Step) -> None:
+    def run(self, days: float, hour: float, request: LoopRequest, *steps: Step) -> None:
         """One whole run of the loop with the scripted agent."""
         self.clock.go(days, hour)
         loaded = settings.load(self.root, env=self.made.env).config
@@ -269,7 +270,7 @@ class Maker:
             request,
             quiet(),
             agent=ScriptedAgent(steps),
-            rest=lambda seconds: self.clock.wait(1),
+            sleep=lambda seconds: self.clock.wait(1),
         )
         self.made.runs.append(ended.id)
 
@@ -279,13 +280,13 @@ class Maker:
         self.run(
             4,
             13,
-            loop.LoopRequest(task=self.made.tasks["rounding"], criteria=check_it),
+            LoopRequest(task=self.made.tasks["rounding"], criteria=check_it),
             *texts.first_run(),
         )
         self.run(
             2,
             10,
-            loop.LoopRequest(task=self.made.tasks["invoice"], criteria=("none",)),
+            LoopRequest(task=self.made.tasks["invoice"], criteria=("none",)),
             *texts.second_run(),
         )
         self.commit("What the loop did")

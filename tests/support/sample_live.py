@@ -17,7 +17,8 @@ from ralph.core.settings import Config
 from ralph.core.work import Ask, Reply, StopReason
 from ralph.loop import loop, runs
 from ralph.loop.agents.scripted import play_step
-from ralph.loop.parts import LoopPrinter
+from ralph.loop.printer import LoopPrinter
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import Step
 
@@ -71,7 +72,7 @@ class Live:
         self.state = ""
 
     def _loop(self, goal: str) -> None:
-        request = loop.LoopRequest(goal=goal, criteria=("none",))
+        request = LoopRequest(goal=goal, criteria=("none",))
         try:
             loop.start(self.root, self._config, request, quiet(), run_id=self.id, agent=self.agent)
         except BaseException as error:  # noqa: BLE001  (whoever waits is told)

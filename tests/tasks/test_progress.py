@@ -18,7 +18,7 @@ from ralph.core.work import Ask, JournalEntry, Reply
 from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.learning import insights
 from ralph.learning.propose import places
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.memory.knowledge import LearnedEntry
 from ralph.memory.memory import Change
 from ralph.recall import search

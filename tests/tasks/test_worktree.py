@@ -12,7 +12,7 @@ from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.install import doctor
 from ralph.loop import runs
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.tasks import task, worktree, worktree_drop
 from ralph.testing import Step
 

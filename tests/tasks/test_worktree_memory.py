@@ -10,7 +10,7 @@ from tests.support.side_by_side import write
 from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import MemoryKind, Query
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.memory import knowledge, memory, reading
 from ralph.recall import search
 from ralph.search import index

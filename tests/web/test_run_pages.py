@@ -8,7 +8,7 @@ from tests.support.looping import PASSES, Workshop, project, says_done
 from ralph.core import paths
 from ralph.formats.log import parse_log
 from ralph.loop import run_prompts
-from ralph.loop.loop import LoopRequest
+from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import Step
 from ralph.web import runs as compare

@@ -25,7 +25,7 @@ from ralph.loop import runs
 from ralph.storage import files
 
 if TYPE_CHECKING:
-    from ralph.loop.loop import LoopRequest
+    from ralph.loop.request import LoopRequest
 
 _POLL_SECONDS = 0.1  # between two checks whether the run has started
 _MAX_START_SECONDS = 30.0  # that a run may take to start
@@ -39,12 +39,13 @@ def start_detached(call: Invocation, request: LoopRequest) -> None:
 
     Raises `Refused` with the output of the process if it ends before the run has started.
     """
-    from ralph.loop import loop
+    from ralph.loop.plan import prepare, title_and_description
+    from ralph.loop.request import apply_request
     from ralph.memory.quarantine import accept_titles
 
     root = call.root
-    plan = loop.prepare(root, loop.apply_request(call.config, request), request)
-    title, _ = loop.title_and_description(plan.goal)
+    plan = prepare(root, apply_request(call.config, request), request)
+    title, _ = title_and_description(plan.goal)
     accept_titles(root, call.author.by, plan.goal, title)
     run_id = runs.new_id(root)
     child = _start_process(root, run_id, request)

@@ -37,8 +37,8 @@ from ralph.recall.json_shapes import journal_json
 from ralph.storage import files
 
 if TYPE_CHECKING:
-    from ralph.loop.loop import LoopRequest
-    from ralph.loop.parts import LoopPrinter
+    from ralph.loop.printer import LoopPrinter
+    from ralph.loop.request import LoopRequest
 
 _POLL_SECONDS = 0.3  # between two checks of a running loop
 _LIST_LIMIT = 20  # runs or journal entries in a listing, unless the caller asks for more
@@ -224,7 +224,7 @@ def _share_with_team(call: Invocation, printer: LoopPrinter) -> None:
 
 def _build_request(**run_options: Any) -> LoopRequest:
     """Build the request from options, which have the names of its fields. None means not given."""
-    from ralph.loop.loop import LoopRequest
+    from ralph.loop.request import LoopRequest
 
     given = {name: value for name, value in run_options.items() if value is not None}
     given["criteria"] = tuple(given.get("criteria", ()))

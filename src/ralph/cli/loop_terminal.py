@@ -27,7 +27,7 @@ from ralph.core.errors import WriteFailed
 from ralph.storage import files
 
 if TYPE_CHECKING:
-    from ralph.loop.parts import LoopPrinter
+    from ralph.loop.printer import LoopPrinter
 
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -82,7 +82,7 @@ class LoopTerminal:
 
     def printer(self) -> LoopPrinter:
         """Return the functions through which the loop prints and asks."""
-        from ralph.loop.parts import LoopPrinter
+        from ralph.loop.printer import LoopPrinter
 
         return LoopPrinter(
             print_line=self.print_line,

@@ -340,7 +340,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
             f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}"
         )
         return
-    from ralph.loop.parts import count_noun
+    from ralph.loop.printer import count_noun
 
     count = f"{count_noun(len(result.commits), 'commit')}, {count_noun(len(result.files), 'file')}"
     click.echo(f"Merged {one_line(result.branch)} into {one_line(result.into)}: {count}")

@@ -12,18 +12,16 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph.core import launchers, process
 from ralph.core.errors import RalphError
 from ralph.core.record import Outcome
 from ralph.core.settings import Config
 from ralph.core.work import (
-    Agent,
     Ask,
     JournalEntry,
     Reply,
@@ -34,21 +32,22 @@ from ralph.core.work import (
 )
 from ralph.formats.sigils import Sigils, read_sigils
 from ralph.learning import task_insights
-from ralph.loop import changes, run_prompts, run_record, runs
+from ralph.loop import changes, run_prompts, run_record, runs, task_choice
 from ralph.loop import prompt as loop_prompt
-from ralph.loop.criteria import CriteriaVerdict, Criterion, check_criteria
+from ralph.loop.criteria import CriteriaVerdict, check_criteria
 from ralph.loop.engine import AgentWork, Judgement, Parts
+from ralph.loop.plan import LoopPlan
+from ralph.loop.printer import LoopPrinter, count_noun
 from ralph.loop.prompt_texts import render_verification
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.memory import knowledge
 from ralph.privacy.privacy import redact
 from ralph.recall import journal, summarize_command
-from ralph.storage import board, task_files
-from ralph.storage.board import Board
-from ralph.tasks import claims, progress, task, worktree, worktree_learnings
+from ralph.storage import task_files
+from ralph.tasks import claims, progress, worktree, worktree_learnings
 from ralph.tasks.claims import LEASE_SECONDS
 
-BEAT = 10.0  # seconds between two heartbeats
+HEARTBEAT_SECONDS = 10.0
 CHECKS = "checks"  # the journal entry member for check results (name, passed, output)
 _PAUSE_STEP_SECONDS = 0.2  # how often a pause looks for a stop request
 _RENEWALS_PER_LEASE = 6
@@ -56,32 +55,10 @@ _SECONDS_PER_MINUTE = 60.0
 _MILLISECONDS_PER_SECOND = 1000
 _MIN_ITERATION_SECONDS = 1.0  # when the run's time is nearly used up
 _MAX_CHECK_OUTPUT = 2_000  # characters of a check's output in a journal entry, from the end
-_MAX_REASON_LINES = 4  # printed to say why an iteration failed; the journal has all of them
-_MAX_REFUSED_CALLS = 5  # printed after an iteration
-_MAX_WAITING_TASKS = 3  # named when no task is ready
-
-
-class LoopPrinter(NamedTuple):
-    """The loop's terminal, for its own lines, the agent's text, and interruptions by a person."""
-
-    print_line: Callable[[str], None]
-    show: Callable[[str], None]
-    interrupted: Callable[[], bool]
-    feedback: Callable[[], str]  # what a person typed after Ctrl-C, or "" to end the run
-    clear_interrupt: Callable[[], None]  # a person wants to continue
-
-
-class LoopPlan(NamedTuple):
-    """The agent, the criteria and the redacted goal of a run."""
-
-    agent: Agent
-    criteria: tuple[Criterion, ...]
-    from_options: bool  # whether the criteria were given with --criteria
-    goal: str = ""
 
 
 class Workbench:
-    """Everything that one run works with. `rest` is called to sleep."""
+    """Everything that one run works with: the project, the agent, the terminal and the state."""
 
     def __init__(
         self,
@@ -90,7 +67,7 @@ class Workbench:
         plan: LoopPlan,
         printer: LoopPrinter,
         run: Run,
-        rest: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.home = root
         self.root = root  # the worktree of the current task, if it has one
@@ -103,10 +80,10 @@ class Workbench:
         self.limits = _run_limits(config, run)
         self.disk = changes.ChangeTracker(root, process.run)
         self.cooldown = config.loop.cooldown_ms / _MILLISECONDS_PER_SECOND
-        self._rest = rest
+        self._sleep = sleep
         self._patterns = config.privacy.patterns
         self._compress = summarize_command.CommandCompressor(
-            root, config, self._warn, stopped=self.must_stop_now
+            root, config, self.printer.warn, stopped=self.must_stop_now
         )
         self._programs = ("ralph", launchers.agent_program(sys.executable, os.environ))
         # Times on the monotonic clock. 0 means never.
@@ -140,9 +117,6 @@ class Workbench:
             cooldown=self.cooldown,
         )
 
-    def _warn(self, message: str) -> None:
-        self.printer.print_line(f"warning: {message}")
-
     @property
     def _verifies(self) -> bool:
         """Whether a second session verifies the work."""
@@ -150,11 +124,13 @@ class Workbench:
 
     # --- tasks -----------------------------------------------------------------------------------
 
-    def go_to(self, name: str) -> None:
-        """Switch to a task's worktree if it has one, otherwise to the project folder."""
+    def enter_folder(self, task_id: str) -> None:
+        """Switch to the worktree of a task. Without an id or a worktree, use the project folder."""
         folder = self.home
-        if name:
-            folder = worktree.working_folder(self.home, task_files.find_task(self.home, name).task)
+        if task_id:
+            folder = worktree.working_folder(
+                self.home, task_files.find_task(self.home, task_id).task
+            )
         if folder != self.root:
             self.root = folder
             self.disk = changes.ChangeTracker(folder, process.run)
@@ -163,7 +139,7 @@ class Workbench:
 
     def assign(self, run: Run) -> Task | None:
         """Claim and return the current task, or the next free one. Returns None if none is left."""
-        for name in self._candidates(run):
+        for name in task_choice.candidate_tasks(self.home, self.root, run):
             if name in run.done or name in run.failed:
                 continue
             claim = claims.make_claim(run.id)
@@ -172,40 +148,18 @@ class Workbench:
                 return claimed
         return None
 
-    def _candidates(self, run: Run) -> list[str]:
-        """Return the ids of the tasks that a run may work on, in order of preference."""
-        if run.only:
-            return list(run.only)
-        names = []
-        if run.task:
-            names.append(run.task)
-        for work in task.ready(self.root):
-            is_usable = worktree.find_problem(self.home, work, quick=True) is None
-            if is_usable and _is_in_feature(work, run.feature):
-                names.append(work.id)
-        return names
-
     def explain(self, run: Run) -> str:
-        """Explain why no task is ready, naming the unfinished tasks and what they wait for."""
-        everything = task_files.read_board(self.root)
-        lines = []
-        for work in everything.tasks:
-            is_done = board.status_of(work) is TaskStatus.DONE
-            if not is_done and _is_in_feature(work, run.feature):
-                lines.append(_describe_waiting(everything, work))
-        parts = ["no task is ready", *lines[:_MAX_WAITING_TASKS]]
-        if len(lines) > _MAX_WAITING_TASKS:
-            parts.append(f"{len(lines) - _MAX_WAITING_TASKS} more")
-        return "; ".join(parts)
+        """Explain why no task is ready."""
+        return task_choice.explain_waiting(self.root, run.feature)
 
-    def before(self) -> CriteriaVerdict:
+    def check_before_start(self) -> CriteriaVerdict:
         """Check the criteria before the first iteration, when there is no answer to look at."""
         self._first_verdict = self._check_criteria("")
         return self._first_verdict
 
     def begin(self, run: Run, work: Task) -> Run:
         """Begin a task, and record in the run whether its criteria fail at this point."""
-        self.go_to(work.id)
+        self.enter_folder(work.id)
         verdict = self._first_verdict
         if verdict is None:
             verdict = self._check_criteria("")
@@ -252,7 +206,7 @@ class Workbench:
             count = count_noun(len(promotion.added), "insight")
             self.printer.print_line(f"promoted {count} of {finished.id} to {promotion.path.name}")
         if why:
-            self._warn(why)
+            self.printer.warn(why)
 
     # --- the agent -------------------------------------------------------------------------------
 
@@ -335,18 +289,11 @@ class Workbench:
             process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
         seconds = time.monotonic() - started_at
         after = self.disk.snapshot()
-        self._print_refused_calls(reply)
+        refused = [redact(call, self._patterns).text for call in reply.refused]
+        self.printer.print_refused_calls(refused)
         changed = {*changes.changed_files(before, after), *reply.files}
         sigils = _read_sigils(reply, ask.prompt)
         return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
-
-    def _print_refused_calls(self, reply: Reply) -> None:
-        for call in reply.refused[:_MAX_REFUSED_CALLS]:
-            self.printer.print_line(f"  refused: {redact(call, self._patterns).text}")
-        if reply.refused:
-            self.printer.print_line(
-                "  allow such calls in the agent's own settings, or with --permission"
-            )
 
     def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
         """Store the agent's knowledge entries. If one fails, the others are still stored."""
@@ -364,7 +311,7 @@ class Workbench:
             self.printer.print_line(line)
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
-                self._warn(f"the agent named {name}, which is not the assigned task")
+                self.printer.warn(f"the agent named {name}, which is not the assigned task")
 
     # --- checks ----------------------------------------------------------------------------------
 
@@ -377,7 +324,7 @@ class Workbench:
         for result in verdict.checks:
             label = result.criterion.label
             self._checks.append(_check_json(label, result.passed, result.message, result.tail))
-            self._print_check(f"{label}: {result.message}", passed=result.passed)
+            self.printer.print_check(f"{label}: {result.message}", passed=result.passed)
         return verdict
 
     def _check_criteria(self, text: str, outputs: Sequence[str] = ()) -> CriteriaVerdict:
@@ -391,10 +338,6 @@ class Workbench:
             timeout=float(self.config.loop.check_seconds),
             stopped=self.must_stop_now,
         )
-
-    def _print_check(self, text: str, *, passed: bool) -> None:
-        mark = "ok" if passed else "no"
-        self.printer.print_line(f"  {mark}  {text}")
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
         """Have the work verified in a second, read-only session.
@@ -417,7 +360,7 @@ class Workbench:
             problem = "it gave no verdict"
             if reply.error:
                 problem += f" ({reply.error})"
-            self._print_check(f"verification: {problem}", passed=False)
+            self.printer.print_check(f"verification: {problem}", passed=False)
         self._checks.append(_check_json("verification", passed=False, message=problem))
         return Judgement(Outcome.BLOCKED, f"The verification did not end: {problem}")
 
@@ -435,11 +378,11 @@ class Workbench:
 
     def _report_verdict(self, sigils: Sigils) -> Judgement:
         if sigils.verified:
-            self._print_check("verification", passed=True)
+            self.printer.print_check("verification", passed=True)
             self._checks.append(_check_json("verification", passed=True, message=""))
             return Judgement(Outcome.DONE)
         doubt = sigils.reason or "it gave no reason"
-        self._print_check(f"verification: {doubt}", passed=False)
+        self.printer.print_check(f"verification: {doubt}", passed=False)
         self._checks.append(_check_json("verification", passed=False, message=doubt))
         return Judgement(Outcome.RETRIED, f"The verification did not agree: {doubt}")
 
@@ -456,8 +399,8 @@ class Workbench:
         try:
             self._update_task_memory(entry)
         except RalphError as error:
-            self._warn(f"the memory of {entry.task} is incomplete: {error.message}")
-        self._print_iteration(entry, reason)
+            self.printer.warn(f"the memory of {entry.task} is incomplete: {error.message}")
+        self.printer.print_iteration(entry, redact(reason, self._patterns).text)
 
     def _take_journal_members(self) -> Mapping[str, object]:
         """Return the iteration's check results and knowledge, and clear the check results."""
@@ -486,16 +429,6 @@ class Workbench:
             patterns=self._patterns,
         )
 
-    def _print_iteration(self, entry: JournalEntry, reason: str) -> None:
-        details = f"{entry.duration:.1f} s"
-        if entry.cost:
-            details += f", ${entry.cost:.4f}"
-        if entry.files:
-            details += f", {count_noun(len(entry.files), 'file')}"
-        self.printer.print_line(f"iteration {entry.iteration}: {entry.outcome} ({details})")
-        for line in redact(reason, self._patterns).text.splitlines()[:_MAX_REASON_LINES]:
-            self.printer.print_line(f"  {line}")
-
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step. At the end of the run, write its record, too."""
         run = self._redact_run(run)
@@ -506,7 +439,7 @@ class Workbench:
         runs.save(self.root, self.saved, run, durable=not run.step)
         self.saved = run
         self.run = run
-        self.beat()
+        self.send_heartbeat()
         return run
 
     def _redact_run(self, run: Run) -> Run:
@@ -535,7 +468,7 @@ class Workbench:
 
         This is called often while the agent and the criteria run, so it also sends the heartbeat.
         """
-        self.beat()
+        self.send_heartbeat()
         return self.printer.interrupted() or runs.read_stop_request(self.root, self.run.id) == "now"
 
     def feedback(self, run: Run) -> Run | None:
@@ -551,16 +484,16 @@ class Workbench:
     def pause(self, seconds: float) -> None:
         """Wait for a number of seconds, or until a person asks the run to stop."""
         while seconds > 0 and self.stop() is None:
-            self._rest(min(_PAUSE_STEP_SECONDS, seconds))
+            self._sleep(min(_PAUSE_STEP_SECONDS, seconds))
             seconds -= _PAUSE_STEP_SECONDS
-            self.beat()
+            self.send_heartbeat()
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Renew the heartbeat and the claim if they are due. A failure does not stop the agent."""
         if self.saved is None:  # the start may still be refused
             return
         now = time.monotonic()
-        if now - self._last_beat >= BEAT or not self._last_beat:
+        if now - self._last_beat >= HEARTBEAT_SECONDS or not self._last_beat:
             self._last_beat = now
             with suppress(RalphError):
                 runs.write_heartbeat(self.root, self.run)
@@ -582,30 +515,6 @@ def _run_limits(config: Config, run: Run) -> Limits:
     return Limits(loop.max_iterations + run.past_iterations, seconds, cost)
 
 
-def _is_in_feature(work: Task, feature: str) -> bool:
-    """Return whether a task belongs to the feature. Every task matches if no feature is given."""
-    return not feature or work.feature == feature
-
-
-def _describe_waiting(everything: Board, work: Task) -> str:
-    """Describe what an unfinished task waits for, and how to reopen it."""
-    waits_for = list(_describe_prerequisites(everything, work))
-    if waits_for:
-        description = f"{work.id} waits for {', '.join(waits_for)}"
-    else:
-        description = f"{work.id} is {work.status}"
-    if board.status_of(work) in (TaskStatus.FAILED, TaskStatus.BLOCKED):
-        description += f"; `ralph task reset {work.id}` reopens it"
-    return description
-
-
-def _describe_prerequisites(everything: Board, work: Task) -> Iterator[str]:
-    for name in everything.waits_for(work):
-        other = everything.get(name)
-        if other is not None:
-            yield f"{other.id} ({other.status})"
-
-
 def _read_sigils(reply: Reply, prompt: str) -> Sigils:
     return read_sigils(
         reply.text,
@@ -620,10 +529,3 @@ def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[s
     if tail and not passed:
         output = f"{message}\n{tail[-_MAX_CHECK_OUTPUT:]}"
     return {"name": name, "passed": passed, "output": output}
-
-
-def count_noun(number: int, noun: str) -> str:
-    """Return a count with its noun, such as "1 file" or "2 files"."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"
