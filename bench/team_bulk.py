@@ -26,6 +26,7 @@ from ralph.privacy import injection
 from ralph.search.scoring import STANDARD
 from ralph.sharing import team, team_pull, team_push
 from ralph.storage import db, team_db
+from ralph.storage.index_writer import ReadState
 from ralph.storage.record_rows import row_values
 from ralph.storage.server_lookup import indexed_terms
 
@@ -172,7 +173,7 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
                     for session in sessions:
                         name = f"{team_db.PREFIX}ann/{machine.name}/{_path(session)}"
                         source = database.writer.add_source(
-                            name, "observations", (0, 0, 0, "", 0, SESSION)
+                            name, "observations", ReadState(lines=SESSION)
                         )
                         for record, (text, title, tags, files), place in session:
                             row = row_values(record, place, is_order=False)

@@ -205,10 +205,10 @@ def test_an_edited_and_a_deleted_memory_are_no_longer_found_also_after_a_vacuum(
     same_as_new(root)
     with closing(db.connect(index.path)) as connection:
         connection.execute("VACUUM")
-    index.sync(trusting=True)
+    index.sync(keep_touched=True)
     same_as_new(root)
     put(root, ".agent/memories.md", page())
-    index.sync(trusting=True)
+    index.sync(keep_touched=True)
     assert matches(root, "delta") == 0
     same_as_new(root)
 

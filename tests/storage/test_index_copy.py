@@ -71,7 +71,7 @@ def test_copy_never_has_memory_of_the_other_checkout(main: Path, tree: Path) -> 
     states: list[str] = []
 
     def progress(count: int, total: int) -> None:
-        assert not index.built()
+        assert not index.is_built()
         states.append(texts(index))  # the first file of the worktree is not committed yet
 
     index.sync(progress=progress)

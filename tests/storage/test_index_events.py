@@ -17,7 +17,7 @@ from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_line
 from ralph.storage import lookup, queries
 from ralph.storage.index import Index, in_memory
-from ralph.storage.index_writer import IndexWriter
+from ralph.storage.index_writer import IndexWriter, ReadState
 from ralph.storage.source_contents import parse_contents, read_source
 from ralph.storage.sources import sources
 
@@ -151,9 +151,9 @@ def test_thousands_of_events_of_one_session_are_merged_into_it_once(tmp_path: Pa
     statements: list[str] = []
     with closing(in_memory([], terms.index_terms)) as connection:
         writer = IndexWriter(connection, terms.index_terms)
-        key = writer.add_source(source.name, source.format, (0, 0, 0, "", 0, 0))
+        key = writer.add_source(source.name, source.format, ReadState())
         connection.set_trace_callback(statements.append)
-        writer.put(key, read_source(source, interpret))
+        writer.add_contents(key, read_source(source, interpret))
     # the new row, its values, what changed, what follows, and two for the list of sessions
     assert sum("sessions" in each for each in statements) == 6
 

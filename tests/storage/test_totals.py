@@ -15,7 +15,7 @@ from ralph.core import terms
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Query, Record, Status
 from ralph.storage import queries, query_filters, sessions, totals
 from ralph.storage.index import in_memory
-from ralph.storage.index_writer import IndexWriter
+from ralph.storage.index_writer import IndexWriter, ReadState
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 TIMES = ("2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z", "2026-01-02T10:00:00Z", "")
@@ -54,9 +54,11 @@ RECORDS = st.lists(
 
 
 def put(writer: IndexWriter, name: str, records: list[Record]) -> int:
-    key = writer.add_source(name, "log", (0, 0, 0, "", 0, 0))
+    key = writer.add_source(name, "log", ReadState())
     lines = (("session", {"id": "one", "started_at": TIMES[1]}),) if len(records) % 2 else ()
-    writer.put(key, Contents(tuple(PlacedRecord(record, 1) for record in records), lines=lines))
+    writer.add_contents(
+        key, Contents(tuple(PlacedRecord(record, 1) for record in records), lines=lines)
+    )
     return key
 
 
@@ -75,7 +77,7 @@ def test_totals_are_those_of_the_rows_whatever_comes_and_goes(
         writer = IndexWriter(connection, terms.index_terms)
         keys = [put(writer, f"log/{number}", records) for number, records in enumerate(sources)]
         for key in data.draw(st.sets(st.sampled_from(keys))):
-            writer.clear(key)
+            writer.remove_source(key)
         everything = query_filters.facet_filter({"status": [status.value for status in Status]})
         expected: Counter[tuple[object, ...]] = Counter()
         for values, day, number in totals.facet_rows_of(connection, everything, None):
@@ -149,7 +151,7 @@ def test_a_page_walks_an_index_and_sorts_only_records_of_one_time(
 
 def test_logs_are_counted_as_they_are_read(tmp_path: Path, connection: sqlite3.Connection) -> None:
     writer = IndexWriter(connection, terms.index_terms)
-    key = writer.add_source("log/sessions/a.jsonl", "log", (0, 0, 0, "", 0, 0))
+    key = writer.add_source("log/sessions/a.jsonl", "log", ReadState())
     totals.add_log(connection, key, Contents(events=2, problems=1, hosts=frozenset({"codex"})))
     totals.add_log(connection, key, Contents(events=1, hosts=frozenset({"claude"})))
     row = connection.execute("SELECT events, problems, hosts FROM sources").fetchone()

@@ -209,7 +209,7 @@ def _recent_work(root: Path, session: str, task: str) -> _RecentWork:
     """Return what the last sessions did and what is active now, as far as the index knows."""
     with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
-        if project_index.built():
+        if project_index.is_built():
             with closing(project_index.connect()) as connection:
                 active = _active_lines(root, connection, task)
                 return _RecentWork(_summaries(root, connection, session, task), active)

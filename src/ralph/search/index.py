@@ -89,7 +89,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         interpreter(root, privacy),
         None if main == root else has_same_rules,
         is_order=injection.is_order,
-        is_own=is_own_traffic,
+        is_ralph_call=is_own_traffic,
     )
 
 
@@ -150,7 +150,7 @@ def verify(root: Path) -> list[str]:
     """
     index = of(root)
     try:
-        if index.sync(trusting=True, patience=PATIENCE).busy:
+        if index.sync(keep_touched=True, patience=PATIENCE).busy:
             raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
         with db.explained(index.path), closing(index.connect()) as connection:
             if not db.is_intact(connection):

@@ -206,7 +206,7 @@ class _Pull:
                 rows += 1
         with db.atomic(self._team.connection):
             for state in pulled:
-                self._team.writer.clear(state.key)
+                self._team.writer.remove_source(state.key)
             for form, lines in sorted(by_format.items()):
                 self._team.put(f"{PREFIX}{form}", form, PulledState(0, version, 0), lines)
         return _Pulled(len(curated), rows)
@@ -218,7 +218,7 @@ class _Pull:
         removed = [state.key for name, state in states.items() if is_log(name) and name not in logs]
         with db.atomic(self._team.connection):
             for key in removed:
-                self._team.writer.clear(key)
+                self._team.writer.remove_source(key)
         return len(removed)
 
 

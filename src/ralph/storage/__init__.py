@@ -10,6 +10,7 @@ __all__ = [
     "db",
     "features",
     "files",
+    "folded_rows",
     "foreign",
     "forgotten",
     "gitignore",

@@ -1,13 +1,13 @@
 """The index: a SQLite database over the sources, brought up to date before it is read.
 
-`sync` reads only the sources that have changed. It reads only the new lines of a log, in slices
-small enough to keep a deadline. One process writes at a time. Nothing is stored only here, so a
-database is rebuilt if it is damaged, has another version, or was touched by another program. If the
-database cannot be written, an in-memory database takes its place.
+`Index.ask` is the usual entry. It syncs the index, runs a query, and rebuilds the index if the
+query finds it damaged. `Index.sync` reads only the sources that have changed (`changes.py`), and
+only the new lines of a log, in slices small enough to keep a deadline. `IndexWriter` in
+`index_writer.py` writes the rows.
 
-A *source* is a file that contains records. The index is *sealed* after each sync: a file next to
-it records the database's size, time and inode, and the state of the list of forgotten texts. A
-*folded* table has one row for many lines of a log, such as all lines about one session.
+One process writes at a time. After each sync, the index is *sealed* (`index_files.py`). Nothing is
+stored only here, so a database is rebuilt if it is damaged, has another version, or does not fit
+its seal. If it cannot be written, an in-memory database takes its place.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from ralph.storage import changes, db, files, forgotten, gitignore, read_progres
 from ralph.storage.index_files import (
     current_seal,
     discard,
+    is_sealed,
+    read_seal,
     remove_database,
     seal_file,
     sole_writer,
+    was_touched,
     write_seal,
 )
-from ralph.storage.index_schema import FAMILIES, SCHEMA_VERSION
+from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.index_writer import (
     BATCH_BYTES,
     TEXT_INDEXES,
@@ -46,7 +49,6 @@ from ralph.storage.index_writer import (
 from ralph.storage.read_progress import file_digest
 from ralph.storage.record_rows import (
     Terms,
-    search_columns,
 )
 from ralph.storage.source_contents import (
     Contents,
@@ -56,34 +58,20 @@ from ralph.storage.source_contents import (
 )
 from ralph.storage.sources import SHARED_PREFIXES, Format, Source, has_project_sources, sources
 
-__all__ = (
-    "FAMILIES",
-    "SCHEMA_VERSION",
-    "Index",
-    "Progress",
-    "Synced",
-    "in_memory",
-    "search_columns",
-)
-
 PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
 _SLICE_BYTES = 64 * 1024  # of a log, read between two checks of the clock
 _COMPACT_PAGES = 64  # a database that has doubled and grown by more pages than this is compacted
-_DATABASE_SEAL_FIELDS = 3  # in a seal file: size, time and inode, followed by the forgotten mark
 
 Progress = Callable[[int, int], None]
 """Called with the number of sources read so far, and the number of sources to read."""
 T = TypeVar("T")
 
 
-# --- the index of a project ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The result of a sync: how many sources were read and removed, and what is left.
+    """The result of a sync: how many sources were read and removed.
 
-    `complete` says that everything is up to date now, and `busy` that another process was writing.
+    `complete` is true if everything is up to date now, and `busy` if another process was writing.
     """
 
     read: int = 0
@@ -102,7 +90,8 @@ class _Pace(NamedTuple):
 class Index:
     """The index of one project.
 
-    `copy_main` returns whether a worktree's index may start as a copy of the main checkout's.
+    `copy_main` returns whether a worktree's index may start as a copy of the main checkout's. The
+    other functions are passed on to the `IndexWriter`.
     """
 
     def __init__(
@@ -112,20 +101,20 @@ class Index:
         interpret: Interpret | None = None,
         copy_main: Callable[[], bool] | None = None,
         is_order: Callable[[Record], bool] | None = None,
-        is_own: IsRalphCall | None = None,
+        is_ralph_call: IsRalphCall | None = None,
     ) -> None:
         self.root = root
         self.path = paths.index_file(root)
         self._terms = terms
         self._interpret = interpret
         self.is_order = is_order
-        self._is_own = is_own
+        self._is_ralph_call = is_ralph_call
         self._copy_main = copy_main
 
     # --- asking ---------------------------------------------------------------------------------
 
     def outside(self) -> Path | None:
-        """Return where the index really is if a link puts it outside the project, or None."""
+        """Return the real path of the index if a link leads out of the project, or None."""
         real = Path(os.path.realpath(self.path))
         if real.is_relative_to(os.path.realpath(paths.state_boundary(self.root))):
             return None
@@ -172,12 +161,12 @@ class Index:
     def _connect_current(self, progress: Progress | None) -> sqlite3.Connection:
         if not self.is_needed():
             return self._from_files()
-        if self.sync(progress=progress).busy and not self.built():
+        if self.sync(progress=progress).busy and not self.is_built():
             self.sync(progress=progress, patience=PATIENCE)
         return self.connect()
 
     def is_needed(self) -> bool:
-        """Return whether there is anything to index. Otherwise nothing should be written."""
+        """Return whether there is anything to index. If not, no database should be created."""
         return self.outside() is None and (
             self.path.parent.exists() or has_project_sources(self.root)
         )
@@ -185,7 +174,7 @@ class Index:
     def read(self, source: Source) -> Contents:
         """Return the contents of a source, or empty contents if it cannot be read."""
         try:
-            return read_source(source, self._interpret, self._is_own)
+            return read_source(source, self._interpret, self._is_ralph_call)
         except Unreadable:
             return Contents()
 
@@ -205,7 +194,7 @@ class Index:
 
         Return None if there is no complete index, if it can be written, or if copying fails.
         """
-        if not self.built() or os.access(self.path.parent, os.W_OK):
+        if not self.is_built() or os.access(self.path.parent, os.W_OK):
             return None
         copy = db.connect_memory()
         with suppress(RalphError, OSError, sqlite3.DatabaseError), db.explained(self.path):
@@ -223,20 +212,20 @@ class Index:
         within: float | None = None,
         progress: Progress | None = None,
         patience: float = 0.0,
-        trusting: bool = False,
+        keep_touched: bool = False,
     ) -> Synced:
         """Bring the index up to date.
 
         After `within` seconds, the rest is left for the next call. `patience` is how many seconds
-        to wait for another writer. With `trusting`, a database that another program has touched is
-        kept and stays unsealed, so that `verify` can compare it.
+        to wait for another writer. With `keep_touched`, a database that another program has touched
+        is kept and stays unsealed, so that `verify` can compare it.
         """
         gitignore.ensure_gitignore(self.root)
         try:
             with sole_writer(self.path, patience=patience):
                 with suppress(RalphError, OSError):  # still locked: the next sync tries again
                     files.collect_spilled(self.root)
-                return self._sync_alone(within, progress, trusting=trusting)
+                return self._sync_alone(within, progress, keep_touched=keep_touched)
         except db.Busy:
             return Synced(complete=False, busy=True)
 
@@ -246,16 +235,16 @@ class Index:
         self._copy_main = None
         return self.sync(progress=progress)
 
-    def built(self) -> bool:
-        """Return whether the index has ever been complete. It is not while first being built."""
-        return self.path.exists() and bool(self._read_seal())
+    def is_built(self) -> bool:
+        """Return whether the index has ever been complete. While first being built, it is not."""
+        return self.path.exists() and bool(read_seal(self.path))
 
     def _sync_alone(
-        self, within: float | None, progress: Progress | None, *, trusting: bool
+        self, within: float | None, progress: Progress | None, *, keep_touched: bool
     ) -> Synced:
-        """Bring the index up to date, with the right to write held by the caller."""
-        sealed = not self.path.exists() or current_seal(self.path) == self._read_seal()
-        self._prepare_database(keep=sealed or trusting)
+        """Bring the index up to date. The caller is its sole writer."""
+        sealed = not self.path.exists() or is_sealed(self.path)
+        self._prepare_database(keep=sealed or keep_touched)
         if sealed and changes.is_unchanged(self.root, current_seal(self.path)):
             self._link()
             return Synced()
@@ -266,7 +255,7 @@ class Index:
             remove_database(self.path)
             result = self._update_file(scan, within, progress)
         self._link()
-        if (sealed or not trusting) and current_seal(self.path) != self._read_seal():
+        if (sealed or not keep_touched) and not is_sealed(self.path):
             write_seal(self.path)
         if result.complete:
             scan.remember(current_seal(self.path))
@@ -275,18 +264,12 @@ class Index:
     def _prepare_database(self, *, keep: bool) -> None:
         """Remove rows that must not be kept, and start a missing database as a copy if possible."""
         if not self.path.exists():
-            # Before a new database exists, because `built` checks the database before the seal.
+            # A seal left behind would make `is_built` true as soon as the new database exists.
             files.delete(seal_file(self.path))
         elif not keep:
             self._drop_forgotten()
         if not self.path.exists() and self._copy_main is not None and self._copy_main():
             self._copy_from_main()
-
-    def _read_seal(self) -> str:
-        seal = seal_file(self.path)
-        if not seal.is_file():
-            return ""
-        return files.read(seal) or ""
 
     def _copy_from_main(self) -> None:
         """Start a worktree's index as a copy of the main checkout's.
@@ -297,9 +280,7 @@ class Index:
         main = paths.index_file(paths.main_checkout(self.root))
         new = self.path.with_name(self.path.name + "-new")
         try:
-            seal = seal_file(main)
-            is_sealed = main.is_file() and seal.is_file() and files.read(seal) == current_seal(main)
-            if is_sealed and self._copy_database(main, new):
+            if is_sealed(main) and self._copy_database(main, new):
                 files.move(new, self.path)
         except (RalphError, OSError, sqlite3.Error):
             return
@@ -319,7 +300,7 @@ class Index:
         return True
 
     def _clear_differing(self, copy: sqlite3.Connection) -> None:
-        """Remove the rows of sources that are missing or different in this checkout."""
+        """Remove the rows of sources that do not exist in this checkout, or differ there."""
         present = {source.name: source.path for source in sources(self.root)}
         writer = IndexWriter(copy, self._terms)
         with db.atomic(copy):
@@ -327,15 +308,14 @@ class Index:
                 path = present.get(row["path"])
                 is_shared = row["path"].startswith(SHARED_PREFIXES)
                 if path is None or (not is_shared and file_digest(path) != row["digest"]):
-                    writer.clear(row["key"])
+                    writer.remove_source(row["key"])
 
     def _drop_forgotten(self) -> None:
         """Remove the rows of sources that contain forgotten text.
 
-        If the database itself was touched, not just the list of forgotten texts, delete it.
+        If another program has touched the database, delete it.
         """
-        recorded_seal = self._read_seal().split()[:_DATABASE_SEAL_FIELDS]
-        if recorded_seal != db.seal(self.path).split():
+        if was_touched(self.path):
             remove_database(self.path)
             return
         with (
@@ -345,7 +325,7 @@ class Index:
         ):
             writer = IndexWriter(connection, self._terms)
             for key in _sources_with_forgotten(connection):
-                writer.clear(key)
+                writer.remove_source(key)
 
     def _link(self) -> None:
         """Link `.ralph/ralph.db` to the database, for people who use `sqlite3`."""
@@ -379,9 +359,14 @@ class Index:
         within: float | None,
         progress: Progress | None,
     ) -> Synced:
-        """Update the rows of all changed sources. With a deadline, the newest files come first."""
+        """Update the rows of all sources that have changed.
+
+        With a deadline, the newest files come first, because they matter most to a session.
+        """
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-        writer = IndexWriter(connection, self._terms, self._interpret, self.is_order, self._is_own)
+        writer = IndexWriter(
+            connection, self._terms, self._interpret, self.is_order, self._is_ralph_call
+        )
         known = read_progress.source_states(connection)
         gone = known.keys() - scan.names()
         differing = scan.differing_from(known)
@@ -394,7 +379,7 @@ class Index:
         rows = _source_rows(connection, stored_names)
         for name in gone:
             with db.atomic(connection):
-                writer.clear(rows[name]["key"])
+                writer.remove_source(rows[name]["key"])
         loaded = _load_sources(writer, changed, rows, pace, progress)
         return Synced(loaded, len(gone), complete=loaded == len(changed))
 
@@ -483,5 +468,5 @@ def in_memory(
         for number, content in enumerate(contents):
             name = names[number] if names else str(number)
             form = formats[number] if formats else ""
-            writer.put(writer.add_source(name, form, ReadState()), content)
+            writer.add_contents(writer.add_source(name, form, ReadState()), content)
     return connection

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from ralph.storage import db, files, forgotten
 
+_DATABASE_SEAL_FIELDS = 3  # size, time and inode
+
 
 @contextmanager
 def sole_writer(path: Path, *, patience: float = 0.0) -> Iterator[None]:
@@ -42,9 +44,31 @@ def discard(path: Path, patience: float = 0.0) -> None:
         remove_database(path)
 
 
+def is_sealed(path: Path) -> bool:
+    """Return whether an index exists and still fits its seal."""
+    return path.is_file() and read_seal(path) == current_seal(path)
+
+
+def was_touched(path: Path) -> bool:
+    """Return whether the database itself no longer fits its seal.
+
+    It may still fit if `is_sealed` is false, when only the list of forgotten texts has changed.
+    """
+    size_time_inode = read_seal(path).split()[:_DATABASE_SEAL_FIELDS]
+    return size_time_inode != db.seal(path).split()
+
+
 def write_seal(path: Path) -> None:
-    """Seal a database: record its state, so that the next sync trusts it."""
+    """Seal an index: record its state, so that the next sync trusts it."""
     files.write(seal_file(path), current_seal(path), mode=files.PRIVATE)
+
+
+def read_seal(path: Path) -> str:
+    """Return the recorded seal of an index, or "" if it has none."""
+    seal = seal_file(path)
+    if not seal.is_file():
+        return ""
+    return files.read(seal) or ""
 
 
 def seal_file(path: Path) -> Path:

@@ -11,12 +11,16 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple
 
-from ralph.core import discovery, paths
+from ralph.core import paths
 from ralph.core.record import Family, Record
 from ralph.storage import files, forgotten, queries, totals
+from ralph.storage.folded_rows import (
+    FOLDED_TABLES,
+    fold_lines,
+)
 from ralph.storage.index_schema import FAMILIES, KEY_STEP, TABLES, make_key
 from ralph.storage.read_progress import digest_to
 from ralph.storage.record_filters import placeholders
@@ -38,11 +42,6 @@ from ralph.storage.source_contents import (
 from ralph.storage.sources import Format, Source
 
 BATCH_BYTES = 1_000_000  # per transaction; each transaction adds a segment to the full-text index
-_ALLOWED_VALUES = {
-    "mode": ("plan", "agent"),
-    "status": ("running", "success", "failed", "stopped"),
-}
-"""The values that the schema allows in some columns."""
 _TASK_COLUMNS = (
     "id",
     "title",
@@ -58,48 +57,6 @@ _TASK_COLUMNS = (
     "created_at",
     "updated_at",
 )
-_SESSION_COLUMNS = (
-    "project_path",
-    "task_id",
-    "session_id",
-    "mode",
-    "started_at",
-    "ended_at",
-    "reason",
-    "host",
-    "summary",
-    "tags",
-    "created_at",
-    "updated_at",
-)
-_RUN_COLUMNS = ("goal", "iterations", "status", "reason", "started_at", "ended_at")
-_COMPLETE_SESSIONS = """
-UPDATE sessions SET
-    created_at = min(
-        coalesce(nullif(created_at, ''), started_at), coalesce(started_at, created_at)),
-    task_id = coalesce(nullif(task_id, ''), (
-        SELECT json_extract(metadata, '$.task') FROM observations
-        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0
-            AND json_extract(metadata, '$.task') > ''
-        ORDER BY seq LIMIT 1)),
-    messages = (
-        SELECT json_group_array(json_object(
-            'role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
-            'text', substr(content, 1, 80)))
-        FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
-            AND title IN ('prompt', 'answer') ORDER BY seq))
-WHERE id IN (SELECT value FROM json_each(?))
-"""
-_COMPLETE_RUNS = f"""
-UPDATE loop_runs SET
-    session_id = (SELECT json_extract(metadata, '$.session') FROM journal
-        WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
-    context_snapshots = (
-        SELECT json_group_array(printf('{discovery.RUNS}/%s/%04d.md', run_id, iteration))
-        FROM (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL
-            ORDER BY iteration))
-WHERE id IN (SELECT value FROM json_each(?))
-"""
 _UPDATE_SOURCE = """
 UPDATE sources SET mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ?, lines = ?
 WHERE key = ?
@@ -113,35 +70,6 @@ _DELETE_TERMS = """
 INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)
 """
 _LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
-
-
-class FoldedTable(NamedTuple):
-    """A table in which each row combines several lines of a log.
-
-    `kind` is the type of these lines, and also the member of a record's origin that names the row.
-    `columns` are filled from these lines. The statement `complete` fills the `derived` columns from
-    other tables.
-    """
-
-    kind: str
-    table: str
-    columns: tuple[str, ...]
-    derived: tuple[str, ...]
-    complete: str
-
-
-FOLDED_TABLES = (
-    FoldedTable("session", "sessions", _SESSION_COLUMNS, ("messages",), _COMPLETE_SESSIONS),
-    FoldedTable(
-        "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
-    ),
-)
-_FOLDS: Mapping[str, Callable[[str, str], str]] = {
-    "started_at": min,
-    "created_at": min,
-    "updated_at": max,
-}
-"""How two values of a column are combined. In all other columns, the later value wins."""
 
 
 class _TextIndex(NamedTuple):
@@ -182,9 +110,9 @@ class _Portion(NamedTuple):
 class IndexWriter:
     """Adds and removes rows for sources, and keeps the full-text index in step.
 
-    All lines about one session or run are folded into one row. The result does not depend on the
-    size of the portions in which a log is read. Keys only increase, as the full-text index
-    requires. The result of `is_order` is stored, so that hooks do not have to compute it.
+    `terms` splits text into search terms, and `interpret` and `is_ralph_call` are described in
+    `source_contents.py`. `is_order` returns whether a record reads like an instruction to an agent.
+    Its result is stored, so that hooks do not have to compute it.
     """
 
     def __init__(
@@ -193,10 +121,10 @@ class IndexWriter:
         terms: Terms,
         interpret: Interpret | None = None,
         is_order: Callable[[Record], bool] | None = None,
-        is_own: IsRalphCall | None = None,
+        is_ralph_call: IsRalphCall | None = None,
     ) -> None:
         self.connection = connection
-        self._is_own = is_own
+        self._is_ralph_call = is_ralph_call
         self._is_order = is_order or (lambda _: False)
         self._terms = terms
         self._interpret = interpret
@@ -221,7 +149,7 @@ class IndexWriter:
             if source.path.name.endswith(paths.PACKED):
                 length = file.seek(0, os.SEEK_END)
             if row is not None and not _can_resume(file, row, length, is_log=is_log):
-                self.clear(row["key"])
+                self.remove_source(row["key"])
                 row = None
             start = 0 if row is None else int(row["offset"])
             lines_before = 0 if row is None else int(row["lines"])
@@ -234,7 +162,7 @@ class IndexWriter:
             digest = digest_to(file, end)
         state = ReadState(
             mtime_ns=status.st_mtime_ns,
-            # Until the end is reached, this is not the file's size, so the next sync continues.
+            # Until the end is reached, a size that no file has makes the next sync continue.
             size=status.st_size if portion.complete else -end,
             inode=status.st_ino,
             digest=digest,
@@ -247,28 +175,34 @@ class IndexWriter:
             key = row["key"]
             self.connection.execute(_UPDATE_SOURCE, (*state, key))
         if portion.payload or row is None:
-            in_own_turn = row is not None and bool(row["in_own_turn"])
-            self._put_text(source, key, portion.payload, lines_before, in_own_turn=in_own_turn)
+            in_ralph_turn = row is not None and bool(row["in_own_turn"])
+            self._add_text(source, key, portion.payload, lines_before, in_ralph_turn=in_ralph_turn)
         return LoadedPortion(len(portion.payload), portion.complete)
 
-    def _put_text(
-        self, source: Source, key: int, payload: bytes, lines_before: int, *, in_own_turn: bool
+    def _add_text(
+        self, source: Source, key: int, payload: bytes, lines_before: int, *, in_ralph_turn: bool
     ) -> None:
-        """Add rows for a source's text, and note whether it ends in a turn that only used Ralph."""
-        text = payload.decode("utf-8", "surrogateescape")
-        new = parse_contents(source, text, self._interpret, self._is_own, in_own_turn=in_own_turn)
-        self.put(key, new, lines_before=lines_before)
-        totals.add_log(self.connection, key, new)
-        if new.in_own_turn != in_own_turn:
-            sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
-            self.connection.execute(sql, (int(new.in_own_turn), key))
+        """Add rows for a source's text.
 
-    def add_source(self, name: str, form: str, values: tuple[int, int, int, str, int, int]) -> int:
-        """Add a row for a source and return its key. `values` is a `ReadState`."""
-        inserted = self.connection.execute(_ADD_SOURCE, (name, form, *values))
+        The index stores whether the text ends in a turn that only called Ralph, because the answer
+        to such a turn may follow in the next portion.
+        """
+        text = payload.decode("utf-8", "surrogateescape")
+        new = parse_contents(
+            source, text, self._interpret, self._is_ralph_call, in_ralph_turn=in_ralph_turn
+        )
+        self.add_contents(key, new, lines_before=lines_before)
+        totals.add_log(self.connection, key, new)
+        if new.in_ralph_turn != in_ralph_turn:
+            sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
+            self.connection.execute(sql, (int(new.in_ralph_turn), key))
+
+    def add_source(self, name: str, form: str, state: ReadState) -> int:
+        """Add a row for a source and return its key."""
+        inserted = self.connection.execute(_ADD_SOURCE, (name, form, *state))
         return int(inserted.lastrowid or 0)
 
-    def put(self, source: int, new: Contents, lines_before: int = 0) -> None:
+    def add_contents(self, source: int, new: Contents, lines_before: int = 0) -> None:
         """Add rows for the contents of a source, except forgotten records.
 
         `lines_before` is the number of lines that were read from the source earlier.
@@ -281,7 +215,7 @@ class IndexWriter:
         self._add_tasks(source, new)
         for folded in FOLDED_TABLES:
             lines = [line for kind, line in new.lines if kind == folded.kind]
-            self._fold_lines(folded, source, lines)
+            fold_lines(self.connection, folded, source, lines, self._forgotten.has)
             names = {storable_text(str(line["id"])) for line in lines}
             names.update(
                 storable_text(getattr(item.record.origin, folded.kind)) for item in records
@@ -292,7 +226,7 @@ class IndexWriter:
             if folded.kind == "session":
                 totals.begin_sessions(self.connection, names)
 
-    def clear(self, source: int) -> None:
+    def remove_source(self, source: int) -> None:
         """Remove every row that came from a source."""
         sessions = totals.take_source(self.connection, source)
         for family in FAMILIES:
@@ -352,7 +286,10 @@ class IndexWriter:
         totals.add_records(self.connection, family, first_key)
 
     def _reserve_keys(self, family: Family, count: int) -> range:
-        """Reserve keys for new records of a family. The keys of the families alternate."""
+        """Reserve keys for new records of a family (see `index_schema.py`).
+
+        They are higher than all existing ones, as the full-text index requires.
+        """
         if family not in self._next_keys:
             table, key_column = TABLES[family]
             row = self.connection.execute(f"SELECT max({key_column}) FROM {table}").fetchone()
@@ -366,7 +303,6 @@ class IndexWriter:
         return range(first, end, KEY_STEP)
 
     def _last_position(self, session: str) -> int:
-        """Return the position of a session's last observation, or 0 if it has none."""
         return int(self.connection.execute(_LAST_POSITION, (session,)).fetchone()[0])
 
     def _add_tasks(self, source: int, new: Contents) -> None:
@@ -376,57 +312,11 @@ class IndexWriter:
             values = [column_value(getattr(task, name)) for name in _TASK_COLUMNS]
             self.connection.execute(sql, (source, *values))
 
-    # --- sessions and runs ----------------------------------------------------------------------
-
-    def _fold_lines(
-        self, folded: FoldedTable, source: int, lines: Sequence[Mapping[str, object]]
-    ) -> None:
-        """Fold lines into the rows of the sessions or runs that they are about."""
-        rows: dict[str, dict[str, object]] = {}
-        for line in lines:
-            if not isinstance(line.get("id"), str):
-                continue
-            name = storable_text(str(line["id"]))
-            if name not in rows:  # once: a log has thousands of lines about one session
-                rows[name] = self._folded_row(folded, source, name)
-            rows[name] = self._fold_line(rows[name], line)
-        assignments = ", ".join(f"{column} = ?" for column in folded.columns)
-        self.connection.executemany(
-            f"UPDATE {folded.table} SET {assignments} WHERE id = ?",
-            [(*row.values(), name) for name, row in rows.items()],
-        )
-
-    def _folded_row(self, folded: FoldedTable, source: int, name: str) -> dict[str, object]:
-        """Return the columns of a session or run, adding its row if it is new."""
-        self.connection.execute(
-            f"INSERT OR IGNORE INTO {folded.table}(id, source) VALUES (?, ?)", (name, source)
-        )
-        sql = f"SELECT {', '.join(folded.columns)} FROM {folded.table} WHERE id = ?"
-        return dict(self.connection.execute(sql, (name,)).fetchone())
-
-    def _fold_line(
-        self, row: Mapping[str, object], line: Mapping[str, object]
-    ) -> dict[str, object]:
-        """Return the columns of a row after folding in one more line."""
-        folded = dict(row)
-        for column, current in row.items():
-            member = line.get(column)
-            if column == "summary" and self._forgotten.has(member):
-                member = None
-            value = column_value(member, _ALLOWED_VALUES.get(column))
-            if column in _FOLDS and isinstance(current, str) and current:
-                if not isinstance(value, str) or not value:
-                    continue
-                value = _FOLDS[column](current, value)
-            if value is not None:
-                folded[column] = value
-        return folded
-
 
 def _can_resume(file: BinaryIO, row: sqlite3.Row, length: int, *, is_log: bool) -> bool:
-    """Return whether the index can continue where it stopped reading a file.
+    """Return whether reading can continue at the stored offset.
 
-    The file must still begin with what was read. Only a log may have grown since.
+    The file must still begin with what was read, and only a log may have grown since.
     """
     offset = int(row["offset"])
     if offset == 0:
@@ -437,7 +327,7 @@ def _can_resume(file: BinaryIO, row: sqlite3.Row, length: int, *, is_log: bool) 
 
 
 def _read_lines(file: BinaryIO, slice_bytes: int, length: int) -> _Portion:
-    """Read about one slice of a log, leaving out a last line that is still being written."""
+    """Read about one slice of a log. A last line that is still being written is left out."""
     payload = file.read(slice_bytes)
     while b"\n" not in payload:  # the line is longer than a slice
         more = file.read(slice_bytes)

@@ -46,39 +46,39 @@ class Contents:
     records: tuple[PlacedRecord, ...] = ()
     tasks: tuple[Task, ...] = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
-    in_own_turn: bool = False  # ends in a turn in which the agent only called Ralph
+    in_ralph_turn: bool = False  # ends in a turn in which the agent only called Ralph
     problems: int = 0
     events: int = 0  # lines that hooks wrote
     hosts: frozenset[str] = frozenset()  # the agents whose hooks wrote them
 
 
 def read_source(
-    source: Source, interpret: Interpret | None = None, is_own: IsRalphCall | None = None
+    source: Source, interpret: Interpret | None = None, is_ralph_call: IsRalphCall | None = None
 ) -> Contents:
     """Read a source. An unfinished last line of a log is left out."""
     text = files.read(source.path) or ""
     if source.format is Format.LOG:
         text = text[: text.rfind("\n") + 1]
-    return parse_contents(source, text, interpret, is_own)
+    return parse_contents(source, text, interpret, is_ralph_call)
 
 
 def parse_contents(
     source: Source,
     text: str,
     interpret: Interpret | None = None,
-    is_own: IsRalphCall | None = None,
+    is_ralph_call: IsRalphCall | None = None,
     *,
-    in_own_turn: bool = False,
+    in_ralph_turn: bool = False,
 ) -> Contents:
     """Parse a source's text, or a portion of a log.
 
-    `in_own_turn` is the value that the contents of the log's previous portion had.
+    `in_ralph_turn` is the value that the contents of the log's previous portion had.
     """
     if source.format is Format.LOG:
         log = _log_contents(text, interpret)
-        if is_own is None:
+        if is_ralph_call is None:
             return log
-        return _without_ralph_calls(log, is_own, in_own_turn)
+        return _without_ralph_calls(log, is_ralph_call, in_ralph_turn)
     if source.format is Format.TASK:
         from ralph.formats.work import parse_task
 
@@ -182,7 +182,9 @@ def _event_hosts(document: LogDocument) -> frozenset[str]:
     return frozenset(hosts)
 
 
-def _without_ralph_calls(log: Contents, is_own: IsRalphCall, in_own_turn: bool) -> Contents:
+def _without_ralph_calls(
+    log: Contents, is_ralph_call: IsRalphCall, in_ralph_turn: bool
+) -> Contents:
     """Leave out calls to Ralph itself, and the agent's answers in turns that only called Ralph."""
     kept: list[PlacedRecord] = []
     for placed in log.records:
@@ -191,12 +193,12 @@ def _without_ralph_calls(log: Contents, is_own: IsRalphCall, in_own_turn: bool) 
             kept.append(placed)
             continue
         is_note = record.kind is ObservationKind.NOTE
-        if is_own(record):
-            in_own_turn = in_own_turn or is_note
+        if is_ralph_call(record):
+            in_ralph_turn = in_ralph_turn or is_note
             continue
         is_answer = is_note and record.origin.by == "agent"
-        if in_own_turn and is_answer:
+        if in_ralph_turn and is_answer:
             continue
         kept.append(placed)
-        in_own_turn = False
-    return replace(log, records=tuple(kept), in_own_turn=in_own_turn)
+        in_ralph_turn = False
+    return replace(log, records=tuple(kept), in_ralph_turn=in_ralph_turn)

@@ -89,13 +89,13 @@ class TeamDatabase:
         named_ids = {record_id for record_id, _ in lines}
         records = [item for item in read.records if item.record.id in named_ids]
         others = [(kind, line) for kind, line in read.lines if line.get("id") in named_ids]
-        self.writer.put(key, replace(read, records=tuple(records), lines=tuple(others)))
+        self.writer.add_contents(key, replace(read, records=tuple(records), lines=tuple(others)))
 
     def _replace_source(self, name: str, form: str, state: PulledState, lines: int) -> int:
         """Replace the source with this name by one without rows, and return the new key."""
         rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
         for row in rows:
-            self.writer.clear(row["key"])
+            self.writer.remove_source(row["key"])
         read_state = ReadState(digest=state.generation, offset=state.last, lines=lines)
         return self.writer.add_source(name, form, read_state)
 

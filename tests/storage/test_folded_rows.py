@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 
 from ralph.core import terms
+from ralph.storage.folded_rows import FOLDED_TABLES, FoldedTable
 from ralph.storage.index import in_memory
-from ralph.storage.index_writer import FOLDED_TABLES, FoldedTable
 from ralph.storage.source_contents import Contents
 
 IDENTITY = {"key", "id", "source"}
@@ -23,7 +23,7 @@ class TestFoldedTables:
         columns = {row["name"] for row in rows}
         declared = IDENTITY | {*folded.columns, *folded.derived}
         assert columns == declared, (
-            f"{columns ^ declared}: add a new column of {folded.table} in storage/index.py, either "
+            f"{columns ^ declared}: add a new column of {folded.table} in storage/folded_rows.py, either "
             "to its columns, which lines of the log fill, or to those that are derived"
         )
         assert not set(folded.columns) & set(folded.derived)

@@ -1,0 +1,157 @@
+"""Fold the lines of logs about sessions and runs into one row for each session or run.
+
+A log describes a session in several lines, for example when it starts and when it ends:
+
+    {"type": "session", "id": "s-1", "started_at": "2025-01-15T09:00:00Z", "host": "claude"}
+    {"type": "session", "id": "s-1", "ended_at": "2025-01-15T09:30:00Z", "summary": "Fixed it"}
+
+Both lines fill columns of the row `s-1` in the table `sessions`. If two lines set the same column,
+the later line wins, except in the columns listed in `_COMBINE`. The *derived* columns are computed
+from other tables afterwards.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ralph.core import discovery
+from ralph.storage.record_rows import (
+    column_value,
+    storable_text,
+)
+
+_ALLOWED_VALUES = {
+    "mode": ("plan", "agent"),
+    "status": ("running", "success", "failed", "stopped"),
+}
+"""The values that the schema allows. Other values are not stored."""
+_SESSION_COLUMNS = (
+    "project_path",
+    "task_id",
+    "session_id",
+    "mode",
+    "started_at",
+    "ended_at",
+    "reason",
+    "host",
+    "summary",
+    "tags",
+    "created_at",
+    "updated_at",
+)
+_RUN_COLUMNS = ("goal", "iterations", "status", "reason", "started_at", "ended_at")
+_COMPLETE_SESSIONS = """
+UPDATE sessions SET
+    created_at = min(
+        coalesce(nullif(created_at, ''), started_at), coalesce(started_at, created_at)),
+    task_id = coalesce(nullif(task_id, ''), (
+        SELECT json_extract(metadata, '$.task') FROM observations
+        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0
+            AND json_extract(metadata, '$.task') > ''
+        ORDER BY seq LIMIT 1)),
+    messages = (
+        SELECT json_group_array(json_object(
+            'role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
+            'text', substr(content, 1, 80)))
+        FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
+            AND title IN ('prompt', 'answer') ORDER BY seq))
+WHERE id IN (SELECT value FROM json_each(?))
+"""
+_COMPLETE_RUNS = f"""
+UPDATE loop_runs SET
+    session_id = (SELECT json_extract(metadata, '$.session') FROM journal
+        WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
+    context_snapshots = (
+        SELECT json_group_array(printf('{discovery.RUNS}/%s/%04d.md', run_id, iteration))
+        FROM (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL
+            ORDER BY iteration))
+WHERE id IN (SELECT value FROM json_each(?))
+"""
+
+
+class FoldedTable(NamedTuple):
+    """A table in which each row combines several lines of a log.
+
+    `kind` is the type of these lines, and also the member of a record's origin that names the row.
+    `columns` are filled from these lines. The statement `complete` fills the `derived` columns from
+    other tables.
+    """
+
+    kind: str
+    table: str
+    columns: tuple[str, ...]
+    derived: tuple[str, ...]
+    complete: str
+
+
+FOLDED_TABLES = (
+    FoldedTable("session", "sessions", _SESSION_COLUMNS, ("messages",), _COMPLETE_SESSIONS),
+    FoldedTable(
+        "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
+    ),
+)
+_COMBINE: Mapping[str, Callable[[str, str], str]] = {
+    "started_at": min,
+    "created_at": min,
+    "updated_at": max,
+}
+"""How two values of a column are combined. In all other columns, the later value wins."""
+
+
+def fold_lines(
+    connection: sqlite3.Connection,
+    folded: FoldedTable,
+    source: int,
+    lines: Iterable[Mapping[str, object]],
+    is_forgotten: Callable[[object], bool],
+) -> None:
+    """Fold lines into the rows of the sessions or runs that they describe.
+
+    New rows belong to `source`. A summary for which `is_forgotten` is true is left out.
+    """
+    rows: dict[str, dict[str, object]] = {}
+    for line in lines:
+        if not isinstance(line.get("id"), str):
+            continue
+        name = storable_text(str(line["id"]))
+        if name not in rows:  # once: a log has thousands of lines about one session
+            rows[name] = _columns_of(connection, folded, source, name)
+        rows[name] = _fold_line(rows[name], line, is_forgotten)
+    assignments = ", ".join(f"{column} = ?" for column in folded.columns)
+    connection.executemany(
+        f"UPDATE {folded.table} SET {assignments} WHERE id = ?",
+        [(*row.values(), name) for name, row in rows.items()],
+    )
+
+
+def _columns_of(
+    connection: sqlite3.Connection, folded: FoldedTable, source: int, name: str
+) -> dict[str, object]:
+    """Return the columns of a session or run. If it is new, its row is added first."""
+    connection.execute(
+        f"INSERT OR IGNORE INTO {folded.table}(id, source) VALUES (?, ?)", (name, source)
+    )
+    sql = f"SELECT {', '.join(folded.columns)} FROM {folded.table} WHERE id = ?"
+    return dict(connection.execute(sql, (name,)).fetchone())
+
+
+def _fold_line(
+    row: Mapping[str, object],
+    line: Mapping[str, object],
+    is_forgotten: Callable[[object], bool],
+) -> dict[str, object]:
+    folded = dict(row)
+    for column, current in row.items():
+        member = line.get(column)
+        if column == "summary" and is_forgotten(member):
+            member = None
+        value = column_value(member, _ALLOWED_VALUES.get(column))
+        if column in _COMBINE and isinstance(current, str) and current:
+            if not isinstance(value, str) or not value:
+                continue
+            value = _COMBINE[column](current, value)
+        if value is not None:
+            folded[column] = value
+    return folded
