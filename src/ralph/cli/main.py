@@ -56,6 +56,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
             "search:search_", "Search memories, sessions, the journal and tasks"
         ),
         "context": CommandEntry("search:context_", "Show what an agent receives with a prompt"),
+        "learn": CommandEntry("learn:learn_", "Distil memories from sessions with your own agent"),
         "forget": CommandEntry("index:forget_", "Delete records permanently, everywhere"),
         "review": CommandEntry("review:cli", "Review proposed, stale and conflicting memories"),
     },

@@ -22,7 +22,7 @@ from ralph.core.text import normalise_text
 from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
 from ralph.learning.insights import Insight
-from ralph.learning.propose import COUNT, evidence, is_well_evidenced, places
+from ralph.learning.propose import COUNT, evidence, is_proven, is_well_evidenced, places
 from ralph.memory import quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
@@ -53,6 +53,7 @@ _VERBS = {
     UNUSED: ("accept", "edit", "archive", "promote", "delete"),
 }
 """What can be done with each kind of item."""
+_TIDY_KINDS = (DUPLICATE, CONTRADICTION, CITATION)
 _INSIGHT_VERBS = {
     "proposed": ("accept", "reject", "promote"),
     "accepted": ("reject", "promote"),
@@ -95,13 +96,20 @@ def items(
     A status of "" means any. The other items are included only if the status is "proposed" or ""
     and no task is given.
     """
+    found = insight.list_(root, task_id=task_id, within=within)
+    found.sort(key=_rank, reverse=True)
     listed = []
-    for found in insight.list_(root, task_id=task_id, within=within):
-        if not status or insight.state(found.record) == status:
-            listed.append(insight_item(found, root))
+    for proposal in found:
+        if not status or insight.state(proposal.record) == status:
+            listed.append(insight_item(proposal, root))
     if status not in ("", "proposed") or task_id:
         return listed
     return [*held_items(root), *listed, *memory_items(root)]
+
+
+def _rank(found: Insight) -> tuple[int, bool]:
+    """Order insights by how often they were seen. A proven one comes first among equals."""
+    return len(places(found.record)), is_proven(found.record)
 
 
 def held_items(root: Path) -> list[ReviewItem]:
@@ -217,6 +225,11 @@ def memory_items(root: Path) -> list[ReviewItem]:
         return []
     kept = quarantine.accepted_keys(root)
     return [item for item in found if item.key not in kept]
+
+
+def tidy_items(root: Path) -> list[ReviewItem]:
+    """Return the memories that repeat or contradict another one, or cite something that is gone."""
+    return [item for item in memory_items(root) if item.kind in _TIDY_KINDS]
 
 
 def _conflicts(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
