@@ -486,7 +486,16 @@ HOOK_MODULES = {
     *(f"recall/{name}.py" for name in ("lessons", "passages", "prompt_recall", "shown_records")),
     *(
         f"core/{name}.py"
-        for name in ("discovery", "family", "patterns", "prompts", "render", "terms", "tokens")
+        for name in (
+            "discovery",
+            "family",
+            "patterns",
+            "prompts",
+            "remember",
+            "render",
+            "terms",
+            "tokens",
+        )
     ),
     *(
         f"privacy/{name}.py"

@@ -11,7 +11,7 @@ from ralph.core import paths
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry
 from ralph.formats.sigils import read_sigils
-from ralph.learning import review, task_insights
+from ralph.learning import promotion, task_insights
 from ralph.recall import journal
 
 
@@ -236,7 +236,7 @@ def test_what_the_loop_keeps_is_proposed_once_and_promoted_without_markup(here: 
         )
         journal.append(here.root, told)
     assert [each.text for each in task_insights.extract(here.root, task_id).added] == [LEARNED]
-    review.promote_task(here.root, task_id)
+    promotion.promote_task(here.root, task_id)
     assert f"- {LEARNED}\n" in ralph.read(".ralph/global-patterns.md")
     assert "<" not in ralph.read(".ralph/global-patterns.md")
 
@@ -254,7 +254,7 @@ def test_an_insight_of_an_earlier_version_is_promoted_without_its_markup(here: W
     ]
     text = json.dumps({"version": 1, "insights": stored})
     ralph.put(f".ralph/tasks/{task_id}/memory/insights.json", text)
-    promotion = review.promote_task(here.root, task_id)
-    assert ["tags for the loop" in why for _, why in promotion.skipped] == [True]
+    promoted = promotion.promote_task(here.root, task_id)
+    assert ["tags for the loop" in why for _, why in promoted.skipped] == [True]
     assert f"- {LEARNED}\n" in ralph.read(".ralph/global-patterns.md")
     assert "<" not in ralph.read(".ralph/global-patterns.md")

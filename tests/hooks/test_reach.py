@@ -12,7 +12,7 @@ from tests.support.world import World, handled, payload, world
 from ralph.core import paths
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
-from ralph.learning import review
+from ralph.learning import promotion, review
 from ralph.memory import quarantine
 from ralph.memory.author import BY_PERSON
 from ralph.recall import graph
@@ -181,7 +181,7 @@ def test_an_agent_may_not_promote_a_personal_memory_and_a_person_may(here: World
     refused = Project(here.root)("review", "promote", name, "--to", "patterns")
     assert (refused.code, "personal memory" in refused.err) == (1, True)
     assert not (here.root / ".ralph" / "global-patterns.md").exists()
-    assert review.promote(here.root, name, review.Target.PATTERNS, context=BY_PERSON).changed
+    assert promotion.promote(here.root, name, promotion.Target.PATTERNS, context=BY_PERSON).changed
 
 
 def test_a_personal_memory_is_not_in_the_graph_that_is_written_into_the_repository(

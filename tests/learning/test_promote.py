@@ -12,8 +12,8 @@ from ralph.core.errors import NotFound, Refused, UsageError
 from ralph.core.record import MemoryKind, Record, Status
 from ralph.formats.patterns import parse_patterns
 from ralph.formats.regions import REGION_END, REGION_START, parse_region
-from ralph.learning import insights, review, task_insights
-from ralph.learning.review import Target
+from ralph.learning import insights, promotion, review, task_insights
+from ralph.learning.promotion import Target
 from ralph.memory import memory, reading
 from ralph.storage import files
 from ralph.tasks import task
@@ -72,7 +72,7 @@ def by_text(root: Path, name: str, part: str) -> Record:
 
 def test_done_task_promotes_well_evidenced_and_accepted_insights(root: Path, name: str) -> None:
     review.accept(root, by_text(root, name, "vite").id)
-    done = review.promote_task(root, name)
+    done = promotion.promote_task(root, name)
     assert len(done.added) == 3
     document = parse_patterns(written(root))
     assert sorted(entry.record.label for entry in document.entries) == ["Gotchas", "Tips", "Tips"]
@@ -84,7 +84,7 @@ def test_done_task_promotes_well_evidenced_and_accepted_insights(root: Path, nam
 
 def test_weak_and_rejected_insights_are_not_promoted(root: Path, name: str) -> None:
     review.reject(root, by_text(root, name, "npm test").id)
-    done = review.promote_task(root, name)
+    done = promotion.promote_task(root, name)
     assert [each.text for each in done.added] == [PROTO]
     assert "vite" not in written(root)
     assert "npm test" not in written(root)
@@ -101,11 +101,11 @@ def test_label_that_the_heading_repeats_is_removed(root: Path, name: str, named:
     task_insights.extract(root, name)
     found = insights.find(root, by_text(root, name, "csv.writer").id)
     insights.change(root, found, lambda record: replace(record, text=named))
-    review.promote_task(root, name)
+    promotion.promote_task(root, name)
     assert f"\n- {LABELLED.removeprefix('Gotcha: ')}\n" in written(root)
     assert "Gotcha:" not in written(root)
     assert by_text(root, name, "csv.writer").text == named, "the insight keeps its words"
-    assert not review.promote(root, found.record.id, Target.PATTERNS).changed
+    assert not promotion.promote(root, found.record.id, Target.PATTERNS).changed
 
 
 def test_existing_entry_with_a_label_is_not_repeated(root: Path, name: str) -> None:
@@ -113,7 +113,7 @@ def test_existing_entry_with_a_label_is_not_repeated(root: Path, name: str) -> N
     note(root, name, 3, LABELLED)
     note(root, name, 4, LABELLED)
     task_insights.extract(root, name)
-    review.promote_task(root, name)
+    promotion.promote_task(root, name)
     assert written(root).count("csv.writer") == 1
 
 
@@ -121,39 +121,39 @@ def test_label_that_the_heading_does_not_repeat_stays(root: Path, name: str) -> 
     note(root, name, 3, LABELLED)
     task_insights.extract(root, name)
     found = by_text(root, name, "csv.writer").id
-    review.promote(root, found, Target.PATTERNS, review.Rewording(kind=MemoryKind.PATTERN))
+    promotion.promote(root, found, Target.PATTERNS, promotion.Rewording(kind=MemoryKind.PATTERN))
     assert f"\n- {LABELLED}\n" in written(root)
-    review.promote(root, found, Target.AGENTS)
+    promotion.promote(root, found, Target.AGENTS)
     assert f"- {LABELLED}\n" in (root / "AGENTS.md").read_text(encoding="utf-8")
-    review.promote(
-        root, found, Target.MEMORY, review.Rewording("Decision: keep csv", MemoryKind.DECISION)
+    promotion.promote(
+        root, found, Target.MEMORY, promotion.Rewording("Decision: keep csv", MemoryKind.DECISION)
     )
     assert reading.list_entries(root)[0].record.text == "keep csv"
 
 
 def test_second_promotion_adds_nothing(root: Path, name: str) -> None:
-    review.promote_task(root, name)
+    promotion.promote_task(root, name)
     before = marks(root)
-    again = review.promote_task(root, name)
+    again = promotion.promote_task(root, name)
     assert (again.added, again.changed) == ((), False)
     assert marks(root) == before
 
 
 def test_other_wording_of_another_task_is_not_repeated(root: Path, name: str) -> None:
-    review.promote_task(root, name)
+    promotion.promote_task(root, name)
     other = task.add(root, "Another").task.id
     note(root, other, 1, PROTO_AGAIN + ", otherwise nothing works", run="run-00000001")
     note(root, other, 2, PROTO, run="run-00000001")
     task_insights.extract(root, other)
     before = written(root)
-    done = review.promote_task(root, other)
+    done = promotion.promote_task(root, other)
     assert (done.added, len(done.there)) == ((), 1)
     assert written(root) == before
     assert insights.promotions(stored(root, other)[0])
 
 
 def test_crash_before_the_mark_is_repaired_by_the_next_promotion(root: Path, name: str) -> None:
-    review.promote_task(root, name)
+    promotion.promote_task(root, name)
     for each in insights.list_(root, task_id=name):
         insights.change(
             root,
@@ -161,14 +161,14 @@ def test_crash_before_the_mark_is_repaired_by_the_next_promotion(root: Path, nam
             lambda record: replace(record, links=(), extra={**record.extra, "promoted_to": None}),
         )
     before = written(root)
-    assert review.promote_task(root, name).added == ()
+    assert promotion.promote_task(root, name).added == ()
     assert written(root) == before
     assert sum(bool(insights.promotions(each)) for each in stored(root, name)) == 2
 
 
 def test_dry_run_returns_the_diff_and_writes_nothing(root: Path, name: str) -> None:
     before = marks(root)
-    shown = review.promote(root, by_text(root, name, "vite").id, Target.AGENTS, dry_run=True)
+    shown = promotion.promote(root, by_text(root, name, "vite").id, Target.AGENTS, dry_run=True)
     assert marks(root) == before
     assert "+- The cache of `vite`" in shown.diff
 
@@ -176,14 +176,14 @@ def test_dry_run_returns_the_diff_and_writes_nothing(root: Path, name: str) -> N
 def test_text_of_people_in_the_patterns_stays(root: Path, name: str) -> None:
     mine = "# Ours\r\n\r\nWords.\r\n\r\n## Gotchas\r\n\r\n- An old one\r\n"
     files.write(root / ".ralph" / "global-patterns.md", mine)
-    review.promote_task(root, name)
+    promotion.promote_task(root, name)
     assert (root / ".ralph" / "global-patterns.md").read_bytes().startswith(mine.encode())
 
 
 def test_prompt_injection_is_skipped_at_the_end_of_a_task(root: Path, name: str) -> None:
     found = insights.find(root, by_text(root, name, "npm test").id)
     insights.change(root, found, lambda record: replace(record, text=ORDER))
-    done = review.promote_task(root, name)
+    done = promotion.promote_task(root, name)
     assert [why for _, why in done.skipped] == [
         "it reads like a prompt injection, and no person wrote it"
     ]
@@ -194,9 +194,9 @@ def test_prompt_injection_is_promoted_by_hand_only_by_force(root: Path, name: st
     found = insights.find(root, by_text(root, name, "npm test").id)
     insights.change(root, found, lambda record: replace(record, text=ORDER))
     with pytest.raises(Refused, match="prompt injection"):
-        review.promote(root, found.record.id, Target.AGENTS)
+        promotion.promote(root, found.record.id, Target.AGENTS)
     assert not (root / "AGENTS.md").exists()
-    assert review.promote(root, found.record.id, Target.AGENTS, force=True).changed
+    assert promotion.promote(root, found.record.id, Target.AGENTS, force=True).changed
 
 
 def test_secret_is_never_promoted(root: Path, name: str) -> None:
@@ -206,11 +206,11 @@ def test_secret_is_never_promoted(root: Path, name: str) -> None:
         found,
         lambda record: replace(record, text=f"Set NPM_TOKEN={TOKEN} before `npm test`."),
     )
-    done = review.promote_task(root, name)
+    done = promotion.promote_task(root, name)
     assert ["secret" in why for _, why in done.skipped] == [True]
     for target in Target:
         with pytest.raises(Refused, match="secret"):
-            review.promote(root, found.record.id, target, force=True)
+            promotion.promote(root, found.record.id, target, force=True)
     assert TOKEN not in written(root)
 
 
@@ -228,10 +228,10 @@ def test_insight_is_promoted_to_every_target_once(
     root: Path, name: str, target: Target, file: str
 ) -> None:
     found = by_text(root, name, "vite")
-    assert review.promote(root, found.id, target).changed
+    assert promotion.promote(root, found.id, target).changed
     text = (root / file).read_text(encoding="utf-8")
     assert text.count("The cache of `vite`") == 1
-    assert not review.promote(root, found.id, target).changed
+    assert not promotion.promote(root, found.id, target).changed
     assert (root / file).read_text(encoding="utf-8") == text
     after = by_text(root, name, "vite")
     assert (after.extra["promoted_to"], after.status) == (file, Status.ACCEPTED)
@@ -239,8 +239,8 @@ def test_insight_is_promoted_to_every_target_once(
 
 def test_insight_links_to_every_file_it_was_promoted_to(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    review.promote(root, found.id, Target.MEMORY)
-    review.promote(root, found.id, Target.AGENTS)
+    promotion.promote(root, found.id, Target.MEMORY)
+    promotion.promote(root, found.id, Target.AGENTS)
     assert [link.target for link in by_text(root, name, "vite").links] == [
         ".agent/memories.md",
         "AGENTS.md",
@@ -249,34 +249,34 @@ def test_insight_links_to_every_file_it_was_promoted_to(root: Path, name: str) -
 
 def test_insight_that_is_only_a_memory_still_goes_to_the_patterns(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    review.promote(root, found.id, Target.MEMORY)
-    assert found.text in [each.text for each in review.promote_task(root, name).added]
+    promotion.promote(root, found.id, Target.MEMORY)
+    assert found.text in [each.text for each in promotion.promote_task(root, name).added]
 
 
 def test_insight_that_is_in_a_page_does_not_go_to_the_patterns(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    review.promote(root, found.id, Target.AGENTS)
-    assert found.text not in [each.text for each in review.promote_task(root, name).added]
+    promotion.promote(root, found.id, Target.AGENTS)
+    assert found.text not in [each.text for each in promotion.promote_task(root, name).added]
 
 
 def test_memory_names_its_source(root: Path, name: str) -> None:
     found = by_text(root, name, "vite")
-    review.promote(root, found.id, Target.MEMORY)
+    promotion.promote(root, found.id, Target.MEMORY)
     kept = reading.list_entries(root)[0].record
     assert (kept.extra["source"], kept.text) == (found.id, found.text)
 
 
 def test_memory_observation_and_journal_entry_are_promoted(root: Path, name: str) -> None:
     kept = memory.add(root, "Uses barrel exports in each module").stored.record
-    assert review.promote(root, kept.id, Target.AGENTS).changed
-    assert not review.promote(root, kept.id, Target.MEMORY).changed
+    assert promotion.promote(root, kept.id, Target.AGENTS).changed
+    assert not promotion.promote(root, kept.id, Target.MEMORY).changed
     failed = session(*TEACHING[BUILD])[0]
-    review.promote(
-        root, failed.id, Target.MEMORY, review.Rewording("npm test needs `npm run build` first")
+    promotion.promote(
+        root, failed.id, Target.MEMORY, promotion.Rewording("npm test needs `npm run build` first")
     )
     assert reading.list_entries(root)[-1].record.kind is MemoryKind.FIX
-    review.promote(
-        root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, review.Rewording(kind=MemoryKind.PATTERN)
+    promotion.promote(
+        root, "jrn-run-1a2b3c4d-2", Target.PATTERNS, promotion.Rewording(kind=MemoryKind.PATTERN)
     )
     assert PROTO_AGAIN in written(root)
 
@@ -284,7 +284,7 @@ def test_memory_observation_and_journal_entry_are_promoted(root: Path, name: str
 def test_only_the_marked_region_of_a_page_changes(root: Path, name: str) -> None:
     before, after = "# Rules\r\n\r\nOurs.\r\n", "\r\n## More\r\n\tkeep me  "
     files.write(root / "AGENTS.md", f"{before}{REGION_START}\r\n- old\r\n{REGION_END}{after}")
-    review.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
+    promotion.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
     text = (root / "AGENTS.md").read_bytes().decode()
     assert text.startswith(f"{before}{REGION_START}\r\n- old\r\n- The cache")
     assert text.endswith(f"\r\n{REGION_END}{after}")
@@ -293,7 +293,7 @@ def test_only_the_marked_region_of_a_page_changes(root: Path, name: str) -> None
 def test_page_with_unpaired_marks_is_not_written(root: Path, name: str) -> None:
     files.write(root / "AGENTS.md", f"# A\n{REGION_START}\n- old\n")
     with pytest.raises(Refused, match=r"AGENTS\.md: line 2"):
-        review.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
+        promotion.promote(root, by_text(root, name, "vite").id, Target.AGENTS)
     assert (root / "AGENTS.md").read_text(encoding="utf-8") == f"# A\n{REGION_START}\n- old\n"
     assert by_text(root, name, "vite").extra["promoted_to"] is None
 
@@ -301,7 +301,7 @@ def test_page_with_unpaired_marks_is_not_written(root: Path, name: str) -> None:
 def test_symlinked_page_is_written_at_its_target(root: Path, name: str) -> None:
     files.write(root / "AGENTS.md", "# A\n")
     (root / "CLAUDE.md").symlink_to("AGENTS.md")
-    review.promote(root, by_text(root, name, "vite").id, Target.CLAUDE)
+    promotion.promote(root, by_text(root, name, "vite").id, Target.CLAUDE)
     assert (root / "CLAUDE.md").is_symlink()
     assert REGION_START in (root / "AGENTS.md").read_text(encoding="utf-8")
 
@@ -309,36 +309,36 @@ def test_symlinked_page_is_written_at_its_target(root: Path, name: str) -> None:
 def test_design_page_is_the_only_one_or_given_by_name(root: Path, name: str) -> None:
     found = by_text(root, name, "vite").id
     files.write(root / "specs/design/api.md", "# API\n")
-    assert review.promote(root, found, Target.DESIGN, dry_run=True).path.name == "api.md"
+    assert promotion.promote(root, found, Target.DESIGN, dry_run=True).path.name == "api.md"
     files.write(root / "specs/design/db.md", "# DB\n")
     with pytest.raises(UsageError, match=r"api.md, db.md"):
-        review.promote(root, found, Target.DESIGN)
-    assert review.promote(root, found, Target.DESIGN, page="db.md").path.name == "db.md"
+        promotion.promote(root, found, Target.DESIGN)
+    assert promotion.promote(root, found, Target.DESIGN, page="db.md").path.name == "db.md"
     assert len(parse_region((root / "specs/design/db.md").read_text(encoding="utf-8")).entries) == 1
     for page in ("../x.md", "a/b.md", ".hidden"):
         with pytest.raises(UsageError):
-            review.promote(root, found, Target.DESIGN, page=page)
+            promotion.promote(root, found, Target.DESIGN, page=page)
     with pytest.raises(UsageError):
-        review.promote(root, found, Target.AGENTS, page="db.md")
+        promotion.promote(root, found, Target.AGENTS, page="db.md")
 
 
 def test_long_text_has_to_be_reworded(root: Path, name: str) -> None:
     note(root, name, 3, "Words about `parser`. " * 60)
     with pytest.raises(UsageError, match="too long"):
-        review.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS)
-    assert review.promote(
-        root, "jrn-run-1a2b3c4d-3", Target.AGENTS, review.Rewording("The parser is slow.")
+        promotion.promote(root, "jrn-run-1a2b3c4d-3", Target.AGENTS)
+    assert promotion.promote(
+        root, "jrn-run-1a2b3c4d-3", Target.AGENTS, promotion.Rewording("The parser is slow.")
     ).changed
 
 
 def test_missing_record_is_an_error(root: Path, name: str) -> None:
     with pytest.raises(NotFound):
-        review.promote(root, "mem-1-abcd", Target.AGENTS)
+        promotion.promote(root, "mem-1-abcd", Target.AGENTS)
 
 
 def test_task_without_insights_promotes_nothing(root: Path) -> None:
     made = task.add(root, "Nothing").task.id
-    done = review.promote_task(root, made)
+    done = promotion.promote_task(root, made)
     assert (done.added, done.changed) == ((), False)
     assert not paths.global_patterns(root).exists()
 
@@ -356,7 +356,7 @@ def bullets(root: Path, to: Target) -> list[str]:
 @pytest.mark.parametrize("to", PAGES)
 def test_same_text_is_never_added_again_and_other_text_always(root: Path, to: Target) -> None:
     first = saved(root, FIRST)
-    review.promote(root, first, to)
-    assert not review.promote(root, first, to).changed
-    assert review.promote(root, saved(root, OTHER), to).changed
+    promotion.promote(root, first, to)
+    assert not promotion.promote(root, first, to).changed
+    assert promotion.promote(root, saved(root, OTHER), to).changed
     assert bullets(root, to) == [FIRST, OTHER]

@@ -8,7 +8,7 @@ from tests.support.python_commands import program
 from ralph.core.errors import Conflict, NotFound, UsageError
 from ralph.core.record import MemoryKind, Record, Scope, Status
 from ralph.formats.work import parse_insights
-from ralph.learning import insights, review
+from ralph.learning import insights, refine, review
 from ralph.tasks import task
 
 NAME = "ins-1-aaaaaa"
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def refined(root: Path, code: str, *, timeout: float = 30.0) -> tuple[insights.Insight, str]:
-    return review.refine(root, NAME, program(code), timeout=timeout)
+    return refine.refine(root, NAME, program(code), timeout=timeout)
 
 
 def test_the_commands_words_take_the_place_of_the_first_ones_which_are_kept(root: Path) -> None:
@@ -100,6 +100,6 @@ def test_a_judgement_while_the_command_runs_wins(root: Path) -> None:
 
 def test_no_command_and_no_insight_are_told(root: Path) -> None:
     with pytest.raises(UsageError, match=r"summarize\.command is not set"):
-        review.refine(root, NAME, "")
+        refine.refine(root, NAME, "")
     with pytest.raises(NotFound):
-        review.refine(root, "ins-9", program("pass"))
+        refine.refine(root, "ins-9", program("pass"))

@@ -16,7 +16,7 @@ from ralph.core.errors import NotFound, Refused
 from ralph.core.settings import Config
 from ralph.core.work import Ask, Reply
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.learning import inbox, review
+from ralph.learning import inbox, promotion, review
 from ralph.loop import loop
 from ralph.loop.request import LoopRequest
 from ralph.memory import knowledge, memory, priming, quarantine, reading
@@ -109,11 +109,11 @@ def test_an_agent_cannot_turn_a_memory_into_an_order(root: Path) -> None:
     with pytest.raises(Refused, match="nothing was changed"):
         memory.edit(root, name, text=ORDER, context=BY_AGENT)
     with pytest.raises(Refused, match="nothing was promoted"):
-        review.promote(
+        promotion.promote(
             root,
             name,
-            review.Target.PATTERNS,
-            review.Rewording(ORDER),
+            promotion.Target.PATTERNS,
+            promotion.Rewording(ORDER),
             force=True,
             context=BY_AGENT,
         )

@@ -34,7 +34,7 @@ from ralph.core.work import Ask, Reply, ToolCall
 from ralph.hooks.handler import run_event
 from ralph.install import project
 from ralph.learning import insights as insight
-from ralph.learning import review, task_insights
+from ralph.learning import promotion, review, task_insights
 from ralph.loop import chats, loop
 from ralph.loop.request import LoopRequest
 from ralph.memory import knowledge, memory
@@ -344,7 +344,7 @@ class Maker:
         review.reject(self.root, of["rounding"][-1])
         self.made.insights = [*of["rounding"], *of["invoice"]]
         for name in ("dates", "flags"):
-            review.promote(self.root, self.made.memories[name], review.Target.PATTERNS)
+            promotion.promote(self.root, self.made.memories[name], promotion.Target.PATTERNS)
         self.commit("Patterns that hold everywhere")
 
     def more(self, count: int) -> None:

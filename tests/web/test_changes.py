@@ -124,7 +124,7 @@ def test_the_plan_is_what_is_written(window: Site, shop: Sample) -> None:
     plan = window.post("/api/changes/plan", **body)
     before = (shop.root / MEMORIES).read_text(encoding="utf-8")
     window.post("/api/changes/apply", **body, stamps=stamps(plan))
-    from ralph.learning.review import unified_diff
+    from ralph.learning.promotion import unified_diff
 
     after = unified_diff(MEMORIES, before, (shop.root / MEMORIES).read_text(encoding="utf-8"))
     planned, written = (

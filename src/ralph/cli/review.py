@@ -15,9 +15,9 @@ from ralph.cli.options import read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, warn
 from ralph.core import ids
 from ralph.core.errors import RalphError
-from ralph.learning import inbox, insights, review
+from ralph.learning import inbox, insights, promotion, refine, review
 from ralph.learning.inbox import ReviewItem
-from ralph.learning.review import Rewording, Target
+from ralph.learning.promotion import Rewording, Target
 from ralph.memory import reading
 from ralph.memory.author import WriteContext
 from ralph.search.record_ids import expand_id
@@ -319,7 +319,7 @@ def promote_(
     new_text = ""
     if text is not None:
         new_text = read_text(text)
-    promotion = review.promote(
+    promoted = promotion.promote(
         call.root,
         expand_id(call.root, name),
         Target(to),
@@ -329,12 +329,12 @@ def promote_(
         force=force,
         context=call.write_context(),
     )
-    if dry_run and promotion.changed:
-        print_raw(promotion.diff)
+    if dry_run and promoted.changed:
+        print_raw(promoted.diff)
         return
-    file = call.show_path(promotion.path)
-    if promotion.changed:
-        names = ", ".join(record.id for record in promotion.added)
+    file = call.show_path(promoted.path)
+    if promoted.changed:
+        names = ", ".join(record.id for record in promoted.added)
         click.echo(one_line(f"Promoted {names} to {file}"))
     else:
         click.echo(one_line(f"{file} already has it"))
@@ -343,14 +343,14 @@ def promote_(
 @cli.command("refine", examples=["ralph review refine ins-a231"])
 @_ids
 @pass_call
-def refine(call: Invocation, names: tuple[str, ...]) -> int:
+def refine_(call: Invocation, names: tuple[str, ...]) -> int:
     """Let summarize.command reword proposed insights.
 
     The original wording is kept. The exit code is 1 if rewording failed.
     """
     has_failed = False
     for name in names:
-        insight, failure = review.refine(
+        insight, failure = refine.refine(
             call.root, name, call.config.summarize.command, patterns=call.patterns
         )
         record = insight.record

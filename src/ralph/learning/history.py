@@ -17,7 +17,7 @@ from ralph.core import ids, paths
 from ralph.core.errors import Hint, NotFound, RalphError
 from ralph.core.record import WHO, Record
 from ralph.core.repository import Repository, first_line
-from ralph.learning.review import unified_diff
+from ralph.learning.promotion import unified_diff
 from ralph.memory.knowledge import replaced_bodies
 from ralph.recall import injection_ledger
 from ralph.recall.locate import locate_record

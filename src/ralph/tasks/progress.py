@@ -24,8 +24,8 @@ from ralph.core.work import JournalEntry, Story, Task, ignore_text
 from ralph.formats import progress as pages
 from ralph.formats.journal import journal_id
 from ralph.formats.work import PrdDocument, parse_prd, pass_stories
-from ralph.learning import insights, review, task_insights
-from ralph.learning.review import Promotion
+from ralph.learning import insights, promotion, task_insights
+from ralph.learning.promotion import Promotion
 from ralph.memory.knowledge import LearnedEntry
 from ralph.privacy import privacy
 from ralph.privacy.invisible_characters import clean_text
@@ -412,7 +412,7 @@ def promote_insights(
         if prd.exists():
             files.update(prd, pass_stories, root=paths.main_checkout(root))
         task_insights.extract(checkout, task.id, patterns=patterns)
-        promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
+        promoted = promotion.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
         graph_export.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
     except RalphError as error:
@@ -421,5 +421,5 @@ def promote_insights(
             reason = f"{error.message}; {error.hint}"
         return None, f"the insights of {task.id} were not promoted: {reason}"
     if problems:
-        return promotion, f"some insights of {task.id} cannot be read: {problems[0]}"
-    return promotion, ""
+        return promoted, f"some insights of {task.id} cannot be read: {problems[0]}"
+    return promoted, ""

@@ -22,7 +22,7 @@ from ralph.storage import board, files, task_files
 from ralph.tasks import parents
 
 if TYPE_CHECKING:
-    from ralph.learning.review import Promotion
+    from ralph.learning.promotion import Promotion
 
 _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 

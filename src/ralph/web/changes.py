@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import MemoryKind
-from ralph.learning import review
-from ralph.learning.review import Rewording, Target, unified_diff
+from ralph.learning import promotion, review
+from ralph.learning.promotion import Rewording, Target, unified_diff
 from ralph.memory import memory, reading
 from ralph.memory.author import Author, WriteContext
 from ralph.memory.memory import SavedMemory
@@ -213,7 +213,7 @@ def _promote(call: _ActionCall) -> ChangeResult:
     request = call.request
     if request.to not in set(Target):
         raise UsageError("the promotion has no target", hint=f"one of {', '.join(Target)}")
-    promoted = review.promote(
+    promoted = promotion.promote(
         call.root,
         request.id,
         Target(request.to),

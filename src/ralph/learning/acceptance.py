@@ -1,0 +1,97 @@
+"""Turn an accepted proposal into a memory, or apply the change to a memory that it proposes.
+
+A proposal adds a memory. One from `ralph learn` may also supersede, merge or archive memories. The
+memory files are written first and the proposal is marked last. After a crash in between, accepting
+it again finds what was written and completes the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ralph.core import paths
+from ralph.core.errors import Refused
+from ralph.core.record import SESSION, MemoryKind, Record
+from ralph.learning import insights, learned
+from ralph.learning.insights import Insight
+from ralph.learning.learn_answer import OPERATION, TARGETS, Operation
+from ralph.learning.propose import evidence
+from ralph.memory import memory
+from ralph.memory.author import Author, WriteContext
+from ralph.memory.memory import NewEntry
+from ralph.recall import successors
+from ralph.storage.library import Stored
+
+VIA_REVIEW = "review"
+
+
+def accept_proposal(root: Path, found: Insight, context: WriteContext, text: str = "") -> Stored:
+    """Apply a proposal, and return the memory that it added or archived.
+
+    `text` replaces the proposal's wording. Raises Refused if the caller is not a person.
+    """
+    check_is_person(found, context)
+    proposal = found.record
+    targets = _targets(proposal)
+    if _operation(proposal) is Operation.DELETE:
+        stored = memory.archive(root, targets[0], context.observer).stored
+    else:
+        stored = _add_memory(root, proposal, text, context)
+        for target in targets:
+            if target != stored.record.id:
+                successors.supersede(root, target, stored.record.id, context=context)
+    _mark_accepted(root, found, stored, context)
+    return stored
+
+
+def merge_proposal(
+    root: Path, found: Insight, into: str, text: str, context: WriteContext
+) -> Stored:
+    """Reword an existing memory so that it covers a proposal, and return the memory.
+
+    Raises Refused if the caller is not a person.
+    """
+    check_is_person(found, context)
+    stored = memory.edit(root, into, text=text, context=context).stored
+    _mark_accepted(root, found, stored, context)
+    return stored
+
+
+def check_is_person(found: Insight, context: WriteContext) -> None:
+    """Raise Refused unless a person decides: an agent must not confirm its own proposals."""
+    if not context.author.is_person:
+        raise Refused(
+            f"{found.record.id} waits for a person",
+            hint="decide it at a terminal of your own, not through an agent",
+        )
+
+
+def _add_memory(root: Path, proposal: Record, text: str, context: WriteContext) -> Stored:
+    author = Author(proposal.origin.by, VIA_REVIEW, {SESSION: proposal.origin.session})
+    entry = NewEntry(text or proposal.text, MemoryKind(proposal.kind), proposal.tags)
+    return memory.add_entry(root, entry, replace(context, author=author, accepted=True)).stored
+
+
+def _mark_accepted(root: Path, found: Insight, stored: Stored, context: WriteContext) -> None:
+    memory_id = stored.record.id
+    learned.note_evidence(root, memory_id, evidence(found.record), context.observer)
+    file = paths.shown(stored.path, root)
+
+    def mark(record: Record) -> Record:
+        marked = insights.add_promotion(record, file)
+        return replace(marked, extra={**marked.extra, insights.MEMORY: memory_id})
+
+    insights.change(root, found, mark, context.observer)
+
+
+def _operation(proposal: Record) -> Operation:
+    return Operation(str(proposal.extra.get(OPERATION) or Operation.ADD.value))
+
+
+def _targets(proposal: Record) -> Sequence[str]:
+    targets = proposal.extra.get(TARGETS)
+    if not isinstance(targets, list | tuple):
+        return ()
+    return [str(target) for target in targets]
