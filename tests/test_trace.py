@@ -25,6 +25,7 @@ DISPATCHERS = (
     "cli/invocation.py",
     "cli/options.py",
     "web/requests.py",
+    "web/access.py",
     "web/server.py",
     "mcp/server.py",
 )

@@ -13,7 +13,8 @@ from ralph.learning import history
 from ralph.memory import knowledge, memory
 from ralph.search import index
 from ralph.tasks import task
-from ralph.web import detail
+from ralph.web.record_page import record_page
+from ralph.web.task_page import readable_progress, task_page
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +115,7 @@ def test_special_characters_in_titles_and_subjects_are_safe(root: Path) -> None:
 
 def test_a_new_task_has_nothing_around_it(tmp_path: Path) -> None:
     name = task.add(tmp_path, "alone", "It has *words*.").task.id
-    page: dict[str, Any] = detail.task_page(tmp_path, name)
+    page: dict[str, Any] = task_page(tmp_path, name)
     assert (page["task"]["title"], page["task"]["description"]) == ("alone", "It has *words*.")
     assert (
         page["stories"],
@@ -129,7 +130,7 @@ def test_a_new_task_has_nothing_around_it(tmp_path: Path) -> None:
 def test_progress_is_shown_without_markers_and_with_its_fields_apart() -> None:
     text = "## 2026 - t-1\nThread: ralph://session/a\n[//]: # (ralph: jrn-run-1-1)\nOutcome: done\n- [//] stays\n"
     shown = "## 2026 - t-1\nThread: ralph://session/a  \nOutcome: done  \n- [//] stays\n"
-    assert detail.readable_progress(text) == shown
+    assert readable_progress(text) == shown
 
 
 def test_a_record_page_works_where_no_index_can_be_written(tmp_path: Path) -> None:
@@ -139,5 +140,5 @@ def test_a_record_page_works_where_no_index_can_be_written(tmp_path: Path) -> No
     (tmp_path / ".ralph").rename(elsewhere)
     (tmp_path / ".ralph").symlink_to(elsewhere)
     assert index.outside(tmp_path) is not None
-    page: dict[str, Any] = detail.record_page(tmp_path, one)
+    page: dict[str, Any] = record_page(tmp_path, one)
     assert (page["record"]["text"], page["actions"][0]) == ("Redis must run", "edit")

@@ -18,14 +18,13 @@ from ralph.recall import search as searching
 from ralph.search import index
 from ralph.storage import queries
 from ralph.web.explore import (
-    AGES,
-    FACETS,
     MAX_RANKED,
     ListRequest,
     count_everything,
     list_records,
     list_tags,
 )
+from ralph.web.facets import AGES, FACETS
 
 Everything = list[Record]
 

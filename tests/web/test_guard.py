@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.support.serving import TOKEN, Served, served
 
+from ralph.web import access as guard
 from ralph.web import requests
-from ralph.web import server as guard
 from ralph.web import server as site
 
 PORT = 8123

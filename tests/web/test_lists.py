@@ -15,7 +15,8 @@ from ralph.loop import runs
 from ralph.memory import knowledge, memory
 from ralph.storage import task_files
 from ralph.tasks import task
-from ralph.web.lists import Watcher, list_tasks
+from ralph.web.lists import list_tasks
+from ralph.web.watcher import Watcher
 
 
 @pytest.fixture

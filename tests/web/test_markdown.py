@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.page_texts import TAGS
 
-from ralph.web.api import MAX_LENGTH, SCHEMES, render_html
+from ralph.web.markdown import MAX_LENGTH, SCHEMES, render_html
 
 ATTRIBUTES = frozenset(["href", "title", "rel", "target", "class", "start"])
 

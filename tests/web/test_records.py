@@ -8,7 +8,7 @@ from tests.support.asking import Site, tags
 from tests.support.sample import Sample
 from tests.support.sampling import every
 
-from ralph.web import detail
+from ralph.web.record_page import split_heading
 
 ROW = {
     "id",
@@ -182,7 +182,7 @@ def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> N
     ],
 )
 def test_a_heading_is_not_repeated_below_it(title: str, text: str, heading: str, rest: str) -> None:
-    assert detail.split_heading(title, text) == (heading, rest)
+    assert split_heading(title, text) == (heading, rest)
 
 
 def test_sessions_are_named_by_their_titles(window: Site, shop: Sample) -> None:

@@ -11,7 +11,7 @@ from ralph.loop import run_prompts
 from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.testing import Step
-from ralph.web import runs as compare
+from ralph.web import run_page as compare
 
 
 @pytest.fixture

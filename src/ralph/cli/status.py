@@ -29,7 +29,7 @@ from ralph.recall.usage import usage_stats
 from ralph.search.citations import STALE, CitationState
 from ralph.search.record_ids import expand_id
 from ralph.storage.pattern_limit import PatternLimit
-from ralph.web.lists import Watcher
+from ralph.web.watcher import Watcher
 
 _WATCH_SECONDS = 1.0  # between two checks for changes
 _CONTINUATION = "\n" + " " * 14  # starts another line of a field, aligned with its value

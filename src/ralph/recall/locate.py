@@ -13,7 +13,7 @@ from ralph.storage import queries
 from ralph.storage.sources import Format, sources
 
 
-class _IndexedRecord(NamedTuple):
+class IndexedRecord(NamedTuple):
     """A record with its key in the index, its file and line, and the file's format."""
 
     key: int
@@ -32,11 +32,12 @@ def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
 
     Raises NotFound for an unknown id.
     """
-    found = index.ask(root, lambda connection: _find(root, connection, record_id))
+    found = index.ask(root, lambda connection: find_record(root, connection, record_id))
     return found.record, found.source, found.form
 
 
-def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> _IndexedRecord:
+def find_record(root: Path, connection: sqlite3.Connection, record_id: str) -> IndexedRecord:
+    """Look up a record by id. Raises NotFound for an unknown id."""
     key = queries.key_of(connection, record_id)
     record = None
     if key is not None:
@@ -50,7 +51,7 @@ def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> _Indexe
     form = queries.source_format(connection, location[0])
     if not form:  # an in-memory index does not store it
         form = _read_format(root, location[0])
-    return _IndexedRecord(key, record, location, Format(form))
+    return IndexedRecord(key, record, location, Format(form))
 
 
 def _read_format(root: Path, source_name: str) -> Format:

@@ -1,21 +1,11 @@
-"""The API routes: each handler calls one function of the application and returns JSON.
-
-This module also renders Markdown as HTML. Tools and web pages may have written the Markdown, so it
-must not be able to run anything: raw HTML and images become text, and links lead only to http,
-https, mailto or relative addresses. Headings start below those of the page.
-"""
+"""The API routes. Each handler calls one function of the application and returns JSON."""
 
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from html import escape
+from collections.abc import Mapping
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from starlette.routing import Route
 
 from ralph import __version__
@@ -28,15 +18,18 @@ from ralph.learning.propose import COUNT, evidence
 from ralph.memory.record_shapes import record_json
 from ralph.recall.conversation import ToolUse
 from ralph.recall.preview import preview
-from ralph.web import changes, dashboard, detail, explore, graph_view, lists
-from ralph.web import runs as run_pages
+from ralph.web import changes, dashboard, explore, graph_view, lists
 from ralph.web.changes import ChangeRequest
+from ralph.web.facets import FACETS
+from ralph.web.markdown import render_html
+from ralph.web.record_page import record_page, record_title, split_heading
 from ralph.web.requests import MAX_PAGE_SIZE, MAX_SHOWN_CHARACTERS, RELOAD, ApiRequest, route
+from ralph.web.run_page import prompt_page, run_page
+from ralph.web.session_page import TIMELINE_SIZE, session_page
+from ralph.web.task_page import task_page
 
 Json = Mapping[str, object]
 
-SCHEMES = frozenset({"http", "https", "mailto"})
-MAX_LENGTH = 200_000  # characters; longer text is shown unformatted
 _MAX_TAGS = 40
 _MAX_HOPS = 3
 _MAX_ITERATION_DIGITS = 6
@@ -71,7 +64,7 @@ def _get_state(request: ApiRequest) -> Json:
 def _get_records(request: ApiRequest) -> Json:
     began = time.perf_counter()
     chosen = {}
-    for facet in explore.FACETS:
+    for facet in FACETS:
         values = request.words(facet)
         if values:
             chosen[facet] = values
@@ -92,9 +85,9 @@ def _get_records(request: ApiRequest) -> Json:
 
 
 def _get_record(request: ApiRequest) -> Json:
-    page = detail.record_page(request.root, request.path["id"])
+    page = record_page(request.root, request.path["id"])
     record = page["record"]
-    heading, body = detail.split_heading(record["title"], record["text"])
+    heading, body = split_heading(record["title"], record["text"])
     return {**page, "record": {**record, "heading": heading, "html": render_html(body)}}
 
 
@@ -121,7 +114,7 @@ def _insight_json(insight: Insight) -> Json:
     record = insight.record
     return {
         **record_json(record),
-        "title": detail.record_title(record),
+        "title": record_title(record),
         "status": insights.status_word(record),
         "task": insight.task,
         "count": record.extra.get(COUNT, 1),
@@ -211,14 +204,14 @@ def _get_tasks(request: ApiRequest) -> Json:
 
 
 def _get_task(request: ApiRequest) -> Json:
-    page = detail.task_page(request.root, request.path["id"])
+    page = task_page(request.root, request.path["id"])
     page["task"]["html"] = render_html(page["task"]["description"])
     page["progress_html"] = render_html(page.pop("progress"))
     return {**page, "insights": _insights(request, page["task"]["id"])}
 
 
 def _get_run(request: ApiRequest) -> Json:
-    row, iterations = run_pages.run_page(request.root, request.path["id"])
+    row, iterations = run_page(request.root, request.path["id"])
     for iteration in iterations:
         iteration["journal_html"] = render_html(iteration.pop("notes"))
     return {"run": row, "iterations": iterations}
@@ -232,7 +225,7 @@ def _get_prompt(request: ApiRequest) -> Json:
             f"{number[:MAX_SHOWN_CHARACTERS]!r} is not an iteration",
             hint="iterations are counted from 1",
         )
-    return run_pages.prompt_page(request.root, request.path["id"], int(number))
+    return prompt_page(request.root, request.path["id"], int(number))
 
 
 def _get_sessions(request: ApiRequest) -> Json:
@@ -240,8 +233,8 @@ def _get_sessions(request: ApiRequest) -> Json:
 
 
 def _get_session(request: ApiRequest) -> Json:
-    limit = request.number("limit", detail.PAGE_SIZE, most=MAX_PAGE_SIZE)
-    page = detail.session_page(request.root, request.path["id"], offset=request.offset, limit=limit)
+    limit = request.number("limit", TIMELINE_SIZE, most=MAX_PAGE_SIZE)
+    page = session_page(request.root, request.path["id"], offset=request.offset, limit=limit)
     page["summary_html"] = render_html(page.pop("summary"), lines=True)
     for turn in page["turns"]:
         turn["html"] = render_html(turn.pop("text"))
@@ -351,77 +344,3 @@ ROUTES: list[Route] = [
     route("/api/sessions", _get_sessions),
     route("/api/sessions/{id:path}", _get_session),
 ]
-
-
-# --- Markdown -----------------------------------------------------------------------------------
-
-_HEADING_OFFSET = 2  # heading levels used by the page itself
-_MAX_HEADING_LEVEL = 6
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
-_IGNORED_IN_ADDRESSES = re.compile(
-    r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+"
-)
-"""Characters that a browser may skip in an address before it reads the scheme, and similar ones."""
-
-
-def render_html(text: str, *, lines: bool = False) -> str:
-    """Render Markdown as HTML. With `lines`, every line break is kept."""
-    if len(text) > MAX_LENGTH:
-        return f"<pre><code>{escape(text)}</code></pre>\n"
-    parser = _parser(lines)
-    tokens = parser.parse(text)
-    _shift_headings(tokens)
-    for token in tokens:
-        if token.type in ("th_open", "td_open"):
-            _align_cell(token)
-        for link in _links(token):
-            link.attrSet("rel", "noopener noreferrer nofollow")
-            if _SCHEME.match(str(link.attrs.get("href", ""))):
-                link.attrSet("target", "_blank")
-    return str(parser.renderer.render(tokens, parser.options, {}))
-
-
-def _shift_headings(tokens: list[Token]) -> None:
-    """Renumber headings so that they start below the page's own and skip no level."""
-    levels: list[int] = []
-    for token in tokens:
-        if token.type == "heading_open":
-            level = int(token.tag.removeprefix("h"))
-            levels = [above for above in levels if above < level]
-            levels.append(level)
-        if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(len(levels) + _HEADING_OFFSET, _MAX_HEADING_LEVEL)}"
-
-
-def _align_cell(cell: Token) -> None:
-    """Replace a cell's inline style, which the content security policy forbids, with a class."""
-    side = str(cell.attrs.pop("style", "")).removeprefix("text-align:")
-    if side in ("left", "center", "right"):
-        cell.attrSet("class", f"align-{side}")
-
-
-def _links(token: Token) -> Iterator[Token]:
-    for child in token.children or ():
-        if child.type == "link_open":
-            yield child
-
-
-class _Parser(MarkdownIt):
-    def validateLink(self, url: str) -> bool:  # noqa: N802  (the name in markdown-it)
-        """Return whether a link is allowed.
-
-        It is rejected if a browser might read a scheme in its address that is not allowed.
-        """
-        address = _IGNORED_IN_ADDRESSES.sub("", url)
-        scheme = _SCHEME.match(address)
-        if scheme is not None:
-            return scheme[1].lower() in SCHEMES
-        first_segment = re.split(r"[/?#]", address, maxsplit=1)[0]
-        return ":" not in first_segment
-
-
-@lru_cache(maxsize=2)
-def _parser(breaks: bool) -> MarkdownIt:
-    options = {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
-    parser = _Parser("commonmark", options)
-    return parser.enable(["table", "strikethrough"]).disable("image")

@@ -36,7 +36,7 @@ from ralph.storage.write_observers import (
     changed_since_shown,
     text_digest,
 )
-from ralph.web.detail import ACTIONS, possible_actions
+from ralph.web.record_page import ACTIONS, possible_actions
 
 MAX_UNDO = 50  # changes that can be undone
 _MAX_SHOWN_CHARACTERS = 40  # of an invalid value quoted in a message

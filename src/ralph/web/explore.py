@@ -1,23 +1,24 @@
-"""List records page by page for the Memory Explorer, and count the values of each facet.
+"""List records page by page for the Memory Explorer, with or without a search.
 
-A facet is a property to filter by, such as type or status. A search ranks the best hits as `ralph
-search` does. The other matches follow, ordered by full-text score. The values of a facet are
-counted with the filters on all other facets applied, using totals kept in the index.
+Without a search, the newest records come first, and facets are counted with totals kept in the
+index. A search for an id finds that record. A search for words ranks the best hits as
+`ralph search` does, and the other matches follow, ordered by full-text score. If nothing matches,
+records whose text contains the words literally are listed.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ralph.core import ids, tokens
+from ralph.core import ids
 from ralph.core.errors import UsageError
 from ralph.core.record import Family, Hit, Query, Record, Status
-from ralph.memory.record_shapes import STATUS_WORDS, mark_weak, record_json, session_of
+from ralph.memory.record_shapes import STATUS_WORDS
 from ralph.recall import outdated, stale_citations
 from ralph.recall.search import merge_repeats
 from ralph.search import explanations, index, meaning, question, rank, scoring
@@ -33,25 +34,16 @@ from ralph.storage import (
     sessions,
     totals,
 )
-from ralph.storage.totals import FacetRow, FacetValues
+from ralph.web.facets import AGES, FacetCounts, FacetFilter, count_facets, first_day_of
+from ralph.web.record_rows import RowMarks, record_row
 
 if TYPE_CHECKING:
     from ralph.core.settings import Embedding, Team
 
-FACETS = (*FacetValues._fields, "age")
-AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}  # in days
 SORTS = ("relevance", "newest")
-MAX_FACET_VALUES = 40  # only the most frequent values are listed, and all chosen ones
 MAX_RANKED = 60  # fully ranked hits; the rest are in full-text order and have no scores
-PREVIEW_LENGTH = 280  # characters of a record's text in a list
-_MAX_PREVIEW_SOURCE = 4 * PREVIEW_LENGTH  # characters that are read, before whitespace is collapsed
 _SCORE_DIGITS = 4
-_SUPERSEDED = "superseded by "  # the prefix of a note from `outdated.describe_outdated`
-_EXPIRED = "expired "
 
-FacetFilter = Mapping[str, Collection[str]]
-"""The chosen values of each facet. A facet without any lets everything through."""
-FacetCounts = dict[str, list[tuple[str, int]]]
 Page = dict[str, Any]
 """One page of a list, with `items`, `total`, `facets`, and `notes` for the reader."""
 
@@ -66,162 +58,6 @@ class ListRequest:
     sort: str = ""
     limit: int = 100
     offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RowMarks:
-    """Additional facts about a record that a list shows next to it.
-
-    `count` is the number of records that say the same. `stale` is a note about outdated citations,
-    and `past` is a note about why the record no longer holds.
-    """
-
-    score: float | None = None
-    why: Sequence[str] = ()
-    count: int = 1
-    stale: str = ""
-    past: str = ""
-    weak: bool = False
-
-
-NO_MARKS = RowMarks()
-
-
-def record_row(
-    record: Record,
-    location: tuple[str, int],
-    task: str,
-    marks: RowMarks = NO_MARKS,
-    *,
-    full: bool = False,
-) -> dict[str, Any]:
-    """Return a record as JSON for a list, with its whole text if `full` is set.
-
-    `location` is the name of its file and the line, or 0 if there is no line. `task` is the task
-    that its session or folder belongs to.
-    """
-    source, line = location
-    if line:
-        source = f"{source}:{line}"
-    text = record.text
-    if not full:
-        text = " ".join(text[:_MAX_PREVIEW_SOURCE].split())[:PREVIEW_LENGTH]
-    return {
-        **record_json(record, source),
-        "text": text,
-        "family": record.family.value,
-        "scope": record.scope.value,
-        "task": record.origin.task or task,
-        "session": session_of(record),
-        "tokens": tokens.estimate(record.text),
-        "score": marks.score,
-        "why": marks.why,
-        "count": marks.count,
-        "stale": marks.stale,
-        "superseded_by": _rest_after(_SUPERSEDED, marks.past),
-        "expired": _rest_after(_EXPIRED, marks.past),
-        **mark_weak(marks.weak),
-    }
-
-
-def _rest_after(beginning: str, note: str) -> str:
-    """Return the part of a note after its beginning, or "" if it begins differently."""
-    if note.startswith(beginning):
-        return note.removeprefix(beginning)
-    return ""
-
-
-# --- facets -------------------------------------------------------------------------------------
-
-
-def count_facets(rows: Iterable[FacetRow], chosen: FacetFilter) -> tuple[int, FacetCounts]:
-    """Count the records that pass the filter, and the records with each value of each facet.
-
-    The values of a facet are counted with the filters on the other facets applied.
-    """
-    since = first_day(chosen)
-    counts: dict[str, Counter[str]] = {facet: Counter() for facet in FacetValues._fields}
-    days: Counter[str] = Counter()
-    total = 0
-    for values, day, number in rows:
-        failing = _failing_facets(values, chosen)
-        is_recent_enough = day >= since
-        if is_recent_enough:
-            _count_values(counts, values, failing, number)
-        if not failing:
-            days[day] += number
-            if is_recent_enough:
-                total += number
-    facets: FacetCounts = {
-        facet: _top_values(counter, chosen.get(facet, ())) for facet, counter in counts.items()
-    }
-    facets["age"] = _count_ages(days)
-    return total, facets
-
-
-def _count_values(
-    counts: Mapping[str, Counter[str]], values: FacetValues, failing: set[str], number: int
-) -> None:
-    """Add records to the counts of each facet for which they pass all the other filters."""
-    for facet, counter in counts.items():
-        if failing <= {facet}:
-            for value in _facet_values(values, facet):
-                counter[value] += number
-
-
-def _count_ages(days: Mapping[str, int]) -> list[tuple[str, int]]:
-    ages = []
-    for age, day_count in AGES.items():
-        since = ids.first_day(day_count)
-        ages.append((age, sum(number for day, number in days.items() if day >= since)))
-    return ages
-
-
-def first_day(chosen: FacetFilter) -> str:
-    """Return the first day of the longest chosen age, or "" if no age is chosen."""
-    ages = chosen.get("age")
-    if not ages:
-        return ""
-    return ids.first_day(max(AGES[age] for age in ages))
-
-
-def _failing_facets(values: FacetValues, chosen: FacetFilter) -> set[str]:
-    """Return the facets whose filter a record does not pass.
-
-    Archived records pass only if that status is chosen.
-    """
-    failing = set()
-    for facet, wanted in chosen.items():
-        if facet != "age" and not any(value in wanted for value in _facet_values(values, facet)):
-            failing.add(facet)
-    if "status" not in chosen and values.status == Status.RETIRED:
-        failing.add("status")
-    return failing
-
-
-def _facet_values(values: FacetValues, facet: str) -> Sequence[str]:
-    value: str | tuple[str, ...] = getattr(values, facet)
-    if isinstance(value, tuple):
-        return value
-    if facet == "status":
-        return (STATUS_WORDS.get(value, value),)
-    return (value,)
-
-
-def _top_values(counts: Mapping[str, int], chosen: Collection[str]) -> list[tuple[str, int]]:
-    """Return the most frequent values and all chosen values, with their counts."""
-    by_count = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    top = by_count[:MAX_FACET_VALUES]
-    for value, count in by_count[MAX_FACET_VALUES:]:
-        if value in chosen:
-            top.append((value, count))
-    listed = {value for value, _ in top}
-    for value in sorted(set(chosen) - listed):
-        top.append((value, 0))
-    return top
-
-
-# --- lists --------------------------------------------------------------------------------------
 
 
 def list_records(root: Path, request: ListRequest, *, embedding: Embedding | None = None) -> Page:
@@ -311,7 +147,7 @@ class _Listing:
         if "status" in stored:
             stored["status"] = _stored_statuses(stored["status"])
         self.keep = query_filters.facet_filter(
-            stored, since=first_day(request.chosen), task=request.task
+            stored, since=first_day_of(request.chosen), task=request.task
         )
         # only the task, because each facet is counted with the filters on the others applied
         self.visible = query_filters.facet_filter(

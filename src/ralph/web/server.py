@@ -1,48 +1,43 @@
-"""The web application: access checks, events, static files, and a server on the loopback address.
+"""The web application: events, static files, and a server on the loopback address.
 
-Only a browser window that `ralph web` opened may send requests. The address it opens has a token,
-which works once and is exchanged for a cookie. Further tokens (`ralph web --link`) are signed with
-a key that only the user can read. Every page is the same shell, `static/index.html`.
+Every page is the same shell, `static/index.html`, which loads its data from the API.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from html import escape
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import anyio
 import uvicorn
 from anyio import from_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, State
+from starlette.datastructures import State
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError
 from ralph.storage import files
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.web import api
+from ralph.web.access import SECRET_BYTES, Guard, sign_token
 from ralph.web.changes import ChangeHistory
 from ralph.web.connections import connection_options
-from ralph.web.lists import Row, Watcher
+from ralph.web.lists import Row
 from ralph.web.requests import message_response
+from ralph.web.watcher import Watcher
 
 _POLL_SECONDS = 1.0  # between two checks for changes
 _HEARTBEAT_SECONDS = 15.0  # of silence on an event stream, after which a comment is sent
@@ -51,21 +46,8 @@ _RETRY_MILLISECONDS = 2_000  # after which a browser reopens a broken event stre
 _CONNECT_SECONDS = 5  # for checking whether a server is running
 _MIN_COMPRESSED_BYTES = 800
 _COMPRESSION_LEVEL = 5
-_SECRET_BYTES = 32
 _ETAG_CHARACTERS = 32
 _MAX_SHOWN_PATH = 200  # characters of an unknown address in a message
-_WEBSOCKET_POLICY_VIOLATION = 1008
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-}
 _SERVER_FILE = "web.json"  # in a checkout's cache: the port and key of its running server
 _STATIC = Path(__file__).parent / "static"
 _MEDIA_TYPES = {
@@ -76,156 +58,6 @@ _MEDIA_TYPES = {
     "json": "application/json",
     "txt": "text/plain; charset=utf-8",
 }
-_REOPEN = "Use the window that `ralph web` opened, or run `ralph web --link` for another one."
-
-
-# --- access -------------------------------------------------------------------------------------
-
-
-class _Rejected(Exception):
-    """A rejected request, with the status, the reason and a hint."""
-
-    def __init__(self, status: int, reason: str, hint: str = _REOPEN) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.hint = hint
-
-
-class _Guard:
-    """The access checks in front of the application.
-
-    The initial token works once, and so does each token signed with the key.
-    """
-
-    def __init__(self, app: ASGIApp, *, port: int, token: str, key: str) -> None:
-        self._app = app
-        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
-        self._cookie = f"ralph_{port}"
-        self._token = token
-        self._key = key
-        self._used_tokens = set[str]()
-        self._secret = secrets.token_urlsafe(_SECRET_BYTES)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": _WEBSOCKET_POLICY_VIOLATION})
-            return
-        is_api = f"{scope['path']}/".startswith("/api/")
-        headers = {}
-        if is_api:
-            headers["cache-control"] = "no-store"
-        app = self._app
-        try:
-            if self._admit(scope, Headers(scope=scope), is_api):
-                headers["set-cookie"] = (
-                    f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
-                )
-                headers["cache-control"] = "no-store"
-        except _Rejected as rejected:
-            app = _rejection(rejected, is_api)
-        await app(scope, receive, _add_headers(send, headers))
-
-    def _admit(self, scope: Scope, headers: Headers, is_api: bool) -> bool:
-        """Return whether a request exchanges a token for the cookie.
-
-        Raises _Rejected if the request may not pass.
-        """
-        host = self._check_host(headers)
-        path = scope["path"]
-        method = scope["method"]
-        if method not in ("GET", "HEAD", "POST"):
-            raise _Rejected(405, f"{method} is not supported.", "")
-        if method == "POST" or is_api:
-            _check_origin(headers, host, method)
-        is_public = path.startswith("/static/") and method != "POST"
-        if is_public or self._has_cookie(headers):
-            return False
-        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if path != "/" or method != "GET" or not token:
-            status = 401 if is_api else 403
-            raise _Rejected(status, "This window is not the one that was opened.")
-        self._redeem(token)
-        return True
-
-    def _check_host(self, headers: Headers) -> str:
-        """Return the host named in a request. Raises _Rejected if it is not this server."""
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or hosts[0] not in self._hosts:
-            raise _Rejected(403, "This address is not the one that was opened.")
-        return hosts[0]
-
-    def _has_cookie(self, headers: Headers) -> bool:
-        for line in headers.getlist("cookie"):
-            with suppress(CookieError):
-                morsel = SimpleCookie(line).get(self._cookie)
-                if morsel is not None and _equal(morsel.value, self._secret):
-                    return True
-        return False
-
-    def _redeem(self, token: str) -> None:
-        """Use up a token. Raises _Rejected if the token is invalid or was already used."""
-        name, _, _ = token.partition(".")
-        is_valid = _equal(token, self._token) or _equal(token, _sign(self._key, name))
-        if token in self._used_tokens or not is_valid:
-            raise _Rejected(
-                403, "Link expired: it was already used, or is not the one that was printed."
-            )
-        self._used_tokens.add(token)
-
-
-def _check_origin(headers: Headers, host: str, method: str) -> None:
-    """Raise _Rejected for a request from another site, or for a POST without an origin."""
-    origins = headers.getlist("origin")
-    is_same_origin = all(origin == f"http://{host}" for origin in origins)
-    sites = headers.getlist("sec-fetch-site")
-    is_same_site = all(site in ("same-origin", "none") for site in sites)
-    is_unknown = method == "POST" and not origins
-    if not is_same_origin or not is_same_site or is_unknown:
-        raise _Rejected(403, "This request does not come from Ralph's own pages.")
-
-
-def _rejection(rejected: _Rejected, is_api: bool) -> Response:
-    if is_api:
-        return message_response(rejected.status, rejected.reason, rejected.hint)
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Ralph</title>'
-        f"<h1>Access denied</h1><p>{escape(rejected.reason)}</p><p>{escape(rejected.hint)}</p>"
-        "</html>"
-    )
-    return HTMLResponse(page, rejected.status)
-
-
-def _sign(key: str, name: str) -> str:
-    return f"{name}.{hmac.digest(key.encode(), name.encode(), 'sha256').hex()}"
-
-
-def _equal(one: str, other: str) -> bool:
-    """Compare two strings in constant time, so that a secret cannot be guessed byte by byte."""
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
-
-
-def _add_headers(send: Send, extra: Mapping[str, str]) -> Send:
-    """Wrap `send` so that each response gets the security headers and the extra ones."""
-    added = [(name.encode(), value.encode()) for name, value in {**HEADERS, **extra}.items()]
-    names = {name for name, _ in added}
-
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = []
-            for name, value in message.get("headers", ()):
-                if name.lower() not in names:
-                    headers.append((name, value))
-            headers += added
-            if not any(name.lower() == b"cache-control" for name, _ in headers):
-                headers.append((b"cache-control", b"no-store"))
-            message = {**message, "headers": headers}
-        await send(message)
-
-    return send_with_headers
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -289,7 +121,7 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
         ],
         middleware=[
             Middleware(
-                _Guard, port=port, token=token, key=key or secrets.token_urlsafe(_SECRET_BYTES)
+                Guard, port=port, token=token, key=key or secrets.token_urlsafe(SECRET_BYTES)
             ),
             Middleware(
                 GZipMiddleware,
@@ -345,7 +177,7 @@ def serve(
 ) -> None:
     """Serve until interrupted. `opened` is called with the address once requests are accepted."""
     port = listening.getsockname()[1]
-    key = secrets.token_urlsafe(_SECRET_BYTES)
+    key = secrets.token_urlsafe(SECRET_BYTES)
     app = build_app(root, port=port, token=token, key=key, by=by)
     config = uvicorn.Config(
         app, access_log=False, server_header=False, lifespan="off", **connection_options()
@@ -375,7 +207,7 @@ def make_link(root: Path) -> str:
         running = json.loads(files.read(paths.checkout_cache(root) / _SERVER_FILE) or "{}")
         port = int(running["port"])
         socket.create_connection(("127.0.0.1", port), timeout=_CONNECT_SECONDS).close()
-        token = _sign(running["key"], secrets.token_urlsafe(_SECRET_BYTES))
+        token = sign_token(running["key"], secrets.token_urlsafe(SECRET_BYTES))
         return _address(port, token)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise NotFound(

@@ -1,4 +1,4 @@
-"""A single record, task or session in full, as the JSON that its page shows.
+"""A record in full, as the JSON that its page shows.
 
 Citations are checked when the page is opened, as in `ralph doctor --citations`. If git or the graph
 fails, that part of the page is empty. The page itself never fails.
@@ -7,60 +7,42 @@ fails, that part of the page is empty. The page itself never fails.
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import render, tokens
-from ralph.core.errors import Hint, NotFound, RalphError
-from ralph.core.ids import parse_time
+from ralph.core.errors import RalphError
 from ralph.core.record import Family, Record, Status
 from ralph.learning import insights
 from ralph.memory import quarantine
 from ralph.recall import (
     citation_check,
-    conversation,
     graph,
     injection_ledger,
     outdated,
-    session_summary,
     sessions,
     stale_citations,
 )
-from ralph.recall import search as searching
 from ralph.recall.injection_ledger import Injection
 from ralph.recall.json_shapes import node_json
-from ralph.recall.locate import _find
-from ralph.recall.sessions import Session
+from ralph.recall.locate import find_record
+from ralph.recall.search import timeline
 from ralph.search import index, record_ids
-from ralph.storage import files, queries
-from ralph.storage import sessions as stored_sessions
+from ralph.storage import queries
 from ralph.storage.sources import Format
-from ralph.tasks import progress as task_memory
-from ralph.tasks import task, task_history
-from ralph.tasks.task import TaskView
 from ralph.web import lists
-from ralph.web.explore import RowMarks, record_row
 from ralph.web.lists import one_line
+from ralph.web.record_rows import RowMarks, injection_json, record_row
 
 Json = dict[str, Any]
 
-PAGE_SIZE = 200  # observations on one page of a session's timeline
-_EARLIEST = datetime.min.replace(tzinfo=UTC)  # stands for a time that cannot be parsed
 _MAX_SURROUNDING_RECORDS = 4  # shown in the second layer of a record's text
 _MAX_INJECTIONS = 200  # the newest ones, for each record
 _MAX_NEIGHBOURS = 200
-_MAX_RUNS = 100  # for each task
 _MAX_TITLE_CHARACTERS = 100
-_MAX_LINE_CHARACTERS = 120  # in the title of an injected record
 _MAX_HEADING_CHARACTERS = 200
-_PROGRESS_MARKER = "[//]: # (ralph: "
-_PROGRESS_FIELDS = ("Thread: ", "Outcome: ")
-_MARKDOWN_LINE_BREAK = "  "
 _SPEAKER_TITLES = ("prompt", "answer")  # observation titles that only name the speaker
 _BLOCK_MARKERS = (
     "```",
@@ -87,9 +69,6 @@ ACTIONS = (
     "supersede",
     "merge",
 )
-
-
-# --- records ------------------------------------------------------------------------------------
 
 
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
@@ -175,7 +154,7 @@ def record_page(root: Path, record_id: str) -> Json:
 
 
 def _view_record(root: Path, connection: sqlite3.Connection, record_id: str) -> _RecordView:
-    key, record, location, form = _find(root, connection, record_id)
+    key, record, location, form = find_record(root, connection, record_id)
     marks = RowMarks(
         stale=stale_citations.citation_notes(root, [record]).get(record.id, ""),
         past=outdated.describe_outdated(connection, [record]).get(record.id, ""),
@@ -204,7 +183,7 @@ def _view_record(root: Path, connection: sqlite3.Connection, record_id: str) -> 
 def _text_layers(root: Path, record: Record) -> Json:
     """Return a record's text as a search shows it in each layer, with token counts."""
     short_id = record_ids.short_ids(root, [record.id]).get(record.id, "")
-    around = searching.timeline(root, record.id, limit=_MAX_SURROUNDING_RECORDS).shown
+    around = timeline(root, record.id, limit=_MAX_SURROUNDING_RECORDS).shown
     texts = {
         "line": render.record_line(record, short_id),
         "moment": "\n".join(hit.text for hit in around),
@@ -235,15 +214,11 @@ def _record_injections(
     using_sessions = {session for session, used_id in ledger.uses if used_id == record_id}
     rows = []
     for injection in reversed(injections):
-        row = _injection_json(injection, used=injection.session in using_sessions)
+        row = injection_json(injection, used=injection.session in using_sessions)
         row["session"] = injection.session
         row["session_title"] = session_titles.get(injection.session, "")
         rows.append(row)
     return rows
-
-
-def _injection_json(injection: Injection, *, used: bool) -> Json:
-    return {"at": injection.at, "event": injection.event, "tokens": injection.tokens, "used": used}
 
 
 def _citations(root: Path, record: Record) -> list[Json]:
@@ -275,166 +250,3 @@ def _neighbours(root: Path, record_id: str) -> list[Json]:
             for edge, other in view.edges[:_MAX_NEIGHBOURS]
         ]
     return []
-
-
-# --- tasks --------------------------------------------------------------------------------------
-
-
-def task_page(root: Path, task_id: str) -> Json:
-    """Return a task with its stories, progress, log, sessions and runs.
-
-    Raises NotFound for an unknown id.
-    """
-    view = task.show(root, task_id)
-    work = view.listed.task
-    progress = files.read(task_memory.folder(root, work.id) / "progress.txt")
-    return {
-        "task": {**lists.task_row(view.listed), "description": work.description},
-        "stories": _stories(view),
-        "progress": readable_progress(progress or ""),
-        "log": [_log_entry(event) for event in task_history.list_events(root, work.id)],
-        "sessions": lists.session_rows(root, limit=None, task_id=work.id)[0],
-        "runs": lists.run_rows(root, limit=_MAX_RUNS, task_id=work.id)[0],
-        "children": [
-            {"id": child.id, "title": child.title, "status": child.status}
-            for child in view.children
-        ],
-    }
-
-
-def _stories(view: TaskView) -> list[Json]:
-    stories = []
-    for story in view.stories:
-        members = asdict(story)
-        members.pop("extra", None)
-        stories.append(members)
-    return stories
-
-
-def _log_entry(event: Mapping[str, str]) -> Json:
-    """Return a task event as JSON. `from` and `to` are the old and new state."""
-    before, arrow, after = event["what"].partition(" -> ")
-    if not arrow:
-        before = ""
-        after = event["what"]
-    return {
-        "at": event["at"],
-        "from": before,
-        "to": after,
-        "by": event["by"],
-        "note": event["note"],
-    }
-
-
-def readable_progress(progress: str) -> str:
-    """Return the text of a progress.txt without markers, each field on its own Markdown line."""
-    lines = []
-    for line in progress.split("\n"):
-        if line.startswith(_PROGRESS_MARKER):
-            continue
-        if line.startswith(_PROGRESS_FIELDS):
-            line += _MARKDOWN_LINE_BREAK
-        lines.append(line)
-    return "\n".join(lines)
-
-
-# --- sessions -----------------------------------------------------------------------------------
-
-
-def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> Json:
-    """Return a session with its messages, one page of its timeline, and its injections.
-
-    Raises NotFound for an unknown or empty id.
-    """
-    if not session_id:
-        raise NotFound(
-            "no session id is given",
-            hint=Hint("find-session", "`ralph session list` shows the ids"),
-        )
-    session = sessions.find(root, session_id)
-    row = lists.describe_sessions(root, [session])[0]
-    turns: Sequence[conversation.Turn] = ()
-    if row["mode"]:
-        turns = conversation.read_history(root, session.id).turns
-    injected = _session_injections(root, session.id)
-    timeline = index.ask(
-        root, lambda connection: _timeline(connection, session, injected, offset, limit)
-    )
-    return {
-        "session": row,
-        "summary": session.summary or session_summary.summarize(root, session.id).text,
-        "turns": [
-            {"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools}
-            for turn in turns
-        ],
-        "timeline": timeline,
-        "injected": injected,
-    }
-
-
-def _timeline(
-    connection: sqlite3.Connection,
-    session: Session,
-    injected: Sequence[Json],
-    offset: int,
-    limit: int,
-) -> Json:
-    """Return one page of a session's observations, each with what was injected after it.
-
-    `before` holds what was injected before the first observation.
-    """
-    # Read one more than the page holds; it takes the injections that belong to later pages.
-    keys = queries.observation_keys(connection, session.id, limit + 1, offset)
-    records = queries.records(connection, keys)
-    locations = queries.locations(connection, keys)
-    keys = [key for key in keys if key in records]
-    times = [_time_or_earliest(records[key].created_at) for key in keys]
-    after_item: list[list[Json]] = [[] for _ in keys]
-    before_first = []
-    for injection in injected:
-        position = bisect_right(times, _time_or_earliest(injection["at"])) - 1
-        if position >= 0:
-            after_item[position].append(injection)
-        elif offset == 0:
-            before_first.append(injection)
-    items = []
-    for key, injections in zip(keys, after_item, strict=True):
-        record = records[key]
-        row = record_row(record, locations[key], "")
-        items.append({**row, "at": record.created_at, "injected": injections})
-    return {"items": items[:limit], "total": session.observations, "before": before_first}
-
-
-def _time_or_earliest(text: str) -> datetime:
-    return parse_time(text) or _EARLIEST
-
-
-def _session_injections(root: Path, session_id: str) -> list[Json]:
-    """Return what was injected into a session, in order, with titles.
-
-    The title of an injected session is its summary.
-    """
-    ledger = lists.read_ledger(root)
-    injections = [entry for entry in ledger.injections if entry.session == session_id]
-    if not injections:
-        return []
-    used_records = {record for session, record in ledger.uses if session == session_id}
-    names = {injection.record for injection in injections}
-    titles = index.ask(root, lambda connection: _injected_titles(connection, names))
-    rows = []
-    for injection in injections:
-        row = _injection_json(injection, used=injection.record in used_records)
-        row["id"] = injection.record
-        row["title"] = titles.get(injection.record, "")
-        rows.append(row)
-    return rows
-
-
-def _injected_titles(connection: sqlite3.Connection, names: set[str]) -> dict[str, str]:
-    """Return titles for injected records and sessions. A session's title is its summary."""
-    texts = {}
-    for name, record in graph.records(connection, list(names)).items():
-        texts[name] = record.title or record.text
-    for name in names - texts.keys():
-        texts[name] = stored_sessions.stored_summary(connection, name)
-    return {name: one_line(text, _MAX_LINE_CHARACTERS) for name, text in texts.items()}
