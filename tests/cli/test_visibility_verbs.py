@@ -21,7 +21,7 @@ from tests.support.side_by_side import (
 )
 
 from ralph.core import paths
-from ralph.formats.work import parse_insights
+from ralph.formats.insight_files import parse_insights
 from ralph.recall import journal
 
 TWO_ENTRY, NOBODYS = "twoentry", "nobodysentry"

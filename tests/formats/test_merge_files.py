@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ralph.core.record import Family, MemoryKind, Outcome, Record, Scope, Status
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
 from ralph.formats.merge import Merged, can_merge, merge
 from ralph.formats.patterns import parse_patterns, patterns_template
 from ralph.formats.progress import parse_progress, progress_template
-from ralph.formats.work import parse_insights
 from ralph.memory.merge_driver import merge_lines
 
 KNOWLEDGE, PATTERNS = ".ralph/knowledge/redis.md", ".ralph/global-patterns.md"

@@ -21,7 +21,7 @@ from tests.support.side_by_side import (
 from tests.support.world import World, call_hook, payload, world
 
 from ralph.core import paths
-from ralph.formats.work import parse_insights
+from ralph.formats.insight_files import parse_insights
 from ralph.search import index
 from ralph.tasks import task
 

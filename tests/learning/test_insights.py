@@ -12,8 +12,8 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Outcome, Status
 from ralph.core.work import JournalEntry
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.formats.work import parse_insights
 from ralph.learning import insights, review, task_insights
 from ralph.learning.propose import evidence, is_well_evidenced, places
 from ralph.memory import knowledge

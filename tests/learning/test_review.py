@@ -7,7 +7,7 @@ from tests.support.python_commands import program
 
 from ralph.core.errors import Conflict, NotFound, UsageError
 from ralph.core.record import MemoryKind, Record, Scope, Status
-from ralph.formats.work import parse_insights
+from ralph.formats.insight_files import parse_insights
 from ralph.learning import insights, refine, review
 from ralph.tasks import task
 

@@ -18,8 +18,8 @@ from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Recor
 from ralph.core.settings import Config, Filter, Inject, Memories, Shares, Trimming
 from ralph.core.settings import Context as Window
 from ralph.core.tokens import estimate
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.log import encode_line, encode_record
-from ralph.formats.work import parse_insights
 from ralph.learning import insights
 from ralph.memory import memory
 from ralph.memory.author import BY_PERSON

@@ -33,8 +33,8 @@ from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import Detail, Family, Origin, Query
 from ralph.core.settings import Config, Memories
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.log import encode_line, encode_record
-from ralph.formats.work import parse_insights
 from ralph.learning import insights
 from ralph.recall import (
     conversation,

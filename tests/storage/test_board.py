@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralph.core.work import Claim, Task, TaskStatus
-from ralph.formats.work import render_task
+from ralph.formats.task_files import render_task
 from ralph.storage import board, task_files
 from ralph.storage.board import Board, TaskLocation, is_live, status_of
 

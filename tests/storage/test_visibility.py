@@ -29,8 +29,9 @@ from ralph.core.record import (
     Status,
 )
 from ralph.core.work import Task, TaskStatus
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.log import encode_record
-from ralph.formats.work import parse_insights, render_task
+from ralph.formats.task_files import render_task
 from ralph.storage import board, lookup, queries, query_filters, record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.source_contents import Contents, PlacedRecord

@@ -20,8 +20,8 @@ from ralph.core.record import (
     Status,
 )
 from ralph.core.work import JournalEntry
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.log import encode_line, encode_record
-from ralph.formats.work import parse_insights
 from ralph.recall import journal
 from ralph.search import index
 from ralph.tasks import task

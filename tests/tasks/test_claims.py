@@ -16,7 +16,7 @@ from tests.support.sampling import examples
 from ralph.core import ids
 from ralph.core.errors import NotFound
 from ralph.core.work import Claim, Task, TaskStatus
-from ralph.formats.work import parse_task
+from ralph.formats.task_files import parse_task
 from ralph.storage import board, task_files
 from ralph.storage.task_files import change_task
 from ralph.tasks import claims, task, task_history

@@ -12,7 +12,7 @@ from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, Task, TaskStatus
 from ralph.formats.journal import journal_record
 from ralph.formats.log import encode_record
-from ralph.formats.work import render_task
+from ralph.formats.task_files import render_task
 from ralph.storage import task_files
 from ralph.storage.board import MAX_HISTORY
 from ralph.tasks import claims, feature, task, task_history

@@ -49,7 +49,7 @@ def test_a_promotion_shows_also_the_mark_at_the_insight(root: Path) -> None:
     place = root / ".ralph/tasks" / work / "memory/insights.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     from ralph.core.record import MemoryKind, Record, Scope, Status
-    from ralph.formats.work import parse_insights
+    from ralph.formats.insight_files import parse_insights
 
     one = Record("ins-1791000000-a3f81c", MemoryKind.FIX, "Run make first", label="gotcha", status=Status.PROPOSED,
                  scope=Scope.TASK, created_at="2026-01-01T00:00:00Z")  # fmt: skip

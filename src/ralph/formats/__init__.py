@@ -4,9 +4,11 @@ Other packages import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "feature_files",
     "front_matter",
     "graphiti",
     "host_files",
+    "insight_files",
     "journal",
     "knowledge",
     "knowledge_text",
@@ -16,9 +18,10 @@ __all__ = [
     "memories_writer",
     "merge",
     "patterns",
+    "prd",
     "progress",
     "proposals",
     "regions",
     "sigils",
-    "work",
+    "task_files",
 ]

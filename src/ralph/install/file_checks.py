@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.core.text import Problem
+from ralph.formats.insight_files import parse_insights
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
 from ralph.formats.patterns import parse_patterns
+from ralph.formats.prd import parse_prd
 from ralph.formats.progress import parse_progress
-from ralph.formats.work import parse_insights, parse_prd, parse_task
+from ralph.formats.task_files import parse_task
 from ralph.install.findings import Finding, new_finding
 from ralph.privacy import privacy
 from ralph.search import index

@@ -20,7 +20,7 @@ from ralph.core.record import Link, Record, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import Entry
 from ralph.formats import proposals
-from ralph.formats.work import InsightsDocument, parse_insights
+from ralph.formats.insight_files import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing
 from ralph.privacy.privacy import redact
 from ralph.search import visibility

@@ -8,7 +8,7 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.work import Feature, Task
-from ralph.formats.work import parse_feature
+from ralph.formats.feature_files import parse_feature
 from ralph.storage import files
 from ralph.storage.board import UnreadableFile, parse_time
 

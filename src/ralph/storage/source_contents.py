@@ -80,7 +80,7 @@ def parse_contents(
             return log
         return _without_ralph_calls(log, is_ralph_call, in_ralph_turn)
     if source.format is Format.TASK:
-        from ralph.formats.work import parse_task
+        from ralph.formats.task_files import parse_task
 
         task = parse_task(text).task
         return Contents(tasks=() if task is None else (task,))
@@ -124,7 +124,7 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
 
         return parse_patterns(text)
     if form is Format.INSIGHTS:
-        from ralph.formats.work import parse_insights
+        from ralph.formats.insight_files import parse_insights
 
         return parse_insights(text)
     if form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS):

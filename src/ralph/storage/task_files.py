@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Unreadable
 from ralph.core.work import Task
-from ralph.formats.work import parse_task, render_task
+from ralph.formats.task_files import parse_task, render_task
 from ralph.storage import files
 from ralph.storage.board import Board, TaskLocation, UnreadableFile, stamp
 from ralph.storage.gitignore import ensure_gitignore

@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound
 from ralph.core.work import Feature
-from ralph.formats.work import is_unwritten, new_plan, new_spec, render_feature
+from ralph.formats.feature_files import is_unwritten, new_plan, new_spec, render_feature
 from ralph.storage import board, files, task_files
 from ralph.storage.board import Board, UnreadableFile
 from ralph.storage.features import FeatureView, _read

@@ -23,7 +23,7 @@ from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Story, Task, ignore_text
 from ralph.formats import progress as pages
 from ralph.formats.journal import journal_id
-from ralph.formats.work import PrdDocument, parse_prd, pass_stories
+from ralph.formats.prd import PrdDocument, parse_prd, pass_stories
 from ralph.learning import insights, promotion, task_insights
 from ralph.learning.promotion import Promotion
 from ralph.memory.knowledge import LearnedEntry

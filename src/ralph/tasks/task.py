@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ralph.core import ids, paths
 from ralph.core.errors import Hint, RalphError, Refused
 from ralph.core.work import Story, Task, TaskStatus, ignore_text
-from ralph.formats.work import parse_prd
+from ralph.formats.prd import parse_prd
 from ralph.storage import board, files, task_files
 from ralph.tasks import parents
 

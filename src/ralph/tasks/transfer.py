@@ -18,7 +18,8 @@ from ralph.core.errors import Refused
 from ralph.core.json_text import read_json
 from ralph.core.text import Problem
 from ralph.core.work import Story, Task, TaskStatus
-from ralph.formats.work import parse_prd, parse_task_line, render_task_line
+from ralph.formats.prd import parse_prd
+from ralph.formats.task_files import parse_task_line, render_task_line
 from ralph.privacy import privacy
 from ralph.storage import board, task_files
 from ralph.storage.board import Board, parse_time, status_of
