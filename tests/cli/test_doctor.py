@@ -12,7 +12,9 @@ from tests.support.runner import Block, Project, page
 from ralph.capture import recorder
 from ralph.core import paths
 from ralph.install.clients import Host, InstallScope
-from ralph.install.hosts import InstallTarget, apply_plan, hook_program, plan_install
+from ralph.install.hosts import apply_plan, plan_install
+from ralph.install.install_target import InstallTarget
+from ralph.install.launcher_scripts import running_program
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")
@@ -415,7 +417,7 @@ def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, h
     before = host_files()
     ralph("uninstall", host)
     with_no_extra = InstallTarget(Host(host), InstallScope.USER, ralph.root, os.environ)
-    apply_plan(plan_install(with_no_extra, hook_program(sys.executable)))
+    apply_plan(plan_install(with_no_extra, running_program(sys.executable)))
     assert [each[2:] for each in codes(ralph)] == [("note", "host-entry")]
     assert (
         "its entries are not up to date (MCP server added); `ralph doctor --fix` repairs it"

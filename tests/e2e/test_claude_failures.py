@@ -16,7 +16,7 @@ from tests.e2e.scripted import Pause, say
 
 import ralph as ralph_package
 from ralph.core import paths
-from ralph.install.hosts import interpreter_file
+from ralph.install.launcher_scripts import interpreter_file
 
 pytestmark = pytest.mark.e2e
 

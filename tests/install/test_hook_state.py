@@ -8,10 +8,9 @@ import pytest
 
 from ralph.capture import recorder
 from ralph.core import launchers
-from ralph.install import hook_state
-from ralph.install import hosts as install
+from ralph.install import hook_state, hosts, launcher_scripts
 from ralph.install.clients import Host, InstallScope
-from ralph.install.hosts import InstallTarget
+from ralph.install.install_target import InstallTarget
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def installs(
     root: Path, env: dict[str, str], host: Host, scope: InstallScope, *, plugin: bool = False
 ) -> None:
     where = InstallTarget(host, scope, root, env, plugin, mcp=None)
-    install.apply_plan(install.plan_install(where, install.hook_program(sys.executable)))
+    hosts.apply_plan(hosts.plan_install(where, launcher_scripts.running_program(sys.executable)))
 
 
 def codes(root: Path, env: dict[str, str]) -> list[tuple[str, str]]:
@@ -94,7 +93,7 @@ def test_a_missing_or_torn_note_or_launcher_is_a_problem_once_for_all_hosts(
 ) -> None:
     installs(root, env, Host.CLAUDE, InstallScope.LOCAL)
     installs(root, env, Host.CODEX, InstallScope.USER)
-    note, launcher = install.interpreter_file(env), launchers.launcher(env)
+    note, launcher = launcher_scripts.interpreter_file(env), launchers.launcher(env)
     for text in (f"{sys.executable}\n", "", "/gone/python\n/gone/run.py\n"):
         note.write_text(text, encoding="utf-8")
         assert codes(root, env) == [("warning", "launcher")]
@@ -122,7 +121,9 @@ def test_hooks_of_an_earlier_version_that_start_what_is_gone_are_reported_and_re
     assert [each.what for _, each in problems] == [
         "its entries are not up to date (10 hooks updated)"
     ]
-    assert file in dict(hook_state.repair_installation(root, env))
+    assert file in {
+        repair.path: repair.what for repair in hook_state.repair_installation(root, env)
+    }
     assert codes(root, env) == []
     assert "/old/python" not in file.read_text(encoding="utf-8")
 

@@ -15,10 +15,11 @@ from tests.support.installs import MOVED, OURS, PLACES, at, install, tree, unins
 from ralph.core import launchers
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
-from ralph.install import hosts as verbs
-from ralph.install import slash_commands
+from ralph.install import hosts, launcher_scripts, slash_commands
 from ralph.install.clients import CLIENTS, HookForm, Host, InstallScope, hook_settings
-from ralph.install.hosts import HookProgram, InstallTarget, apply_plan, plan_install, plan_uninstall
+from ralph.install.hosts import apply_plan, plan_install, plan_uninstall
+from ralph.install.install_target import InstallTarget
+from ralph.install.launcher_scripts import HookProgram
 
 THEIRS_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 THEIRS = {"matcher": "Bash", "hooks": [THEIRS_HOOK]}
@@ -97,7 +98,7 @@ def test_other_peoples_files_and_settings_stay(home: Path) -> None:
 def test_a_second_run_has_nothing_to_do(home: Path) -> None:
     install(at(home))
     before = tree(home)
-    assert plan_install(at(home), OURS) == verbs.InstallPlan(())
+    assert plan_install(at(home), OURS) == hosts.InstallPlan(())
     assert tree(home) == before
 
 
@@ -307,14 +308,14 @@ def test_a_hook_is_a_path_a_host_and_an_event_which_a_person_can_read(home: Path
 def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_gone(
     home: Path, tmp_path: Path
 ) -> None:
-    install(at(home), verbs.hook_program(sys.executable))
+    install(at(home), launcher_scripts.running_program(sys.executable))
     launcher = launchers.launcher({"HOME": str(home)}, launchers.COMMAND_LAUNCHER)
     (tmp_path / "ralph.py").write_text("raise SystemExit(9)", encoding="utf-8")
     done = subprocess.run(
         [launcher, "--version"], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8"
     )
     assert done.stdout.startswith("ralph ")
-    verbs.interpreter_file({"HOME": str(home)}).write_text(
+    launcher_scripts.interpreter_file({"HOME": str(home)}).write_text(
         "/gone/python\n/gone/run.py\n", encoding="utf-8"
     )
     done = subprocess.run(
@@ -330,11 +331,11 @@ def test_gemini_is_not_given_a_path_that_it_would_expand() -> None:
 
 
 def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
-    found = verbs.hook_program(sys.executable)
+    found = launcher_scripts.running_program(sys.executable)
     assert found.interpreter == Path(sys.executable)
     assert found.runner.parts[-3:] == ("ralph", "hooks", "run.py")
     with pytest.raises(NotFound):
-        verbs.hook_program("")
+        launcher_scripts.running_program("")
 
 
 @pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)

@@ -11,7 +11,8 @@ from tests.support.installs import MOVED, OURS, PLACES, at, install, tree, unins
 
 from ralph.core.errors import Refused, Unreadable, WriteFailed
 from ralph.install.clients import Host, InstallScope, servers_file
-from ralph.install.hosts import InstallTarget, plan_install
+from ralph.install.hosts import plan_install
+from ralph.install.install_target import InstallTarget
 
 
 @pytest.fixture

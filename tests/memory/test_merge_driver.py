@@ -12,7 +12,7 @@ from tests.support.memory_pages import ids, page, record
 from ralph.core.errors import Refused
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.memories import parse_memories
-from ralph.install import doctor, hosts, merge_registration
+from ralph.install import doctor, hosts, launcher_scripts, merge_registration
 
 FILE = ".agent/memories.md"
 
@@ -89,9 +89,11 @@ def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path, env: dict
 def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(
     shop: Path, env: dict[str, str]
 ) -> None:
-    hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+    hosts.apply_plan(hosts.plan_launchers(env, launcher_scripts.running_program(sys.executable)))
     merge_registration.register(shop, env)
-    hosts.interpreter_file(env).unlink()  # the launcher exits with 1 now, as a conflict does
+    launcher_scripts.interpreter_file(
+        env
+    ).unlink()  # the launcher exits with 1 now, as a conflict does
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "attributes")
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
@@ -192,7 +194,7 @@ def test_doctor_names_a_union_and_registering_overrides_it(shop: Path, env: dict
 
 
 def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
-    hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+    hosts.apply_plan(hosts.plan_launchers(env, launcher_scripts.running_program(sys.executable)))
     hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
     (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
     assert merge_registration.register_missing(shop, env) is None
@@ -210,7 +212,9 @@ def test_a_fresh_clone_merges_by_entry_with_ralph_installed_and_by_lines_without
     git(shop, "clone", "-q", str(shop), str(clone))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(Path(env["HOME"], ".gitconfig")))
     if has_ralph:
-        hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
+        hosts.apply_plan(
+            hosts.plan_launchers(env, launcher_scripts.running_program(sys.executable))
+        )
         hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
         git(clone, "merge", "-q", "origin/side", "-m", "merged")
         assert (clone / FILE).read_text(encoding="utf-8") == page(record(1), record(2), record(3))

@@ -25,7 +25,7 @@ from ralph.formats.memories_metadata import CONFLICTS
 from ralph.formats.memories_writer import render_memories
 from ralph.formats.patterns import parse_patterns, patterns_template
 from ralph.formats.regions import parse_region
-from ralph.install import hosts, merge_registration
+from ralph.install import launcher_scripts, merge_registration
 
 MEMORIES, RAILS, PATTERNS = (
     ".agent/memories.md",
@@ -440,7 +440,7 @@ def start(folder: Path, *words: str, stdin: str = "") -> str:
 
 def iterate(folder: Path, agent: int, iteration: int) -> list[str]:
     """Let an agent do one iteration with its hooks; return what must be in the files after the merges."""
-    ours = hosts.hook_program(sys.executable)
+    ours = launcher_scripts.running_program(sys.executable)
     session = f"session-{agent}-{iteration}"
     payload = {
         "session_id": session,

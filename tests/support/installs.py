@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ralph.install import hosts as verbs
+from ralph.install import hosts
 from ralph.install.clients import CLIENTS, Host, InstallScope
-from ralph.install.hosts import HookProgram, InstallTarget, apply_plan, plan_install, plan_uninstall
+from ralph.install.hosts import apply_plan, plan_install, plan_uninstall
+from ralph.install.install_target import InstallTarget
+from ralph.install.launcher_scripts import HookProgram
 
 OURS = HookProgram(Path("/opt/ralph/bin/python"), Path("/opt/ralph/lib/ralph/hooks/run.py"))
 
@@ -31,14 +33,14 @@ def at(
     return InstallTarget(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
 
 
-def install(where: InstallTarget, ours: HookProgram = OURS) -> verbs.InstallPlan:
+def install(where: InstallTarget, ours: HookProgram = OURS) -> hosts.InstallPlan:
     """Plan an installation and carry it out."""
     plan = plan_install(where, ours)
     apply_plan(plan)
     return plan
 
 
-def uninstall(where: InstallTarget) -> verbs.InstallPlan:
+def uninstall(where: InstallTarget) -> hosts.InstallPlan:
     """Plan a removal and carry it out."""
     plan = plan_uninstall(where)
     apply_plan(plan)

@@ -24,9 +24,10 @@ from ralph.cli.project import mention_import
 from ralph.core import discovery, launchers
 from ralph.core.errors import UsageError
 from ralph.core.extras import add_command, has_extra, missing_extra
-from ralph.install import hosts, merge_registration
+from ralph.install import hosts, installations, launcher_scripts, merge_registration
 from ralph.install.clients import Host, InstallScope, client_rows, is_there
-from ralph.install.hosts import InstallPlan, InstallTarget
+from ralph.install.hosts import InstallPlan
+from ralph.install.install_target import InstallTarget
 
 Planner = Callable[[Host, InstallScope], InstallPlan]
 
@@ -148,9 +149,9 @@ def _client_cell(value: object) -> str:
 
 def _plan_install(target: InstallTarget, *, lacks_mcp: bool) -> InstallPlan:
     """Plan an hosts. In the user's scope, this also registers the merge driver."""
-    plan = hosts.plan_install(target, hosts.hook_program(sys.executable))
+    plan = hosts.plan_install(target, launcher_scripts.running_program(sys.executable))
     is_user_scope = target.scope is InstallScope.USER
-    if is_user_scope and (plan.edits or hosts.noted_program(target.env)):
+    if is_user_scope and (plan.edits or launcher_scripts.recorded_program(target.env)):
         driver = merge_registration.user_edit(target.env, add=True)
         plan = replace(plan, edits=(*plan.edits, *driver))
     if lacks_mcp:
@@ -206,7 +207,7 @@ def _plan_uninstall(target: InstallTarget) -> InstallPlan:
 
 
 def _plan_uninstall_everywhere(call: Invocation) -> InstallPlan:
-    plan = hosts.plan_uninstall(*hosts.all_targets(call.folder, os.environ))
+    plan = hosts.plan_uninstall(*installations.all_targets(call.folder, os.environ))
     user_driver = merge_registration.user_edit(os.environ, add=False)
     repository_driver = merge_registration.repository_edits(call.folder, attributes=False)
     return replace(plan, edits=(*plan.edits, *user_driver, *repository_driver))

@@ -286,7 +286,7 @@ def _start_session(
     A resumed or forked session gets only what is new to it.
     """
     from ralph.core import launchers
-    from ralph.install import hosts, merge_registration
+    from ralph.install import installations, merge_registration
     from ralph.recall.eligibility import COMPACTED
     from ralph.recall.session_start import SessionState, brief_session
 
@@ -307,7 +307,7 @@ def _start_session(
         with _count_failures(root, name):
             _propose_missed(root, event.session, config)
     program = ""
-    if not hosts.has_server(event.host, root, env):
+    if not installations.has_server(event.host, root, env):
         program = launchers.agent_program(sys.executable, env)
     brief = brief_session(root, config, event.session, state=state, task=task, program=program)
     if not brief.text:

@@ -19,7 +19,8 @@ from ralph.core.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.regions import REGION_START
 from ralph.install.clients import InstallScope
 from ralph.install.hook_state import find_installed
-from ralph.install.hosts import FileEdit, InstallPlan, apply_plan, plan_uninstall
+from ralph.install.host_edits import FileEdit
+from ralph.install.hosts import InstallPlan, apply_plan, plan_uninstall
 from ralph.install.merge_registration import repository_edits
 from ralph.loop import runs
 from ralph.storage import files, trust_records

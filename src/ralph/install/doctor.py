@@ -65,8 +65,7 @@ def examine(
         *find_second_stores(root),
         *find_forgotten(root),
     ]
-    for path, problem in hook_state.find_problems(root, env):
-        findings.append(Finding(path, problem))
+    findings += hook_state.find_problems(root, env)
     findings += _check_merging(root, env)
     if secrets:
         findings += find_secrets(root, custom)
@@ -75,7 +74,7 @@ def examine(
 
 def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
     """Return problems with the hooks and MCP entries in the user's coding agents."""
-    return [Finding(path, problem) for path, problem in hook_state.installation_problems(root, env)]
+    return list(hook_state.installation_problems(root, env))
 
 
 def config_findings(
@@ -109,8 +108,7 @@ def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Rep
     repairs: list[Repair] = []
     if project:
         repairs += _fix_project(root, env)
-    for path, what in hook_state.repair_installation(root, env):
-        repairs.append(Repair(path, what))
+    repairs += hook_state.repair_installation(root, env)
     return repairs
 
 

@@ -1,4 +1,4 @@
-"""Where hooks are installed, and what is wrong with them."""
+"""Find the hooks that are installed, check them, and repair them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ralph.capture.recorder import (
 )
 from ralph.core import paths
 from ralph.core.errors import RalphError
-from ralph.core.text import Problem
-from ralph.install import hosts as install
+from ralph.install import hosts, installations, launcher_scripts
 from ralph.install.clients import Host, InstallScope
-from ralph.install.hosts import InstallPlan, InstallTarget
+from ralph.install.findings import Finding, Repair, new_finding
+from ralph.install.hosts import InstallPlan
+from ralph.install.install_target import InstallTarget
 from ralph.storage import files, hook_files
 
 _FIX = "`ralph doctor --fix` repairs it"
@@ -40,76 +41,85 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     installed: dict[str, Installed] = {}
     for host in Host:
         for scope in InstallScope:
-            # no such scope, no home folder, or a broken file that is its host's concern
+            # The host may not support the scope, or there is no home folder. A broken file is the
+            # host's concern.
             with suppress(RalphError):
                 target = InstallTarget(host, scope, root, env)
-                if install.has_entries(target):
+                if installations.has_entries(target):
                     entry = Installed(host.value, scope.value, target.settings, target)
                     installed.setdefault(str(target.settings), entry)
     with suppress(RalphError):
-        notes = install.installed_file(env)
+        notes = installations.installed_file(env)
         if "plugin" in (files.read(notes) or "").splitlines():
             installed["plugin"] = Installed(Host.CLAUDE.value, "plugin", notes)
     return tuple(installed.values())
 
 
-def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield each problem with the hooks here, with its file and what to do about it."""
+def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the problems with recording in this project and with the installed hooks."""
     failures = read_failures(root)
     if failures is not None:
         hint = "fix what it names (space, permissions); `ralph doctor --fix` then resets the count"
-        yield failures_file(root), Problem(1, str(failures), hint, "warning", "hook-failures")
+        yield new_finding(
+            failures_file(root), str(failures), hint=hint, level="warning", code="hook-failures"
+        )
     problem = recording_problem(root)
     if problem:
         hint = "make the folder writable, or free some space"
-        yield paths.log_folder(root), Problem(1, problem, hint, "error", "no-recording")
+        yield new_finding(
+            paths.log_folder(root), problem, hint=hint, level="error", code="no-recording"
+        )
     yield from _slow_pattern_problems(root)
     since = paused_since(root)
     if since is not None:
         what = "nothing is recorded or injected: capture is paused"
         if since:
             what = f"nothing is recorded or injected since {since}: capture is paused"
-        yield pause_file(root), Problem(1, what, "`ralph capture on` resumes it", "note", "paused")
+        hint = "`ralph capture on` resumes it"
+        yield new_finding(pause_file(root), what, hint=hint, level="note", code="paused")
     yield from installation_problems(root, env)
 
 
-def _slow_pattern_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
+def _slow_pattern_problems(root: Path) -> Iterator[Finding]:
     path = paths.slow_patterns_file(root)
     for pattern in sorted(hook_files.slow_patterns(str(paths.state_folder(root)))):
         what = f"the privacy pattern {pattern!r} took too long and is switched off on this machine"
         hint = f"rewrite it without nested repetitions; to switch it on, delete its line in {path}"
-        yield path, Problem(1, what, hint, "warning", "slow-pattern")
+        yield new_finding(path, what, hint=hint, level="warning", code="slow-pattern")
 
 
-def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what keeps hosts from starting Ralph, and entries that this version would change."""
+def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield problems that keep hosts from starting Ralph, and outdated entries in their files."""
     installed = find_installed(root, env)
     with suppress(RalphError, OSError):
-        if installed or install.installed_file(env).is_file():
-            what = install.launcher_problem(env)
+        if installed or installations.installed_file(env).is_file():
+            what = launcher_scripts.launcher_problem(env)
             if what:
-                yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")
+                path = launcher_scripts.interpreter_file(env)
+                yield new_finding(path, what, hint=_FIX, level="warning", code="launcher")
     for entry in installed:
         if entry.target is None:
             continue
         with suppress(RalphError):
-            for path, change in install.outdated_entries(entry.target):
+            for path, change in installations.outdated_entries(entry.target):
                 what = f"its entries are not up to date ({change})"
-                yield path, Problem(1, what, _FIX, "note", "host-entry")
+                yield new_finding(path, what, hint=_FIX, level="note", code="host-entry")
 
 
-def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Rewrite launchers and host entries that have problems, and yield what changed."""
+def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
+    """Rewrite launchers and host entries that have problems, and yield the repairs."""
     if not any(installation_problems(root, env)):
         return
-    program = install.noted_program(env) or install.hook_program(sys.executable)
+    program = launcher_scripts.recorded_program(env) or launcher_scripts.running_program(
+        sys.executable
+    )
     targets = [entry.target for entry in find_installed(root, env) if entry.target is not None]
-    yield from _apply(install.plan_launchers(env, program))
-    for target in targets:  # one at a time, since each plan reads what the last one wrote
-        yield from _apply(install.plan_install(install.with_server(target), program))
+    yield from _apply(hosts.plan_launchers(env, program))
+    for target in targets:  # one at a time, because each plan reads what the previous one wrote
+        yield from _apply(hosts.plan_install(installations.with_server(target), program))
 
 
-def _apply(plan: InstallPlan) -> Iterator[tuple[Path, str]]:
-    install.apply_plan(plan)
+def _apply(plan: InstallPlan) -> Iterator[Repair]:
+    hosts.apply_plan(plan)
     for edit in plan.edits:
-        yield edit.path, edit.what
+        yield Repair(edit.path, edit.what)

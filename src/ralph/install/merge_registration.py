@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.errors import RalphError, Refused
 from ralph.core.launchers import COMMAND_LAUNCHER, launcher
-from ralph.install.hosts import FileEdit
+from ralph.install.host_edits import FileEdit
 from ralph.storage import files
 
 _MERGED_FILES = (

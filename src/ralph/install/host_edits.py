@@ -1,0 +1,225 @@
+"""Edits to the files of a coding agent: hooks, slash commands, the status line and the MCP server.
+
+`HostEdits` collects the edits without writing them, so that a broken file stops an installation
+before the first write. Entries that are not ours are never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.core.errors import (
+    Conflict,
+    Unreadable,
+)
+from ralph.core.json_text import check_json, same_json
+from ralph.core.launchers import COMMAND_LAUNCHER, launcher
+from ralph.formats import host_files
+from ralph.formats.host_files import (
+    SERVER_NAME,
+    STATUS_LINE,
+    is_ralph_hook,
+    is_ralph_server,
+    ralph_hooks,
+)
+from ralph.install import clients
+from ralph.install.clients import (
+    HookForm,
+    Host,
+)
+from ralph.install.install_target import InstallTarget
+from ralph.install.launcher_scripts import LAUNCHER_MODE, LAUNCHERS, HookProgram, interpreter_file
+from ralph.install.slash_commands import is_signed
+from ralph.storage import files
+
+_EMPTY_TEXTS = {".json": "{}\n", ".toml": ""}
+"""The text of a file without entries, by suffix."""
+
+
+class FileEdit(NamedTuple):
+    """A change to one file."""
+
+    path: Path
+    before: str | None  # None for a new file
+    after: str | None  # None for a deleted file
+    what: str  # a description for the user
+    inside: Path | None = None  # folder that links must not lead out of
+    mode: int | None = None  # permissions, unless they are the usual ones
+
+
+class HostEdits:
+    """Collects changes to files in order.
+
+    A second change to the same file starts from the result of the first.
+    """
+
+    def __init__(self) -> None:
+        self.by_path: dict[Path, FileEdit] = {}
+        self.notes: list[str] = []
+
+    def current_text(self, path: Path) -> str | None:
+        """Return the text of a file after the changes collected so far."""
+        if path in self.by_path:
+            return self.by_path[path].after
+        return files.read(path)
+
+    def put(
+        self,
+        path: Path,
+        after: str | None,
+        what: str,
+        *,
+        inside: Path | None = None,
+        mode: int | None = None,
+    ) -> None:
+        """Add a change unless the file already has this text and, with `mode`, is executable."""
+        current = self.current_text(path)
+        if after is None and current is not None and path.is_symlink():
+            after = _EMPTY_TEXTS.get(path.suffix)  # the link belongs to the user, so it is kept
+        has_mode = mode is None or os.access(path, os.X_OK)
+        if after == current and has_mode:
+            return
+        earlier = self.by_path.get(path)
+        if earlier is None:
+            before = files.read(path)
+        else:
+            before = earlier.before
+            inside = earlier.inside
+            what = f"{earlier.what}, {what}"
+        if after is None:
+            what = "removed"
+        self.by_path[path] = FileEdit(path, before, after, what, inside, mode)
+
+    def add_launchers(self, env: Mapping[str, str], program: HookProgram) -> None:
+        """Write the launchers and the file that tells them what to start."""
+        text = f"{program.interpreter}\n{program.runner}\n"
+        self.put(interpreter_file(env), text, "names the Ralph to start")
+        for name, script in LAUNCHERS.items():
+            self.put(launcher(env, name), script, "starts Ralph", mode=LAUNCHER_MODE)
+
+    def remove_launchers(self, env: Mapping[str, str]) -> None:
+        """Remove the launchers and the file that tells them what to start."""
+        self.put(interpreter_file(env), None, "removed")
+        for name in LAUNCHERS:
+            self.put(launcher(env, name), None, "removed")
+
+    def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
+        """Add or remove the files that belong entirely to Ralph.
+
+        A file that is not ours is kept, and a note says so.
+        """
+        for path, own_file in target.own_files.items():
+            before = files.read(path)
+            if before is not None and not is_signed(before):
+                self.notes.append(f"{path} was changed or is not Ralph's; left unchanged")
+            elif not add:
+                self.put(path, None, "removed")
+            else:
+                verb = "added" if before is None else "updated"
+                what = f"{own_file.name} {verb}"
+                self.put(path, own_file.text, what, inside=target.inside, mode=own_file.mode)
+
+    def change_hooks(self, target: InstallTarget, *, add: bool) -> None:
+        """Add our hooks, replacing older ones, or remove them."""
+        if target.client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
+            return
+        path = target.settings
+        text = self.current_text(path)
+        settings: dict[str, object] = {}
+        if add:
+            settings = clients.hook_settings(target.host, launcher(target.env))
+        with _name_file(path):
+            count = len(ralph_hooks(text))
+            without_ours = text
+            if text is not None and count:
+                without_ours = host_files.without_hooks(text)
+            if not add:
+                self.put(path, without_ours, f"{count} hooks removed", inside=target.inside)
+            elif not host_files.has_current_hooks(text, settings):
+                verb = "updated" if count else "added"
+                after = host_files.with_hooks(without_ours, settings)
+                self.put(path, after, f"{len(settings)} hooks {verb}", inside=target.inside)
+
+    def add_status_line(self, target: InstallTarget) -> None:
+        """Add our status line. One that is not ours is kept, and a note says so."""
+        path = target.settings
+        text = self.current_text(path)
+        with _name_file(path):
+            current = host_files.json_entry(text, STATUS_LINE)
+            if current is None:
+                command = shlex.join([str(launcher(target.env)), "statusline"])
+                entry = {"type": "command", "command": command}
+                after = host_files.with_json_entry(text, STATUS_LINE, entry)
+                self.put(path, after, "status line added", inside=target.inside)
+            elif not is_ralph_hook(current):
+                self.notes.append(
+                    f"{path} already has a status line, which is left unchanged; "
+                    "call `ralph statusline` in it to see Ralph's line"
+                )
+
+    def remove_status_line(self, target: InstallTarget) -> None:
+        """Remove our status line."""
+        path = target.settings
+        text = self.current_text(path)
+        with _name_file(path):
+            current = host_files.json_entry(text, STATUS_LINE)
+            if text is not None and is_ralph_hook(current):
+                after = host_files.without_json_entry(text, STATUS_LINE)
+                self.put(path, after, "status line removed", inside=target.inside)
+
+    def change_server(self, target: InstallTarget, *, add: bool) -> None:
+        """Add or remove our MCP server. A server of that name that is not ours is kept."""
+        path = target.servers.path
+        inside = target.inside if target.root in path.parents else None
+        with _name_file(path):
+            text = self.current_text(path)
+            server = find_server(target, text)
+            is_ours = is_ralph_server(server)
+            without_ours = text
+            if text is not None and is_ours:
+                without_ours = _without_server(target, text)
+            entry = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
+            if not add:
+                self.put(path, without_ours, "MCP server removed", inside=inside)
+            elif server is None:
+                after = _with_server_entry(target, without_ours, entry)
+                self.put(path, after, "MCP server added", inside=inside)
+            elif not is_ours:
+                note = f"{path} has another server named `{SERVER_NAME}`, which is left unchanged"
+                self.notes.append(note)
+            elif not same_json(server, check_json(entry)):
+                after = _with_server_entry(target, without_ours, entry)
+                self.put(path, after, "MCP server updated", inside=inside)
+
+
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Prefix the messages of errors with the path of the file."""
+    try:
+        yield
+    except (Conflict, Unreadable) as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.clauses) from error
+
+
+def find_server(target: InstallTarget, text: str | None) -> object | None:
+    """Return the entry under our name in the text of the host's MCP server list, or None."""
+    if target.host is Host.CODEX:
+        return host_files.toml_server(text)
+    return host_files.json_entry(text, (*target.servers.keys, SERVER_NAME))
+
+
+def _with_server_entry(target: InstallTarget, text: str | None, entry: Mapping[str, object]) -> str:
+    if target.host is Host.CODEX:
+        return host_files.with_toml_server(text, entry)
+    return host_files.with_json_entry(text, (*target.servers.keys, SERVER_NAME), entry)
+
+
+def _without_server(target: InstallTarget, text: str) -> str | None:
+    if target.host is Host.CODEX:
+        return host_files.without_toml_server(text)
+    return host_files.without_json_entry(text, (*target.servers.keys, SERVER_NAME))

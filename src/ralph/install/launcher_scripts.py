@@ -1,0 +1,102 @@
+"""The launchers: scripts in the user's state folder that start Ralph.
+
+Coding agents start a launcher instead of Ralph itself. The launcher reads a file with two lines,
+the interpreter and the path of `hooks/run.py`, and starts them. An upgrade therefore changes only
+this file and not the settings of any agent. A hook exits with 0 when Ralph is gone. (Python exits
+with 2 for a missing script, which would block the prompt or the tool.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.core.errors import (
+    NotFound,
+)
+from ralph.core.launchers import COMMAND_LAUNCHER, HOOK_LAUNCHER, _state_folder, launcher
+from ralph.storage import files
+
+_FIND_RALPH = """\
+#!/bin/sh
+# Written by `ralph install`. %s
+note=${0%%/*}/../interpreter python='' runner=''
+[ ! -r "$note" ] || { IFS= read -r python; IFS= read -r runner; } <"$note"
+[ -f "$runner" ] ||
+    for runner in "${python%%/bin/*}"/lib/python3*/site-packages/ralph/hooks/run.py; do :; done
+[ -x "$python" ] && [ -f "$runner" ] && exec "$python" -I %s "$@"
+"""
+_NOT_INSTALLED = (
+    "Ralph is no longer installed: reinstall the package ralph-memory and run "
+    "'ralph doctor --fix', or remove this entry."
+)
+_HOOK_PURPOSE = "Starts Ralph for one event of a coding agent, or does nothing."
+_COMMAND_PURPOSE = "Starts the command `ralph` for MCP clients and slash commands."
+LAUNCHERS = {
+    HOOK_LAUNCHER: _FIND_RALPH % (_HOOK_PURPOSE, '-S "$runner"') + "exit 0\n",
+    COMMAND_LAUNCHER: _FIND_RALPH % (_COMMAND_PURPOSE, "-m ralph")
+    + f'echo "{_NOT_INSTALLED}" >&2\nexit 1\n',
+}
+"""The texts of the scripts by name.
+
+If run.py has moved, they search for it, because its path contains the version of Python.
+"""
+LAUNCHER_MODE = 0o755
+
+
+class HookProgram(NamedTuple):
+    """The program that the launchers start."""
+
+    interpreter: Path
+    runner: Path  # hooks/run.py
+
+
+def running_program(executable: str) -> HookProgram:
+    """Return the Ralph that is running. Links in the interpreter's path are not resolved.
+
+    Raises NotFound if the interpreter does not exist.
+    """
+    if not executable or not Path(executable).is_file():
+        raise NotFound(
+            f"the running Python cannot be found: {executable!r}",
+            hint="start `ralph` by its full path",
+        )
+    return HookProgram(Path(executable).absolute(), Path(__file__).parents[1] / "hooks" / "run.py")
+
+
+def interpreter_file(env: Mapping[str, str]) -> Path:
+    """Return the file that tells launchers what to start: the interpreter, then run.py."""
+    return _state_folder(env) / "interpreter"
+
+
+def recorded_program(env: Mapping[str, str]) -> HookProgram | None:
+    """Return the Ralph that the launchers start, or None if it is unknown or gone."""
+    lines = _recorded_paths(env)
+    if len(lines) != 2:
+        return None
+    program = HookProgram(Path(lines[0]), Path(lines[1]))
+    if not os.access(program.interpreter, os.X_OK):
+        return None
+    if not program.interpreter.is_file() or not program.runner.is_file():
+        return None
+    return program
+
+
+def _recorded_paths(env: Mapping[str, str]) -> list[str]:
+    return (files.read(interpreter_file(env)) or "").splitlines()
+
+
+def launcher_problem(env: Mapping[str, str]) -> str:
+    """Return why the launchers cannot start the installed Ralph, or "" if they can."""
+    for name in LAUNCHERS:
+        path = launcher(env, name)
+        if not os.access(path, os.X_OK):
+            return f"hooks and MCP clients start {path}, which is missing or not executable"
+    if recorded_program(env) is not None:
+        return ""
+    for path_text in _recorded_paths(env):
+        if not Path(path_text).is_file():
+            return f"hooks and MCP clients start {path_text}, which no longer exists"
+    return "does not name the Ralph to start"
