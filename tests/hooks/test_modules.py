@@ -56,7 +56,6 @@ FOR_PROMPTS = {
     "ralph.core.remember",
     "ralph.recall.prompt_recall",
     "ralph.recall.passages",
-    "ralph.core.remember",
 }
 FOR_FAILURES = {
     f"ralph.recall.{name}"
