@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.support.captured_hooks import bash, event
 from tests.support.cases import for_each
 
-from ralph.capture.commands import CommandCheck, check_of, parts
+from ralph.capture.command_lines import split_commands
+from ralph.capture.commands import CommandCheck, find_check
 from ralph.capture.events import Event
 from ralph.capture.outcomes import classify, failure_line
 from ralph.core.record import ObservationKind
@@ -175,12 +176,12 @@ def _rows() -> list[tuple[str, str]]:
 
 @for_each(("kind", "command"), _rows())
 def test_a_check_is_known_behind_whatever_starts_it(kind: str, command: str) -> None:
-    assert check_of(command)[0] is CommandCheck(kind)
+    assert find_check(command)[0] is CommandCheck(kind)
 
 
 @pytest.mark.parametrize("command", OTHERS.strip().splitlines())
 def test_other_commands_are_no_checks(command: str) -> None:
-    assert check_of(command.replace("\\n", "\n")) == (None, False)
+    assert find_check(command.replace("\\n", "\n")) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_other_commands_are_no_checks(command: str) -> None:
 def test_the_exit_code_is_the_checks_own_only_when_nothing_comes_between(
     command: str, last: bool
 ) -> None:
-    assert check_of(command) == (CommandCheck.TEST, last)
+    assert find_check(command) == (CommandCheck.TEST, last)
 
 
 FAILURES = [
@@ -327,7 +328,7 @@ def test_the_sign_is_found_in_the_middle_of_a_long_output_near_its_ends() -> Non
 
 
 def test_a_line_is_cut_where_a_shell_would_cut_it() -> None:
-    assert [words for words, _ in parts("a 'b; c' \"d && e\" > out 2>&1 | f \\\n g")] == [
+    assert [words for words, _ in split_commands("a 'b; c' \"d && e\" > out 2>&1 | f \\\n g")] == [
         ("a", "b; c", "d && e"),
         ("f", "g"),
     ]
@@ -339,5 +340,5 @@ def test_a_line_is_cut_where_a_shell_would_cut_it() -> None:
     ).map("".join)
 )
 def test_no_command_line_makes_the_reader_fail(command: str) -> None:
-    check_of(command)
-    assert all(words for words, _ in parts(command))
+    find_check(command)
+    assert all(words for words, _ in split_commands(command))

@@ -1,16 +1,30 @@
-r"""Determine what a command line checks: tests, a build, a linter, types, or nothing.
+"""Determine what a command line checks: tests, a build, a linter, types, or nothing.
 
-Prefixes that only start another program (`timeout 60`, `uv run`, `bash -c`) are removed. The
-program and its first arguments are then looked up in a table: `timeout 60 cargo clippy` is a lint
-check. An unknown command is not a check.
+    timeout 60 cargo clippy      ->  LINT
+    npm run test:unit -- --ci    ->  TEST
+    make                         ->  BUILD
+    black src                    ->  nothing, because it changes files
+    black --check src            ->  LINT
+
+`command_lines` finds the programs. A program and its first arguments are looked up in a table, and
+the targets of build tools and the scripts of package managers are recognised by their names. An
+unknown command is not a check.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from itertools import pairwise
+from typing import NamedTuple
+
+from ralph.capture.command_lines import (
+    Words,
+    is_assignment,
+    programs_of,
+    skip_options,
+    split_commands,
+)
 
 
 class CommandCheck(StrEnum):
@@ -22,212 +36,64 @@ class CommandCheck(StrEnum):
     TYPES = "types"
 
 
-Words = tuple[str, ...]
+class FoundCheck(NamedTuple):
+    """The last check in a command line, and whether its exit code is that of the line."""
+
+    kind: CommandCheck | None
+    decides_exit_code: bool
 
 
-_MAX_CHARACTERS = 8_000  # how much of a command is parsed
-_MAX_DEPTH = 8  # how many programs may start one another
-_HEREDOC = re.compile(
-    r"<<-?[ \t]{0,8}([\"']?)(\w{1,40})\1([^\n]{0,2000})\n"
-    r"(?:[^\n]*\n){0,400}?[ \t]{0,40}\2[ \t]*(?=\n|$)"
-)
-_TOKEN = re.compile(
-    r"\\\n|(?P<operator>&&|\|\|?&?|;;?|\n|[()])"
-    r"|(?P<redirect>\d?[<>]{1,2}&?\d?|&>)|(?P<background>&)"
-    r"|(?P<word>(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\;|&()<>]|['\"\\])+)",
-    re.DOTALL,
-)
-_QUOTES = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
-_SHELLS = frozenset(
-    {
-        "bash",
-        "sh",
-        "zsh",
-        "dash",
-        "ksh",
-    }
-)
-_SCRIPT_OPTION = re.compile(r"-[a-z]*c")
-_STARTERS = frozenset(
-    {
-        "if",
-        "then",
-        "else",
-        "elif",
-        "do",
-        "while",
-        "until",
-        "!",
-        "{",
-        "time",
-        "exec",
-        "command",
-        "builtin",
-        "nohup",
-        "sudo",
-        "doas",
-        "nice",
-        "ionice",
-        "stdbuf",
-        "unbuffer",
-        "setsid",
-        "xvfb-run",
-        "timeout",
-        "gtimeout",
-        "env",
-        "dotenv",
-        "chronic",
-        "caffeinate",
-        "npx",
-        "bunx",
-        "uvx",
-    }
-)
-_RUNNERS = {
-    **dict.fromkeys(
-        [
-            "uv",
-            "poetry",
-            "pipenv",
-            "pdm",
-            "hatch",
-            "rye",
-            "pixi",
-            "conda",
-            "micromamba",
-            "pipx",
-            "coverage",
-        ],
-        ("run",),
-    ),
-    **dict.fromkeys(["npm", "mise", "asdf", "bundle", "pnpm", "yarn", "bun"], ("exec", "x", "dlx")),
-}
-"""Programs that run another program, and the words after which it is named."""
-_STARTER_VALUES = frozenset(
-    {
-        "-n",
-        "-u",
-        "-k",
-        "-s",
-        "-p",
-        "-C",
-        "--signal",
-        "--kill-after",
-        "--project",
-        "--directory",
-        "--package",
-        "--python",
-        "--with",
-        "--extra",
-        "--group",
-        "--only-group",
-        "--env-file",
-        "--name",
-    }
-)
-_SCRIPT_VALUES = frozenset(
-    {
-        "-C",
-        "-f",
-        "-F",
-        "--prefix",
-        "--cwd",
-        "--workspace",
-        "--filter",
-        "--file",
-        "--dir",
-        "--project",
-        "-pl",
-        "-t",
-    }
-)
-"""Options whose value is the next word."""
+def find_check(line: str) -> FoundCheck:
+    """Return the last check that a command line runs."""
+    found = FoundCheck(None, decides_exit_code=False)
+    commands = split_commands(line)
+    operators = [command.operator for command in commands]
+    for number, command in enumerate(commands):
+        for program, *arguments in programs_of(command.words):
+            kind = _check_kind(program, arguments)
+            if kind is not None:
+                found = FoundCheck(kind, _decides_exit_code(operators, number))
+    return found
 
 
-def parts(command: str) -> list[tuple[Words, str]]:
-    """Split a command line into simple commands, each with the operator that follows it."""
-    commands: list[tuple[Words, str]] = []
-    words: list[str] = []
-    is_redirect_target = False
-    for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", command[:_MAX_CHARACTERS])):
-        if token["word"]:
-            if not is_redirect_target:
-                words.append(_QUOTES.sub(_unquote, token["word"]))
-            is_redirect_target = False
-        elif token["redirect"]:
-            is_redirect_target = not token["redirect"][-1].isdigit()
-        elif token["operator"] or token["background"]:
-            if words:
-                commands.append((tuple(words), token[0].strip() or ";"))
-            words = []
-            is_redirect_target = False
-    if words:
-        commands.append((tuple(words), ""))
-    return commands
+def _decides_exit_code(operators: Sequence[str], number: int) -> bool:
+    """Return whether the exit code of the line is that of the command with this number.
+
+    It is if the command comes last, or if only `&&` follows it.
+    """
+    if operators[-1] not in ("", ";"):
+        return False
+    return all(operator == "&&" for operator in operators[number:-1])
 
 
-def _unquote(quoted: re.Match[str]) -> str:
-    return quoted[1] or quoted[2] or quoted[3] or ""
+def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
+    if not _IDLE_OPTIONS.isdisjoint(arguments):
+        return None
+    words = tuple(word for word in arguments if not word.startswith("+"))  # `cargo +nightly test`
+    first_words = skip_options(words, _OPTIONS_WITH_VALUE)[:1]
+    is_format_verb = program in _FORMAT_VERB_PROGRAMS and first_words in (("fmt",), ("format",))
+    if program in _FORMATTERS or is_format_verb:
+        only_checks = any(word.startswith(_REPORT_ONLY_OPTIONS) for word in arguments)
+        return CommandCheck.LINT if only_checks else None
+    for kind, verbs in _CHECKS_BY_PROGRAM.get(program, ()):
+        if _is_check_call(verbs, first_words, arguments):
+            return kind
+    if program in _SCRIPT_RUNNERS or program in _TARGET_RUNNERS:
+        return _target_kind(program, arguments)
+    return None
 
 
-def programs(command: str) -> Iterator[Words]:
-    """Yield every program that a command line runs, with its arguments."""
-    for words, _ in parts(command):
-        yield from _find_programs(words)
+def _is_check_call(verbs: frozenset[str], first_words: Words, arguments: Sequence[str]) -> bool:
+    if "*" in verbs:
+        return True
+    if "-" in verbs and not first_words:
+        return True
+    return not verbs.isdisjoint((*first_words, *arguments[:1]))
 
 
-def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
-    while words and depth <= _MAX_DEPTH:
-        if _ASSIGNMENT.fullmatch(words[0]):
-            words = words[1:]
-            continue
-        program = _program_name(words[0])
-        rest = _skip_options(words[1:], _STARTER_VALUES)
-        if program in _STARTERS:
-            words = rest
-            if rest and _DURATION.fullmatch(rest[0]):
-                words = rest[1:]
-        elif rest and rest[0] in _RUNNERS.get(program, ()):
-            words = _skip_options(rest[1:], _STARTER_VALUES)
-        elif program in _SHELLS:
-            for inner, _ in parts(_shell_script(words)):
-                yield from _find_programs(inner, depth + 1)
-            return
-        elif _PYTHON.fullmatch(program):
-            start = words.index("-m") + 1 if "-m" in words else 1
-            words = words[start:]
-            depth += 1
-        else:
-            yield (program, *words[1:])
-            return
+# --- programs -------------------------------------------------------------------------------------
 
-
-def _program_name(path: str) -> str:
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return name.removesuffix(".exe").removesuffix(".cmd")
-
-
-def _shell_script(words: Words) -> str:
-    """Return SCRIPT from `bash -c SCRIPT`, or ""."""
-    for option, script in pairwise(words[1:]):
-        if _SCRIPT_OPTION.fullmatch(option):
-            return script
-    return ""
-
-
-def _skip_options(words: Words, options_with_value: Collection[str]) -> Words:
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        if words[position] == "--":
-            return words[position + 1 :]
-        position += 2 if words[position] in options_with_value else 1
-    return words[position:]
-
-
-_TABLE = """
+_CHECK_TABLE = """
 test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit | *
 test  | pest rspec cucumber | *
 test  | ctest gotestsum ginkgo bats busted lit | *
@@ -276,11 +142,11 @@ test  | meson | test
 build | docker podman buildah | build buildx
 build | hugo mkdocs jekyll | build
 """
-"""Each row has a kind, programs, and the first arguments that make them a check.
+"""Each row has a kind, programs, and the first arguments that make the call a check.
 
-`*` stands for any arguments, and `-` for none.
+`*` stands for any arguments, and `-` for none. The first matching row of a program decides.
 """
-_NO_RUN = frozenset(
+_IDLE_OPTIONS = frozenset(
     {
         "--watch",
         "--watchAll",
@@ -299,6 +165,7 @@ _NO_RUN = frozenset(
         "-N",
     }
 )
+"""Options with which a program lists, explains or waits instead of checking anything."""
 _FORMATTERS = frozenset(
     {
         "prettier",
@@ -313,7 +180,8 @@ _FORMATTERS = frozenset(
         "dprint",
     }
 )
-_FORMATS = frozenset(
+"""Programs that change files, unless an option says otherwise."""
+_FORMAT_VERB_PROGRAMS = frozenset(
     {
         "cargo",
         "ruff",
@@ -325,7 +193,8 @@ _FORMATS = frozenset(
         "tofu",
     }
 )
-_CHECK_OPTIONS = (
+"""Programs that do the same with `fmt` or `format` as their first argument."""
+_REPORT_ONLY_OPTIONS = (
     "--check",
     "-check",
     "--list-different",
@@ -335,7 +204,7 @@ _CHECK_OPTIONS = (
     "--set-exit-if-changed",
     "-c",
 )
-"""Options with which a formatter only reports what it would change."""
+"""Options with which a formatter only reports what it would change. `-l` is `gofmt -l`."""
 
 
 def _parse_table(table: str) -> dict[str, list[tuple[CommandCheck, frozenset[str]]]]:
@@ -349,7 +218,28 @@ def _parse_table(table: str) -> dict[str, list[tuple[CommandCheck, frozenset[str
     return checks
 
 
-_PROGRAMS = _parse_table(_TABLE)
+_CHECKS_BY_PROGRAM = _parse_table(_CHECK_TABLE)
+
+
+# --- targets and scripts --------------------------------------------------------------------------
+
+_OPTIONS_WITH_VALUE = frozenset(
+    {
+        "-C",
+        "-f",
+        "-F",
+        "--prefix",
+        "--cwd",
+        "--workspace",
+        "--filter",
+        "--file",
+        "--dir",
+        "--project",
+        "-pl",
+        "-t",
+    }
+)
+"""Options whose value is the next word."""
 _SCRIPT_RUNNERS = frozenset(
     {
         "npm",
@@ -390,6 +280,7 @@ _TARGET_RUNNERS = frozenset(
         "hatch",
     }
 )
+"""Programs whose arguments are targets: `make lint test`."""
 _BUILD_BY_DEFAULT = frozenset(
     {
         "make",
@@ -400,7 +291,8 @@ _BUILD_BY_DEFAULT = frozenset(
         "ninja",
     }
 )
-_VERBS = frozenset(
+"""Programs that build something if they are called without a target."""
+_SCRIPT_VERBS = frozenset(
     {
         "run",
         "run-script",
@@ -412,7 +304,8 @@ _VERBS = frozenset(
         "affected",
     }
 )
-_TARGETS = {
+"""Words between a script runner and the script's name: `npm run test`."""
+_TARGET_NAMES = {
     CommandCheck.TYPES: "type-?check|check-?types|types|tsc|mypy|pyright",
     CommandCheck.LINT: r"lint|eslint|stylelint|ruff|clippy|detekt|checkstyle\w*|ktlint\w*"
     r"|(?:format|fmt|spotless|prettier)[:\-_]?check|check[:\-_]?(?:format|fmt|style)",
@@ -420,64 +313,16 @@ _TARGETS = {
     "|jest|vitest|pytest|test[A-Z].*",
     CommandCheck.BUILD: r"build|compile\w*|bundle|package|assemble\w*|dist",
 }
-_TARGET_REGEXES = [
+_TARGET_PATTERNS = [
     (kind, re.compile(rf"(?:\S*[:\-_])?(?:{names})(?:[:\-_./]\S*)?"))
-    for kind, names in _TARGETS.items()
+    for kind, names in _TARGET_NAMES.items()
 ]
+"""Patterns for the names of targets and scripts: `typecheck`, `lint:css`, `test-unit`."""
 _SHORT_TARGETS = {"t": CommandCheck.TEST, "ci": CommandCheck.TEST, "all": CommandCheck.BUILD}
-_NO_CHECK = re.compile(
+_UNCHECKED_TARGET = re.compile(
     r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-_](?:fix|ui|open|init)\b)\S*"
 )
-
-
-def check_of(command: str) -> tuple[CommandCheck | None, bool]:
-    """Return the last check that a command line runs, and whether its exit code is the line's."""
-    check = None
-    has_own_code = False
-    line = parts(command)
-    operators = [operator for _, operator in line]
-    for number, (words, _) in enumerate(line):
-        for program, *arguments in _find_programs(words):
-            kind = _check_kind(program, arguments)
-            if kind is not None:
-                check = kind
-                has_own_code = _ends_with_code_of(operators, number)
-    return check, has_own_code
-
-
-def _ends_with_code_of(operators: Sequence[str], number: int) -> bool:
-    """Return whether command `number` decides the line's exit code.
-
-    It does if it comes last, or if only `&&` follows it.
-    """
-    if operators[-1] not in ("", ";"):
-        return False
-    return all(operator == "&&" for operator in operators[number:-1])
-
-
-def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
-    if not _NO_RUN.isdisjoint(arguments):
-        return None
-    words = tuple(word for word in arguments if not word.startswith("+"))  # `cargo +nightly test`
-    first_words = _skip_options(words, _SCRIPT_VALUES)[:1]
-    is_format_verb = program in _FORMATS and first_words in (("fmt",), ("format",))
-    if program in _FORMATTERS or is_format_verb:
-        only_checks = any(word.startswith(_CHECK_OPTIONS) for word in arguments)
-        return CommandCheck.LINT if only_checks else None
-    for kind, verbs in _PROGRAMS.get(program, ()):
-        if _has_verb(verbs, first_words, arguments):
-            return kind
-    if program in _SCRIPT_RUNNERS or program in _TARGET_RUNNERS:
-        return _target_kind(program, arguments)
-    return None
-
-
-def _has_verb(verbs: frozenset[str], first_words: Words, arguments: Sequence[str]) -> bool:
-    if "*" in verbs:
-        return True
-    if "-" in verbs and not first_words:
-        return True
-    return not verbs.isdisjoint((*first_words, *arguments[:1]))
+"""Targets that do not end, or that change something: `test:watch`, `dev`, `lint-fix`."""
 
 
 def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
@@ -487,8 +332,8 @@ def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
         # `npm ci` is not a script.
         return CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None
     if program in _SCRIPT_RUNNERS:
-        words = [word for word in words if word not in _VERBS][:1]
-        if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _PROGRAMS:
+        words = [word for word in words if word not in _SCRIPT_VERBS][:1]
+        if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _CHECKS_BY_PROGRAM:
             return _check_kind(words[0], arguments[arguments.index(words[0]) + 1 :])
     if not words:
         return CommandCheck.BUILD if program in _BUILD_BY_DEFAULT else None
@@ -501,7 +346,7 @@ def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
 
 def _target_words(program: str, arguments: Sequence[str]) -> list[str]:
     """Return the targets among the arguments, without options and their values."""
-    options_with_value = _SCRIPT_VALUES | {"workspace"}
+    options_with_value = _OPTIONS_WITH_VALUE | {"workspace"}
     if program == "npm":
         options_with_value |= {"-w"}
     words: list[str] = []
@@ -512,7 +357,7 @@ def _target_words(program: str, arguments: Sequence[str]) -> list[str]:
         is_option = word.startswith("-") or word == "workspace"
         if word.startswith(("--target=", "--targets=")):
             words.append(word.partition("=")[2])
-        elif is_option or previous in options_with_value or _ASSIGNMENT.fullmatch(word):
+        elif is_option or previous in options_with_value or is_assignment(word):
             pass
         else:
             words.append(word)
@@ -524,8 +369,8 @@ def _kind_of_target(program: str, word: str) -> CommandCheck | None:
     name = word
     if program in ("gradle", "gradlew", "nx"):
         name = word.rpartition(":")[2]  # the project comes first: `:app:test`, `app:test`
-    if not _NO_CHECK.fullmatch(name):
-        for kind, pattern in _TARGET_REGEXES:
+    if not _UNCHECKED_TARGET.fullmatch(name):
+        for kind, pattern in _TARGET_PATTERNS:
             if pattern.fullmatch(name):
                 return kind
     return _SHORT_TARGETS.get(name)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ralph.capture.commands import CommandCheck, check_of, programs
+from ralph.capture.command_lines import find_programs
+from ralph.capture.commands import CommandCheck, find_check
 from ralph.capture.events import WRITERS, Action, Event
 from ralph.core.record import ObservationKind
 
@@ -133,7 +134,8 @@ def classify(event: Event) -> Verdict:
     command = ""
     if event.action is Action.SHELL:
         command = event.text_parameter("command")
-    check, is_last = check_of(command)
+    found = find_check(command)
+    check = found.kind
     output = event.error or event.response
     if event.failed or event.exit_code:
         line = failure_line(output) if check else ""
@@ -141,7 +143,7 @@ def classify(event: Event) -> Verdict:
     if not command or _runs_in_background(event):
         return Verdict(ObservationKind.TOOL_USE)
     # The exit code is conclusive only if it is the check's own.
-    is_conclusive = event.exit_code == 0 and (check is None or is_last)
+    is_conclusive = event.exit_code == 0 and (check is None or found.decides_exit_code)
     if not is_conclusive and not _is_viewer(command, check):
         line = failure_line(output, check=check is not None)
         if line:
@@ -158,4 +160,4 @@ def _runs_in_background(event: Event) -> bool:
 
 def _is_viewer(command: str, check: CommandCheck | None) -> bool:
     """Return whether a command only displays existing text, which may mention old failures."""
-    return check is None and any(program[0] in _VIEWERS for program in programs(command))
+    return check is None and any(program[0] in _VIEWERS for program in find_programs(command))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from ralph.capture.commands import parts, programs
+from ralph.capture.command_lines import find_programs, split_commands
 from ralph.capture.events import Action, Event
 from ralph.core.prompts import INJECTED, NOTE, is_own_prompt
 from ralph.core.record import ObservationKind, Record
@@ -73,10 +73,10 @@ def is_own_traffic(record: Record) -> bool:
 def _only_calls_ralph(command: str) -> bool:
     calls_ralph = False
     is_piped = False
-    for words, operator in parts(command):
+    for words, operator in split_commands(command):
         is_comment = words[0].startswith("#")
         if not is_comment:
-            for name, *_ in programs(shlex.join(words)):
+            for name, *_ in find_programs(shlex.join(words)):
                 if name in _OWN_PROGRAMS:
                     calls_ralph = True
                 elif name not in (_OUTPUT_FILTERS if is_piped else _NEUTRAL_PROGRAMS):
@@ -89,7 +89,7 @@ def calls_ralph(event: Event) -> bool:
     """Return whether a tool call runs a command of Ralph or calls one of its tools."""
     if event.action is Action.SHELL:
         command = event.text_parameter("command")
-        return any(program[0] in _OWN_PROGRAMS for program in programs(command))
+        return any(program[0] in _OWN_PROGRAMS for program in find_programs(command))
     return OWN_TOOL.match(event.tool) is not None
 
 

@@ -19,7 +19,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
+from ralph.capture.command_lines import Words, find_programs, split_commands
+from ralph.capture.commands import CommandCheck, find_check
 from ralph.core.record import ObservationKind, Record
 
 READING_PROGRAMS = frozenset(
@@ -127,7 +128,7 @@ class CommandRun:
         """Whether the command passed and may have changed the result of a later one."""
         if self.failed or self.key[0] in READING_PROGRAMS:
             return False
-        check, _ = check_of(self.command)
+        check, _ = find_check(self.command)
         return check in (None, CommandCheck.BUILD)  # no other check changes anything
 
 
@@ -198,7 +199,7 @@ def _parse_run(record: Record) -> CommandRun | None:
     command = record.extra.get("command")
     if not isinstance(command, str):
         return None
-    simple_commands = _without_pipes(parts(command))
+    simple_commands = _without_pipes(split_commands(command))
     if not simple_commands:
         return None
     *before, last = simple_commands
@@ -206,7 +207,7 @@ def _parse_run(record: Record) -> CommandRun | None:
     words = list(last)
     while words and _ASSIGNMENT.fullmatch(words[0]):
         preparation.append(words.pop(0))
-    program = next(programs(shlex.join(words)), ())
+    program = next(find_programs(shlex.join(words)), ())
     key = tuple(word for word in program if word not in _OUTPUT_OPTIONS)
     if not key:
         return None

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from ralph.capture.commands import CommandCheck, check_of
+from ralph.capture.commands import CommandCheck, find_check
 from ralph.capture.recoveries import (
     READING_PROGRAMS,
     CommandRun,
@@ -77,7 +77,7 @@ def find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
 
 
 def _is_uninformative(failure: CommandRun) -> bool:
-    check, _ = check_of(failure.command)
+    check, _ = find_check(failure.command)
     if failure.key[0] in READING_PROGRAMS or check in (CommandCheck.LINT, CommandCheck.TYPES):
         return True
     if _STYLE_CHECK.search(failure.command):
@@ -173,7 +173,7 @@ def _evidence(recovery: Recovery) -> tuple[Record, ...]:
 
 def _tags(failure: CommandRun) -> tuple[str, ...]:
     program = failure.key[0]
-    check, _ = check_of(failure.command)
+    check, _ = find_check(failure.command)
     if check is None or check.value == program:
         return (program,)
     return (program, check.value)
