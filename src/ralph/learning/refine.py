@@ -54,8 +54,8 @@ def refine(
         root,
         command,
         _refine_prompt(root, record),
-        record.text,
-        _MAX_REFINED_CHARACTERS,
+        earlier_text=record.text,
+        max_characters=_MAX_REFINED_CHARACTERS,
         patterns=patterns,
         timeout=timeout,
     )

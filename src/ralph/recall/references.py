@@ -32,9 +32,10 @@ _WORD_WEIGHT = 1
 _MIN_WORD_CHARACTERS = 6
 _MIN_CJK_CHARACTERS = 3
 _MIN_NAME_CHARACTERS = 4
-_COMMAND = re.compile(r"`([^`\n]{4,200})`")
+_COMMAND = re.compile(r"`([^`\n]{4,200})`")  # code in backticks
 _NAME = re.compile(r"[a-z][A-Z]|[_./:\\]|\w-\w|[A-Za-z]\d|\d[A-Za-z]")
-_FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")
+"""Part of an identifier: `fooBar`, `foo_bar`, `foo.bar`, `foo-bar`, `foo2`."""
+_FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")  # `src/auth.py`
 _CODE_WORDS = (
     "branch",
     "client",
@@ -94,14 +95,27 @@ _CODE_WORDS = (
 """Words that may occur in any text about code. They are compared by stem."""
 
 
-class _Marks(NamedTuple):
-    """What identifies a record, or what a session said or ran at one time."""
+class _InjectedRecord(NamedTuple):
+    """When a record was injected, and what would show that it was used.
 
-    at: datetime | None = None
-    text: str = ""
+    A record that was deleted since has only its id.
+    """
+
+    id: str
+    injected_at: datetime | None
     terms: Mapping[str, int] = {}
     files: Collection[str] = ()
     commands: Sequence[str] = ()
+
+
+class _Utterance(NamedTuple):
+    """A message or command of a session."""
+
+    at: datetime | None
+    text: str
+    terms: Mapping[str, int]
+    files: Collection[str]
+    command: str
 
 
 def find_referenced(
@@ -122,14 +136,15 @@ def find_referenced(
         return []
     if records is None:
         records = _find_records(root, list(injected_at))
-    marks = {name: _Marks(at) for name, at in injected_at.items()}
+    injected = {name: _InjectedRecord(name, at) for name, at in injected_at.items()}
     for record in records:
-        marks[record.id] = _record_marks(record, injected_at.get(record.id))
-    utterances = [_utterance_marks(observation) for observation in observations]
-    return [name for name in marks if _is_referenced(name, marks, utterances)]
+        injected[record.id] = _read_record(record, injected_at.get(record.id))
+    utterances = [_read_utterance(observation) for observation in observations]
+    candidates = list(injected.values())
+    return [record.id for record in candidates if _is_used(record, candidates, utterances)]
 
 
-def _record_marks(record: Record, injected_at: datetime | None) -> _Marks:
+def _read_record(record: Record, injected_at: datetime | None) -> _InjectedRecord:
     text = f"{record.title}\n{record.text}"
     record_files = set(record.origin.files)
     for name in _FILE.findall(text):
@@ -139,53 +154,56 @@ def _record_marks(record: Record, injected_at: datetime | None) -> _Marks:
     for command in _COMMAND.findall(text):
         if " " in command.strip():
             commands.append(" ".join(command.split()))
-    return _Marks(injected_at, text, _weigh_terms(text), record_files, commands)
+    return _InjectedRecord(record.id, injected_at, _weigh_terms(text), record_files, commands)
 
 
-def _utterance_marks(observation: Record) -> _Marks:
-    command = observation.extra.get("command")
-    run = ""
-    if isinstance(command, str):
-        run = " ".join(command.split())
-    text = run
+def _read_utterance(observation: Record) -> _Utterance:
+    value = observation.extra.get("command")
+    command = ""
+    if isinstance(value, str):
+        command = " ".join(value.split())
+    text = command
     if observation.kind is ObservationKind.NOTE:
         text = observation.text
     at = ids.parse_time(observation.created_at)
-    return _Marks(at, text, _weigh_terms(text), observation.origin.files, [run])
+    return _Utterance(at, text, _weigh_terms(text), observation.origin.files, command)
 
 
-def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
-    """Return whether anything after a record's injection refers to it."""
-    record = marks[name]
-    if record.at is None:
+def _is_used(
+    record: _InjectedRecord,
+    injected: Sequence[_InjectedRecord],
+    utterances: Sequence[_Utterance],
+) -> bool:
+    """Return whether anything said or run after a record's injection refers to it."""
+    if record.injected_at is None:
         return False
-    later: list[_Marks] = []
+    later: list[_Utterance] = []
     not_rare: set[str] = set()  # terms used before the injection, or found in another record
     for utterance in utterances:
-        if utterance.at is not None and utterance.at > record.at:
+        if utterance.at is not None and utterance.at > record.injected_at:
             later.append(utterance)
         else:
             not_rare.update(utterance.terms)
-    for other_name, other in marks.items():
-        if other_name != name:
+    for other in injected:
+        if other.id != record.id:
             not_rare.update(other.terms)
     rare = record.terms.keys() - not_rare
-    id_in_text = re.compile(rf"{re.escape(name)}(?![^\W_])")  # not the start of a longer id
+    id_in_text = re.compile(rf"{re.escape(record.id)}(?![^\W_])")  # not the start of a longer id
     for utterance in later:
-        if id_in_text.search(utterance.text) or _shares(record, rare, utterance):
+        if id_in_text.search(utterance.text) or _refers_to(utterance, record, rare):
             return True
     return False
 
 
-def _shares(record: _Marks, rare: Collection[str], utterance: _Marks) -> bool:
+def _refers_to(utterance: _Utterance, record: _InjectedRecord, rare: Collection[str]) -> bool:
     """Return whether an utterance contains a record's rare terms, its file or its command."""
     shared_weight = sum(record.terms[term] for term in rare if term in utterance.terms)
     if shared_weight >= _USED_WEIGHT:
         return True
-    if any(command in utterance.commands[0] for command in record.commands):
+    if any(command in utterance.command for command in record.commands):
         return True
     for path in utterance.files:
-        if any(_is_same_file(path, own_path) for own_path in record.files):
+        if any(_is_same_file(path, record_path) for record_path in record.files):
             return True
     return False
 

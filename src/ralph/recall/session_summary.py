@@ -55,7 +55,7 @@ def summarize(
 ) -> SessionSummary:
     """Return a session's stored summary, or make one within a budget of tokens.
 
-    Raises the same errors as `find`.
+    Raises the same errors as `sessions.find`.
     """
 
     def question(connection: sqlite3.Connection, session: Session) -> _SummaryTexts:
@@ -83,8 +83,8 @@ def improve_summary(
 ) -> str:
     """Let the user's command write a session's summary, and store it.
 
-    Returns why nothing changed, or "" on success. Raises the same errors as `find` and
-    `split_command`.
+    Returns "" on success, or the reason why nothing changed. Raises the same errors as
+    `sessions.find` and `split_command`.
     """
     current = summarize(root, session_id)
     name = current.session.id
@@ -106,8 +106,8 @@ def improve_summary(
         root,
         command,
         prompt,
-        current.text,
-        _MAX_SUMMARY_CHARACTERS,
+        earlier_text=current.text,
+        max_characters=_MAX_SUMMARY_CHARACTERS,
         patterns=patterns,
         timeout=timeout,
     )

@@ -10,6 +10,7 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core import render
 from ralph.core.errors import UsageError
@@ -36,8 +37,15 @@ Compress = Callable[[str, int], str]
 
 
 def no_compression(text: str, most: int) -> str:
-    """Return "", because nothing can shorten the text."""
+    """Shorten nothing. This is the default if the user has not configured a command."""
     return ""
+
+
+class CommandAnswer(NamedTuple):
+    """The cleaned answer of the user's command, and the reason for rejecting it, or ""."""
+
+    text: str
+    problem: str = ""
 
 
 def split_command(command: str) -> list[str]:
@@ -64,18 +72,17 @@ def ask_command(
     root: Path,
     command: str,
     prompt: str,
-    before: str,
-    longest: int,
     *,
+    earlier_text: str,
+    max_characters: int,
     patterns: Sequence[str] = (),
     timeout: float = COMMAND_SECONDS,
     stopped: Callable[[], bool] = never_stop,
-) -> tuple[str, str]:
+) -> CommandAnswer:
     """Run the user's command on a redacted prompt, without a shell.
 
-    Returns the cleaned answer, and the reason for rejecting it, or "". Lines that look like prompt
-    injection are removed from the answer unless they also occur in `before`. The answer may have at
-    most `longest` characters. Raises the same errors as `split_command`.
+    Lines that look like prompt injection are removed from the answer, unless they also occur in
+    `earlier_text`, which the answer replaces. Raises the same errors as `split_command`.
     """
     from ralph.core import process
 
@@ -89,22 +96,22 @@ def ask_command(
         limit=_MAX_OUTPUT_CHARACTERS,
         stopped=stopped,
     )
-    answer = _clean_answer(ended.out, before, patterns)
+    text = _clean_answer(ended.out, earlier_text, patterns)
     program = argv[0]
     if ended.timed_out:
-        return answer, f"{program} took longer than {timeout:g} seconds"
+        return CommandAnswer(text, f"{program} took longer than {timeout:g} seconds")
     if ended.code != 0:
-        return answer, _describe_failure(program, ended, patterns)
-    if not answer:
-        return answer, f"{program} printed nothing usable"
-    if ended.cut or len(answer) > longest:
-        return answer, f"{program} printed more than {longest} characters"
-    return answer, ""
+        return CommandAnswer(text, _describe_failure(program, ended, patterns))
+    if not text:
+        return CommandAnswer(text, f"{program} printed nothing usable")
+    if ended.cut or len(text) > max_characters:
+        return CommandAnswer(text, f"{program} printed more than {max_characters} characters")
+    return CommandAnswer(text)
 
 
-def _clean_answer(output: str, before: str, patterns: Sequence[str]) -> str:
+def _clean_answer(output: str, earlier_text: str, patterns: Sequence[str]) -> str:
     text = privacy.redact(render.clean(output), patterns).text.strip()
-    earlier_lines = set(before.split("\n"))
+    earlier_lines = set(earlier_text.split("\n"))
     lines: list[str] = []
     for line in text.split("\n"):
         if line in earlier_lines or not injection.looks_like_instructions(line):
@@ -127,7 +134,7 @@ def _describe_failure(program: str, ended: ProcessResult, patterns: Sequence[str
 
 
 class CommandCompressor:
-    """Shortens text with the user's command, and caches each result.
+    """A `Compress` function that runs the user's command, and caches each result.
 
     After a failure, `warn` is called with the reason, and the command is not run again.
     """
@@ -162,8 +169,7 @@ class CommandCompressor:
                 self._cache[text, most] = short
         return self._cache.get((text, most), "")
 
-    def _compress(self, text: str, most: int) -> tuple[str, str]:
-        """Return the shortened text, and the reason for rejecting it, or ""."""
+    def _compress(self, text: str, most: int) -> CommandAnswer:
         instructions = COMPRESS_PROMPT.format(words=most // _TOKENS_PER_WORD)
         notes = render.framed("\n## The notes\n", render.clean(text))
         try:
@@ -171,14 +177,14 @@ class CommandCompressor:
                 self.root,
                 self.command,
                 instructions + notes,
-                text,
-                most * _CHARACTERS_PER_TOKEN,
+                earlier_text=text,
+                max_characters=most * _CHARACTERS_PER_TOKEN,
                 patterns=self.patterns,
                 timeout=self.timeout,
                 stopped=self.stopped,
             )
         except UsageError as error:
-            return "", error.message
+            return CommandAnswer("", error.message)
         if not problem and estimate(short) > most:
             problem = f"it printed more than {most} tokens"
-        return short, problem
+        return CommandAnswer(short, problem)
