@@ -114,7 +114,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The records that a section may show, and the number that was withheld."""
+    """The records that a section may show, and how many were withheld as prompt injection."""
 
     records: list[Record]
     withheld: int
@@ -137,7 +137,7 @@ def session_brief(
 ) -> Brief:
     """Build a brief within `caps`.
 
-    `so_far` describes what happened before a compaction. `summaries` are ordered newest first.
+    `summaries` are ordered newest first, and `so_far` is the recap of a compacted session.
     """
 
     def select(records: Sequence[Record]) -> _Candidates:
@@ -202,7 +202,7 @@ def _select(
 ) -> _Candidates:
     """Return the most useful records that may be shown.
 
-    Their text is several times as long as what fits, to leave a choice.
+    Reading stops once there is several times as much text as fits.
     """
     candidates: list[Record] = []
     withheld = 0
@@ -222,10 +222,7 @@ def _select(
 
 
 def _remaining(budget: int, spent: int) -> int:
-    """Return what is left of a budget.
-
-    The result is at least 1, because 0 means unlimited. An unlimited budget stays unlimited.
-    """
+    """Subtract from a budget. The result is at least 1, because 0 means unlimited."""
     if not budget:
         return 0
     return max(1, budget - spent)
@@ -269,9 +266,9 @@ def _line_pieces(section: str, lines: Sequence[str]) -> list[BriefPiece]:
 def _trim(
     records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]
 ) -> list[BriefPiece]:
-    """Return the memories that a strategy keeps, at the level of detail it chooses.
+    """Apply a budget strategy, which chooses memories and their level of detail.
 
-    A memory's score is how much it was used. Stale memories score lower and come last.
+    The more a memory was used, the higher its score. Stale memories score lower and come last.
     """
     last_first = list(reversed(records))  # among equal dates, strategies take the last one first
     layers_of_records: list[list[str]] = []
@@ -331,9 +328,10 @@ def _render_record(record: Record, layer: int = 3) -> str:
 
 
 def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
-    """Return the limits that remain after room is set aside for the skill text.
+    """Reduce the limits by the size of the skill text.
 
-    No room is set aside if the skill would take more than half. It is then added only if it fits.
+    If the skill would take more than half of the room, nothing is reserved for it, and it is added
+    only if it still fits at the end.
     """
     characters = render.length(skill_block)
     tokens = estimate(skill_block)
@@ -348,10 +346,10 @@ def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
 def _fill_page(
     pieces: Sequence[BriefPiece], notices: Sequence[BriefPiece], caps: BriefCaps, total: int
 ) -> tuple[str, list[BriefPiece]]:
-    """Return the text with the most important pieces that fit, and those pieces.
+    """Render the most important pieces that fit, and return the text and these pieces.
 
-    The pieces are chosen by estimated cost. The last ones are then dropped until the exact text
-    fits.
+    The pieces are first chosen by their estimated cost. Then pieces are dropped from the end until
+    the rendered text fits.
     """
     shown = _fitting_pieces(pieces, notices, caps, total)
     kept_notices = list(notices)

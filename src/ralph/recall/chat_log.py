@@ -48,7 +48,7 @@ _TEXT_EVENTS = {
 
 
 class Mode(StrEnum):
-    """What a chat is allowed to do: only read, or work."""
+    """The permission of a chat, which may only read or also make changes."""
 
     PLAN = "plan"
     AGENT = "agent"
@@ -72,7 +72,7 @@ class Chat:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether its host has not reported an id yet."""
+        """True if its host has not reported an id yet."""
         return bool(self.id) and not self.host and self.agent not in NAMELESS
 
 
@@ -111,7 +111,7 @@ def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
 
 
 def session_members(root: Path, session_id: str, member: str) -> list[object]:
-    """Return the values of a member from all lines that describe a session, in order."""
+    """Return the values of a JSON member in all lines that describe a session, in order."""
     lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
     # Parsing is slow, and most lines in a log do not have the member.
     document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
@@ -184,7 +184,7 @@ def relative_folder(root: Path, folder: Path) -> str:
 def record_turn(
     root: Path, privacy: Privacy, chat: Chat, began: str, message: str, reply: Reply | None
 ) -> None:
-    """Append to the log the parts of a turn that hooks have not recorded, and the chat's state."""
+    """Append the chat's state to its log, and the parts of a turn that hooks have not recorded."""
     recorded = _recorded_observations(root, chat)
     additions = _TurnAdditions()
     if reply is not None:
@@ -212,7 +212,7 @@ def record_turn(
 
 @dataclass(slots=True)
 class _TurnAdditions:
-    """What the log lacks about a turn: observations, and the full text of those that were cut."""
+    """The observations that are missing from the log, and the full text of those that were cut."""
 
     records: list[Record] = field(default_factory=list)
     full_texts: list[dict[str, str]] = field(default_factory=list)
@@ -297,7 +297,6 @@ def _recorded_text(event: Event, recorded: Sequence[Record]) -> Record | None:
 
 
 def _full_text(event: Event, privacy: Privacy) -> str:
-    """Return the text of an event, redacted."""
     redactor = Redactor(privacy.patterns, tolerant=True)
     text = redactor(event.prompt or event.message, _MAX_TEXT_CHARACTERS // 2)
     return redact(without_injected(text), privacy.patterns).text

@@ -34,7 +34,7 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A single tool use: what the tool did, when, and whether it failed."""
+    """A call of a tool, described by a title."""
 
     title: str
     at: str = ""
@@ -51,10 +51,7 @@ class Turn(NamedTuple):
 
     @property
     def tool_summary(self) -> str:
-        """The tools on one line, or "" if there were none.
-
-        A long list is cut to the first few titles and a count.
-        """
+        """The tools on one line, such as "3 tools: Edit a.py x2, Bash (failed)", or ""."""
         if not self.tools:
             return ""
         counts: Counter[str] = Counter()
@@ -105,7 +102,7 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
 
 
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
-    """Return observations as turns, ordered by time. Those without a time come first.
+    """Convert observations to turns, ordered by time. Those without a time come first.
 
     `texts` maps the ids of observations that were cut to their full texts.
     """

@@ -69,10 +69,10 @@ def query_graph(
     progress: Progress | None = None,
     within: float | None = None,
 ) -> T:
-    """Bring the graph up to date, and return the result of `question`.
+    """Update the graph, and return the result of `question`.
 
-    `within` limits the seconds spent on updating. A graph that is being built for the first time
-    may then be incomplete.
+    `within` limits the time for the update in seconds. A graph that is being built for the first
+    time may then be incomplete.
     """
 
     def ask(connection: Connection) -> T:
@@ -161,7 +161,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
 
 
 def _is_shown(edge: Edge, other: Node, at: str) -> bool:
-    """Return whether an edge held at a given time. Without a time, return whether it has begun."""
+    """Return whether an edge is valid at a time, or has begun if no time is given."""
     if at:
         return edge.holds(at) and other.holds(at)
     return edge.has_begun(ids.today())
@@ -245,7 +245,7 @@ def find_node(
 
 
 def _spellings_of(text: str) -> list[str]:
-    """Return the ids that `text` may stand for, most likely first."""
+    """Return the node ids that `text` may be short for, most likely first."""
     kind = entity_type(text)
     if kind is None:
         tidy = posixpath.normpath(text or ".")
@@ -278,7 +278,7 @@ def _closest_node(graph: Connection, text: str, allowed: GraphVisibility) -> str
 
 
 def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
-    """Return the records behind the named nodes, by node id."""
+    """Return the records of the nodes with these ids, by node id."""
     keys = queries.row_keys(connection, names)
     by_key = queries.records(connection, list(keys.values()))
     return {name: by_key[key] for name, key in keys.items() if key in by_key}

@@ -48,10 +48,9 @@ class _TaskGraph(NamedTuple):
 def export(
     root: Path, *, task: str = "", embedding: Embedding | None = None
 ) -> list[dict[str, Any]]:
-    """Write a task's part of the graph to `graphiti/` in its folder.
+    """Export the part of the graph that belongs to a task, or to each of the tasks.
 
-    Without a task, do so for every task. Returns a description of each export. Raises NotFound for
-    an unknown task.
+    Returns a description of each export. Raises NotFound for an unknown task.
     """
     folders = {
         name: location.path.parent for name, location in task_files.read_board(root).placed.items()
@@ -84,7 +83,7 @@ def export(
 
 
 def _count_vectors(vectors: Embeddings | None) -> int:
-    """Return the number of rows that have a vector. All other rows are zeros."""
+    """Count the rows with a vector. The others consist of zeros."""
     if vectors is None:
         return 0
     row_size = _FLOAT_BYTES * vectors.dimensions

@@ -47,7 +47,7 @@ def link(
 ) -> tuple[memory.SavedMemory, StatedEdge]:
     """Add an edge to the entry of its source node, or remove it.
 
-    A new edge holds from today unless `since` is given. Raises NotFound for an unknown node or
+    A new edge is valid from today unless `since` is given. Raises NotFound for an unknown node or
     edge, UsageError for an edge that is not possible, and Refused if the source cannot store edges.
     """
     kind = parse_relation(relation)
@@ -103,7 +103,7 @@ def _check_edge(name: str, edge: StatedEdge) -> None:
 
 
 def _with_edge(record: Record, *, edge: StatedEdge, remove: bool) -> Record:
-    """Return a record with the edge added or removed.
+    """Return a record with the edge added, changed or removed.
 
     An existing edge keeps its first day unless a new one is given.
     """
@@ -126,7 +126,7 @@ def _with_edge(record: Record, *, edge: StatedEdge, remove: bool) -> Record:
 
 
 def _link_target(root: Path, name: str) -> str:
-    """Return the id of a node. A node that is not a record need not be in the graph yet."""
+    """Resolve a name to the id of a node. Only a record must already be in the graph."""
     if (root / name).is_file():
         text = entity_id(NodeType.FILE, name)
     else:

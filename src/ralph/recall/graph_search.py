@@ -40,7 +40,7 @@ _NAMED_SCORE = 0.8  # score of a node that the words name
 
 @dataclass(frozen=True, slots=True)
 class GraphQuery:
-    """What to search the graph for, as of when, and how far to walk from the hits."""
+    """The words to search for, the point in time, and the limits of the walk from the hits."""
 
     words: str
     at: str = ""  # a day or an instant; "" is today
@@ -57,7 +57,7 @@ def search(
     embedding: Embedding | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[ReachedNode], list[str]]:
-    """Rank nodes by words as of a time, and walk from the hits; return the nodes and warnings."""
+    """Return the nodes that match a query or are close to a match, and warnings."""
     words = query.words
     task = query.task
     when = query.at or ids.today()
@@ -106,7 +106,7 @@ def _rank_records(
 
 
 def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, float]:
-    """Return the scores of the nodes that were found. A journal entry counts toward its task."""
+    """Return the score of each matching node. A journal entry counts toward its task."""
     scores: dict[str, float] = {}
     for hit in ranked.best:
         if not (ranked.weak or rank.is_answer(hit) or hit.linked_from):
@@ -119,7 +119,7 @@ def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, f
 
 
 def _named_nodes(words: str) -> set[str]:
-    """Return the ids of nodes that the words may name, together or one by one."""
+    """Return the possible ids of nodes named by all of the words together, or by one of them."""
     named = set[str]()
     for name in (words.strip(), *words.split()):
         named.update(entity_id(kind, name) for kind in ENTITY_TYPES)
@@ -131,7 +131,7 @@ def _named_nodes(words: str) -> set[str]:
 def _visible_seeds(
     graph: Connection, scores: Mapping[str, float], when: str, allowed: GraphVisibility
 ) -> dict[int, float]:
-    """Return the scores, by key, of the nodes that held at a time and that the task may see."""
+    """Return the scores of the nodes that are valid at a time and visible to the task, by key."""
     keys = stored.keys_of(graph, sorted(scores))
     nodes = stored.nodes(graph, keys.values())
     seeds = {}

@@ -30,7 +30,7 @@ _PLAIN_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 class Injection(NamedTuple):
-    """One record that was injected once."""
+    """The injection of one record into a session."""
 
     record: str
     tokens: int = 0
@@ -57,19 +57,19 @@ def seen_file(root: Path, session: str) -> Path:
 
 
 def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:
-    """Append names to the list of what a session has seen: record ids, and marks of other lines."""
+    """Add record ids, and marks of other lines, to the list of what a session has seen."""
     lines = "".join(f"{name}\n" for name in names if "\n" not in name)
     if lines:
         files.append(seen_file(root, session), lines, root=paths.state_boundary(root))
 
 
 def seen_records(root: Path, session: str) -> set[str]:
-    """Return what was injected into this session since it began or was compacted."""
+    """Return the ids and marks of what a session has seen since it began or was compacted."""
     return {line for line in _tail(seen_file(root, session), LEDGER_BYTES) if line}
 
 
 def forget_session(root: Path, session: str) -> None:
-    """Allow everything to be injected again, because the session's context was compacted."""
+    """Clear the list of what a session has seen, because its context was compacted."""
     files.delete(seen_file(root, session))
 
 
@@ -92,10 +92,7 @@ def record_injections(
 
 
 def record_uses(root: Path, session: str, record_ids: Sequence[str], at: str) -> list[str]:
-    """Record what a session referred to, and return the ids that are new.
-
-    Each record is recorded only once per session.
-    """
+    """Record the ids that a session referred to, once per session. Return the new ones."""
     if not record_ids:
         return []
     known = read_ledger(root, session_id=session).uses
@@ -141,7 +138,7 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
 
 
 def _parse_lines(lines: Sequence[str]) -> Sequence[object]:
-    """Parse the lines of the ledger, recovering what can still be read from torn lines."""
+    """Parse the lines of the ledger. A torn line is recovered as far as possible."""
     try:  # parsing all lines at once is much faster
         values = json.loads(f"[{','.join(lines)}]")
     except (ValueError, RecursionError):
@@ -202,7 +199,7 @@ def unreadable_file(path: Path | str, error: OSError) -> Unreadable:
 
 
 def count_uses(ledger: Ledger) -> Mapping[str, tuple[int, int]]:
-    """Return, for each record, how many sessions received it and how many of those used it."""
+    """Map each record to the number of sessions that received it, and of those that used it."""
     pairs = {(injection.session, injection.record) for injection in ledger.injections}
     injected = Counter(record for _, record in pairs)
     used = Counter(record for _, record in pairs & ledger.uses)

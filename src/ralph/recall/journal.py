@@ -89,9 +89,9 @@ EVERY_ENTRY = JournalFilter()
 
 
 class JournalMatch(NamedTuple):
-    """An entry, its score, and why it matches.
+    """An entry, its score, and the reasons why it matches.
 
-    `weak` means that nothing matches well and this is merely one of the closest entries.
+    `weak` means that nothing matches well and that this is only one of the closest entries.
     """
 
     entry: JournalEntry
@@ -129,7 +129,7 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
 
 
 def _redacted(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
-    """Return an entry in the form in which it is stored: redacted and within the limits."""
+    """Return an entry as it is stored, which is redacted and within the limits."""
 
     def clean(text: str) -> str:
         return record_rows.storable_text(redact(clean_text(text), patterns).text)
@@ -167,8 +167,7 @@ def for_prompt(
 ) -> tuple[list[JournalEntry], tuple[JournalEntry, ...]]:
     """Return the last entries of this run, and similar entries from other runs.
 
-    `told` holds texts that appear elsewhere in the prompt. They are removed from this run's
-    entries.
+    Texts in `told` appear elsewhere in the prompt, and are removed from this run's entries.
     """
     entries = [_without_texts(entry, told) for entry in recent(root, run, task=task)]
     return entries, matches(root, run, words, task=task)
@@ -226,7 +225,7 @@ def matches(
 
 
 def _certain_words(ranked: rank.Ranking) -> list[WeightedWord]:
-    """Return the words in a query that say what it is about."""
+    """Return the words of a query that identify its subject."""
     certain: list[WeightedWord] = []
     for word in ranked.words:
         if word.counts and word.certain and word.word.lower() not in EVERYDAY_WORDS:
@@ -395,7 +394,6 @@ def search(
 
 
 def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> list[JournalEntry]:
-    """Return the entries that a filter selects, newest first."""
     test, values = which.condition
     newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
     rows = queries.select_records(connection, Family.JOURNAL, newest, tuple(values))

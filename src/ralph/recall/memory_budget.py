@@ -7,7 +7,7 @@ from ralph.recall import eligibility
 
 
 def memory_cap(config: Config) -> int:
-    """Return how many tokens of the context window memory may fill, or 0 if unlimited."""
+    """Return the number of tokens in the context window that memory may fill, or 0 if unlimited."""
     return eligibility.within_window(config.context.window, 0, config.context.shares.memory)
 
 

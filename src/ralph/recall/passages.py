@@ -117,7 +117,7 @@ def is_speech(row: RecordRow) -> bool:
 
 
 def answers(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
-    """Return whether a session's records together answer enough of a prompt to be injected."""
+    """Return whether the records of a session, taken together, answer enough of a prompt."""
     return any(_answers_paragraph(matches, paragraph) for paragraph in split_words(words))
 
 
@@ -152,7 +152,7 @@ def _most_in_one_turn(matches: Sequence[RankedRow], words: Sequence[WeightedWord
 
 
 def _matched_together(matches: Sequence[RankedRow]) -> dict[str, float]:
-    """Return the words that occur in any of the records, each with its best match."""
+    """Map each word that occurs in any of the records to its best match."""
     together: dict[str, float] = {}
     for match in matches:
         for word, share in match.matched.items():
@@ -268,10 +268,7 @@ def _newest_later_turns(
     keep: Filter,
     may_quote: Callable[[RecordRow], bool],
 ) -> Sequence[RankedRow]:
-    """Return turns from the newest later session that returned to a passage's subject.
-
-    The result is empty if there is no such session.
-    """
+    """Return turns of the newest later session that returned to a passage's subject, if any."""
     rarest = _rarest_terms(connection, passage)
     if len(rarest) < _MIN_SHARED_RAREST_WORDS:
         return ()
@@ -291,7 +288,7 @@ def _newest_later_turns(
 
 
 def _has_answer(turns: Sequence[RankedRow]) -> bool:
-    """Return whether the agent said one of the turns. A question alone is not an answer."""
+    """Return whether one of the turns is by the agent. A question alone is not an answer."""
     return any(turn.row.by == "agent" for turn in turns)
 
 
@@ -327,7 +324,7 @@ def _rank_terms(
 def quote_all(passages: Sequence[Passage], budget: int, session: str = "") -> list[Quote]:
     """Render the passages that fit into a budget of tokens.
 
-    `session` is the session that the passages are quoted in.
+    `session` is the session into which they are injected.
     """
     quotes: list[Quote] = []
     for passage in passages:
@@ -397,10 +394,10 @@ def _turn_text(row: RecordRow) -> str:
 
 
 def _units(passage: Passage) -> list[list[int]]:
-    """Return the units of a passage that must stay together, most important first.
+    """Group the turns of a passage into units that are quoted together, most important first.
 
     A unit is a turn, or an answer together with the person's reply to it. Units with a match come
-    first, then those nearest to one. Among equals, the higher score and then the later unit wins.
+    first, then those closest to one. Ties are decided by score, then in favor of later units.
     """
     units = _join_replies(passage)
     matching = [
@@ -417,7 +414,7 @@ def _units(passage: Passage) -> list[list[int]]:
 
 
 def _join_replies(passage: Passage) -> list[list[int]]:
-    """Return the turns in order, each answer joined with the reply that directly follows it."""
+    """Return the turns in order, with each answer joined to the reply that directly follows it."""
     units: list[list[int]] = []
     previous = None  # the turn before this one in the session, if it is quotable
     for key in passage.keys:

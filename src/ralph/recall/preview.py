@@ -190,7 +190,7 @@ def _describe(piece: brief.BriefPiece, record: Record | None) -> dict[str, str]:
 
 
 def _switched_off(root: Path, config: Config) -> list[str]:
-    """Return notes about settings that keep hooks from injecting what is previewed."""
+    """Return notes about settings that prevent hooks from injecting what the preview shows."""
     notes = []
     inject = config.memories.inject
     if recorder.paused_since(root) is not None:
@@ -213,9 +213,9 @@ def list_left_out(
     task: str = "",
     session: str = "",
 ) -> list[dict[str, str]]:
-    """Return the records that relate to a prompt but are not in `shown`.
+    """Return the records that a prompt could have been given, except those in `shown`.
 
-    If `prompt` is None, they relate to the start of a session. Each result has `id`, `title` and
+    If `prompt` is None, this is about the start of a session. Each result has `id`, `title` and
     `why`.
     """
     options = recall_options(root, config, session, task)
@@ -227,7 +227,6 @@ def list_left_out(
 def _left_out_of_brief(
     root: Path, config: Config, shown: Collection[str], seen: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the guardrails and memories that a session's brief does not show, with reasons."""
     curated = curated_records(root)
     allowed: set[str] = set()
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
@@ -260,7 +259,6 @@ def _why_not_in_brief(
 def _left_out_of_prompt(
     root: Path, prompt: str, shown: Collection[str], options: RecallOptions
 ) -> list[dict[str, str]]:
-    """Return the records that relate to a prompt but are not shown, with recall's reasons."""
     question = prompt_recall.human_question(prompt)
     if not question:
         return []

@@ -42,9 +42,9 @@ _MAX_WIDENED_LIMIT = 60
 class ShownHit:
     """A rendered hit.
 
-    `repeats` holds the ids of records that say the same, and `note` explains why the record no
-    longer holds. `name` is the short id at the start of its line, and `member` is who shared it
-    with the team.
+    `repeats` lists the ids of records with the same content, and `note` explains why the record is
+    out of date. `name` is the short id at the start of its line, and `member` is the colleague who
+    shared it.
     """
 
     hit: Hit
@@ -86,7 +86,7 @@ class SearchAnswer:
 
 
 class MergedHit(NamedTuple):
-    """The best of several hits that say the same, and the ids of the others."""
+    """The best of several hits with the same content, and the ids of the others."""
 
     hit: Hit
     repeats: tuple[str, ...] = ()
@@ -186,9 +186,9 @@ def _is_id(connection: sqlite3.Connection, word: str) -> bool:
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[MergedHit]:
-    """Merge hits that say the same, and return the best of each group with the ids of the others.
+    """Merge hits with the same content, and keep the best of each group.
 
-    These are hits with the same text in a session, an insight and its knowledge entry, and a run
+    These are hits with the same text in one session, an insight and its knowledge entry, and a run
     and its iterations.
     """
     groups: dict[object, list[Hit]] = {}
@@ -208,7 +208,7 @@ def merge_repeats(hits: Sequence[Hit]) -> list[MergedHit]:
 
 
 def _group_of(record: Record) -> object | None:
-    """Return the key shared by hits that say the same, or None if the record has no such key."""
+    """Return a key that is the same for hits with the same content, or None."""
     if record.id.startswith(_KNOWLEDGE_PREFIXES):
         return render.titled_text(record)
     if _is_of_run(record):
@@ -286,7 +286,7 @@ def _show_hits(
     terms: Mapping[str, float],
     fit: bool,
 ) -> tuple[ShownHit, ...]:
-    """Render hits and their repeats at the level of detail that the query asks for."""
+    """Render hits and their repeats in the layer of the query."""
     if query.layer is Detail.INDEX:
         return _show_lines(connection, hits, notes, terms, fit)
     shown = []
@@ -346,10 +346,7 @@ def _show_records(
 def _render_hit(
     connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1
 ) -> str:
-    """Return the text of a hit in layer 2 or 3.
-
-    `note` explains why its record no longer holds.
-    """
+    """Render a hit in layer 2 or 3. `note` explains why its record is out of date."""
     if query.layer is Detail.FULL:
         text = render.record_details(hit.record, count)
         return f"({note})\n{text}" if note else text
@@ -369,7 +366,7 @@ def _render_hit(
 
 
 def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> list[str]:
-    """Return a line for each link. If the task may not see the target, only its id is shown."""
+    """Render the links of a record. If the task may not see a target, only its id is shown."""
     lines = []
     for link in record.links[:_MAX_LINKS]:
         head = f"{link.relation.replace('_', ' ')}:"
@@ -387,9 +384,9 @@ def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> li
 
 
 def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
-    """Return a record together with the neighbours that a task may see, oldest first.
+    """Return a record and its neighbours that a task may see, oldest first.
 
-    Neighbours come from the record's session, or else are the nearest records in time.
+    The neighbours are those in the record's session or, without a session, the nearest in time.
     """
     key = queries.key_of(connection, record.id)
     if key is None:

@@ -81,7 +81,7 @@ class _RecentWork(NamedTuple):
 
 
 def state_of(session: str) -> SessionState:
-    """Return the state that a preview assumes. A named session is assumed to be resumed."""
+    """Return the state to assume in a preview. A session with an id is assumed to be resumed."""
     if session:
         return SessionState.RESUMED
     return SessionState.NEW
@@ -96,10 +96,11 @@ def brief_session(
     task: str = "",
     program: str = "ralph",
 ) -> Brief:
-    """Build the brief for a session that is starting, within a task if one is named.
+    """Build the brief for a session that is starting, possibly to work on a task.
 
-    A resumed session gets only what it has not seen. A compacted one also gets what was asked and
-    done in it. `program` is how the agent starts Ralph, or "" if it uses the MCP tools.
+    A resumed session gets only what it has not seen. A compacted one also gets a recap of its own
+    earlier work. `program` is the command with which the agent runs Ralph, or "" if it uses the MCP
+    tools.
     """
     _update_index(root, config)
     seen: Collection[str] = ()
@@ -146,7 +147,7 @@ def brief_session(
 
 
 def _update_index(root: Path, config: Config) -> None:
-    """Update the index if there is one. If it cannot be written, carry on with the files alone."""
+    """Update the index if there is one. If that fails, the brief is built from the files alone."""
     if paths.index_file(root).parent.exists() or has_project_sources(root):
         with suppress(RalphError, OSError, sqlite3.Error):
             index.of(root, config.privacy).sync(within=index.MOMENT)
@@ -160,7 +161,7 @@ def curated_records(root: Path) -> CuratedRecords:
 
 
 def injected_records(root: Path, config: Config) -> CuratedRecords:
-    """Return the current guardrails, and the current memories that pass the configured filter."""
+    """Return the guardrails and memories that are valid now and pass the configured filter."""
     curated = curated_records(root)
     choice = config.memories.filter
     memories = memory_order.filter_memories(
@@ -178,12 +179,11 @@ def _unseen_lines(lines: Iterable[str], seen: Collection[str]) -> list[str]:
 
 
 def _line_mark(line: str) -> str:
-    """Return the mark under which a session remembers having seen a line that shows no record."""
+    """Return the mark that records that a session has seen a line without a record id."""
     return ids.derived("line", line)
 
 
 def _hook_notices(root: Path) -> list[str]:
-    """Return notices about hooks that are not recording or have failed."""
     notices = []
     problem = recorder.recording_problem(root)
     if problem:
@@ -206,7 +206,7 @@ def _skill(config: Config, program: str, seen: Collection[str]) -> str:
 
 
 def _recent_work(root: Path, session: str, task: str) -> _RecentWork:
-    """Return what the last sessions did and what is active now, as far as the index knows."""
+    """Return recent summaries and active work from the index, or nothing if it is not built yet."""
     with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
         if project_index.is_built():
@@ -230,7 +230,6 @@ def _active_lines(root: Path, connection: sqlite3.Connection, task: str) -> list
 def _summaries(
     root: Path, connection: sqlite3.Connection, session: str, task: str
 ) -> list[sessions.RecentSession]:
-    """Return the summaries of the last sessions, newest first."""
     found: list[sessions.RecentSession] = []
     limit = _MAX_SESSIONS_READ
     if task:
@@ -248,7 +247,7 @@ def _summaries(
 
 
 def _summary_text(root: Path, connection: sqlite3.Connection, row: sessions.RecentSession) -> str:
-    """Return a session's summary. A session that was cut off is summarized now."""
+    """Return a session's stored summary. A session that was cut off is summarized now."""
     newest = list(
         queries.select_records(connection, Family.OBSERVATION, _NEWEST_OF_SESSION, (row.id,))
     )
@@ -263,9 +262,9 @@ def _summary_text(root: Path, connection: sqlite3.Connection, row: sessions.Rece
 
 
 def _may_show_line(line: str) -> bool:
-    """Return whether a summary line may be injected.
+    """Return False for lines of tool output and for those that look like prompt injection.
 
-    Lines from a tool's output are not injected, nor those that look like prompt injection.
+    What a person asked for is always shown.
     """
     if line.startswith(summaries.PRINTED):
         return False
@@ -273,7 +272,7 @@ def _may_show_line(line: str) -> bool:
 
 
 def _so_far(root: Path, session: str) -> str:
-    """Return what was asked, answered and done in a session that was compacted."""
+    """Recap the prompts, answers and actions of a session that was compacted."""
     project_index = index.of(root)
     with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
         records = queries.session_records(connection, session, most=_MAX_OBSERVATIONS)

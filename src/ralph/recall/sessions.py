@@ -47,7 +47,7 @@ class Session:
 
     @property
     def seconds(self) -> int | None:
-        """How long it lasted, or None if that is unknown."""
+        """The duration, or None if it is unknown."""
         try:
             start = datetime.fromisoformat(self.started_at)
             end = datetime.fromisoformat(self.ended_at)
@@ -94,7 +94,7 @@ def list_(
 
 
 def find(root: Path, session_id: str = "", *, within: str = "") -> Session:
-    """Return the session with this id or unique prefix of an id, by default the newest session.
+    """Find a session by its id or a unique prefix of it, by default the newest session.
 
     Raises NotFound or NothingYet if there is none, and Conflict if several ids share the prefix.
     """
@@ -183,10 +183,7 @@ def _find_by_prefix(connection: sqlite3.Connection, prefix: str, within: str) ->
 
 
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
-    """Return a session with its first prompt, its number of messages and its task.
-
-    Only the session's notes are read.
-    """
+    """Add the first prompt, the number of messages and the task, which are read from the notes."""
     where = "session_id = ? AND type = 'note' ORDER BY seq"
     rows = queries.select_records(
         connection, Family.OBSERVATION, where, (record_rows.storable_text(session.id),)
@@ -202,9 +199,9 @@ def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
 
 
 def _with_chat_mode(root: Path, session: Session) -> Session:
-    """Return a session with the mode and agent of its chat, if it is a chat.
+    """Add the mode and agent of a chat to its session.
 
-    Hooks record only what the host reports.
+    Hooks record only what the host reports, so these come from the chat's own log lines.
     """
     if not session.task:
         return session
@@ -223,7 +220,7 @@ def show(
     since: str = "",
     within: str = "",
 ) -> tuple[Session, SearchAnswer]:
-    """Return what happened in a session, in order. Repeats are shown once, with a count.
+    """Return the entries of a session in order. Repeats are shown once, with a count.
 
     With `limit`, only the newest entries are kept. Raises the same errors as `find`.
     """

@@ -55,7 +55,7 @@ def count_week(ledger: Ledger) -> dict[str, Any]:
 
 
 def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
-    """Count the injections, and the (session, record) pairs that were injected and referred to."""
+    """Count injections and uses. A use is a pair of a session and a record it referred to."""
     injections = _injected_since(ledger.injections, since)
     skill_tokens = sum(item.tokens for item in _injected_since(ledger.skill, since))
     pairs = {(injection.session, injection.record) for injection in injections}
@@ -106,7 +106,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
 
 
 def _count_events(path: str, offset: int) -> Counter[str]:
-    """Count the events after an offset in a log by host. The host of an observation is ""."""
+    """Count the events after an offset of a log by host. Observations count under ""."""
     events: Counter[str] = Counter()
     try:
         with files.open_unpacked(Path(path)) as file:
