@@ -30,7 +30,7 @@ from bench.speed import Speed
 
 from bench import baselines, loaders, metrics, speed
 from ralph import __version__
-from ralph.core import render, terms, tokens
+from ralph.core import match_windows, record_lines, terms, tokens
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Hit, Query
 from ralph.search import candidates, embedding_providers, engine, meaning, rank, scoring
@@ -285,8 +285,12 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
 
 def _lines(hits: Sequence[Hit]) -> list[str]:
     """Return the lines of layer 1, to the extent that they are shown without the search words."""
-    return render.hit_lines(
-        [(render.line_head(hit.record), render.line_text(hit.record), 0) for hit in hits], fit=True
+    return match_windows.hit_lines(
+        [
+            (record_lines.line_head(hit.record), record_lines.line_text(hit.record), 0)
+            for hit in hits
+        ],
+        fit=True,
     )
 
 

@@ -10,7 +10,7 @@ from tests.support.index_sources import LOG, put, seen
 from tests.support.runner import Block, numbered, page
 from tests.support.sampling import every
 
-from ralph.core import render, tokens
+from ralph.core import match_windows, record_lines, tokens
 from ralph.core.errors import NotFound
 from ralph.core.record import (
     Detail,
@@ -156,20 +156,20 @@ RECORDS = st.builds(
 def test_a_line_stays_within_its_budget_and_an_id_is_never_cut(
     record: Record, count: int, most: int, at: int
 ) -> None:
-    head = render.line_head(record, count=count)
+    head = record_lines.line_head(record, count=count)
     for said in (
-        render.record_line(record, count=count, budget=most),
-        *render.hit_lines([(head, render.line_text(record), at)] * 3, fit=True),
+        record_lines.record_line(record, count=count, budget=most),
+        *match_windows.hit_lines([(head, record_lines.line_text(record), at)] * 3, fit=True),
     ):
         assert said == head or said.startswith(f"{head} ")
         assert "\n" not in said
-        assert said == head or tokens.estimate(said + "\n") <= max(most, render.LINES)
+        assert said == head or tokens.estimate(said + "\n") <= max(most, match_windows.LINES_BUDGET)
 
 
 def test_a_line_says_how_often_and_that_it_no_longer_holds() -> None:
     record = Record("mem-1", MemoryKind.FIX, "ran the tests", created_at="2025-01-02")
-    assert render.record_line(record, count=3) == "mem-1 fix 3x ran the tests"
-    assert render.line_head(record, "m", note="superseded by mem-2") == "m fix (superseded)"
+    assert record_lines.record_line(record, count=3) == "mem-1 fix 3x ran the tests"
+    assert record_lines.line_head(record, "m", note="superseded by mem-2") == "m fix (superseded)"
 
 
 def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_whole_record_has_all_that_is_known_of_it(tmp_path: Path) -> None:
         origin=Origin(session="s1", task="t-1", commit="abc", files=("x.py",)), links=(Link("links_to", "mem-2"),),
         extra={"설명": ["하나"]},
     )  # fmt: skip
-    assert render.record_details(record).splitlines() == [
+    assert record_lines.record_details(record).splitlines() == [
         "mem-1 (memory, fix)", "Title", "label: gotcha", "tags: a, b", "updated: 2025-02-01",
         "links: links to mem-2", "session: s1", "task: t-1", "commit: abc", "files: x.py", '설명: ["하나"]', "", "text",
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from ralph.cli.invocation import Invocation
 from ralph.cli.output import ago, cut_cell, one_line, say, visible
 from ralph.core import ids
 from ralph.core.record import MemoryKind, Record, Status
-from ralph.core.render import scope_mark
+from ralph.core.record_lines import scope_mark
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.memories_writer import render_memories
 from ralph.memory import reading

@@ -11,7 +11,7 @@ from ralph.cli import options
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, warn
-from ralph.core.render import line_text
+from ralph.core.record_lines import line_text
 from ralph.formats.log import parse_log
 from ralph.sharing import team, team_pull, team_push
 from ralph.sharing.team_push import PushResult

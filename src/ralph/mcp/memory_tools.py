@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from ralph.core import render
+from ralph.core import record_lines, render
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Hit, MemoryKind, Query, SearchResult
 from ralph.mcp.answers import (
@@ -87,7 +87,7 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
         except NotFound:
             raise no_memory from None
     source = call.source(stored)
-    text = f"{render.record_details(stored.record)}\n\nfile: {source}"
+    text = f"{record_lines.record_details(stored.record)}\n\nfile: {source}"
     return quoted_answer(text, memory_json(stored.record, source))
 
 
@@ -168,7 +168,7 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
             "Control characters and host tags were removed here; git may still have the original."
         )
     structured = {"deleted": True, **memory_json(record, source)}
-    return quoted_answer(render.record_details(record), structured, notes)
+    return quoted_answer(record_lines.record_details(record), structured, notes)
 
 
 # --- knowledge ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Models read the docstrings in every conversation, so every word costs tokens.
 
 from __future__ import annotations
 
-from ralph.core import render
+from ralph.core import record_lines, render
 from ralph.core.record import Detail, Outcome
 from ralph.mcp.answers import JsonObject, ToolAnswer, note_omitted, one_line, quoted_answer
 from ralph.mcp.arguments import Layer, Name, Number, OutcomeName, Text, When
@@ -66,7 +66,7 @@ def _journal_json(match: JournalMatch) -> JsonObject:
     return {
         "id": name,
         "type": match.entry.outcome.value,
-        "text": render.cut_details(block, PART, name),
+        "text": record_lines.cut_details(block, PART, name),
         **mark_weak(match.weak),
     }
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ralph.core import ids, render, tokens
+from ralph.core import ids, match_windows, record_lines, tokens
 from ralph.core.errors import Hint, NotFound
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
-from ralph.core.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
+from ralph.core.record_lines import NEIGHBOUR_TOKENS, record_moment
+from ralph.core.render import SPEECH_TITLES
 from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
 from ralph.search import engine, index, meaning, record_ids, visibility
@@ -210,7 +211,7 @@ def merge_repeats(hits: Sequence[Hit]) -> list[MergedHit]:
 def _group_of(record: Record) -> object | None:
     """Return a key that is the same for hits with the same content, or None."""
     if record.id.startswith(_KNOWLEDGE_PREFIXES):
-        return render.titled_text(record)
+        return record_lines.titled_text(record)
     if _is_of_run(record):
         return ("run", record.origin.run)
     if record.title in SPEECH_TITLES:
@@ -294,7 +295,7 @@ def _show_hits(
         note = notes.get(hit.record.id, "")
         text = _render_hit(connection, hit, query, note, 1 + len(repeats))
         if query.layer is Detail.FULL:
-            text = render.cut_details(text, FULL, hit.record.id)
+            text = record_lines.cut_details(text, FULL, hit.record.id)
         shown.append(ShownHit(hit, text, repeats, note))
     return tuple(shown)
 
@@ -314,11 +315,11 @@ def _show_lines(
         record = hit.record
         note = notes.get(record.id, "")
         name = short_ids.get(record.id, record.id)
-        text = render.line_text(record)
-        head = render.line_head(record, name, 1 + len(repeats), note)
+        text = record_lines.line_text(record)
+        head = record_lines.line_head(record, name, 1 + len(repeats), note)
         lines.append((head, text, best_place(text, terms)))
         unrendered.append(ShownHit(hit, "", repeats, note, name))
-    rendered = render.hit_lines(lines, fit=fit)
+    rendered = match_windows.hit_lines(lines, fit=fit)
     return tuple(
         replace(shown, text=line) for shown, line in zip(unrendered, rendered, strict=False)
     )
@@ -348,7 +349,7 @@ def _render_hit(
 ) -> str:
     """Render a hit in layer 2 or 3. `note` explains why its record is out of date."""
     if query.layer is Detail.FULL:
-        text = render.record_details(hit.record, count)
+        text = record_lines.record_details(hit.record, count)
         return f"({note})\n{text}" if note else text
     lines: list[str] = []
     own_line = 0
@@ -373,10 +374,10 @@ def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> li
         keys = queries.keys_of(connection, link.target)[:1]
         visible = queries.records(connection, visibility.visible_keys(connection, keys, task))
         if not visible:
-            lines.append(render.linked_line(head, link.target))
+            lines.append(record_lines.linked_line(head, link.target))
             continue
         target = next(iter(visible.values()))
-        lines.append(render.linked_line(f"{head} {target.id}", target))
+        lines.append(record_lines.linked_line(f"{head} {target.id}", target))
     return lines
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar, assert_never
 
 from ralph.capture import summary as summaries
-from ralph.core import render
+from ralph.core import record_lines
 from ralph.core.errors import Conflict, Hint, NotFound, NothingYet
 from ralph.core.record import Detail, Family, Hit, Record, SearchResult
 from ralph.recall import chat_log
@@ -255,9 +255,9 @@ def _group_repeats(records: Sequence[Record]) -> list[list[Record]]:
 def _render(record: Record, layer: Detail, name: str, count: int) -> str:
     match layer:
         case Detail.FULL:
-            return render.record_details(record, count)
+            return record_lines.record_details(record, count)
         case Detail.TIMELINE:
-            return render.record_moment(record, count=count)
+            return record_lines.record_moment(record, count=count)
         case Detail.INDEX:
-            return render.record_line(record, name, count)
+            return record_lines.record_line(record, name, count)
     assert_never(layer)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import ids, paths, render
+from ralph.core import ids, match_windows, paths, record_lines
 from ralph.core.errors import UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
@@ -247,20 +247,22 @@ def _show(
         member = result.members.get(record.id) or _member_in(record)
         name = short_ids.get(record.id, record.id)
         count = 1 + len(repeats)
-        text = render.line_text(record)
-        head = render.line_head(record, name, count, note)
+        text = record_lines.line_text(record)
+        head = record_lines.line_head(record, name, count, note)
         if member:
             head = f"{head} @{member}"
         lines.append((head, text, best_place(text, result.found.terms)))
         if query.layer is Detail.TIMELINE:
             remark = " ".join(part for part in (note, member) if part)
-            text = render.record_moment(record, hit.score, count, note=remark)
+            text = record_lines.record_moment(record, hit.score, count, note=remark)
         elif query.layer is Detail.FULL:
-            text = render.cut_details(render.record_details(record, count), FULL, record.id)
+            text = record_lines.cut_details(
+                record_lines.record_details(record, count), FULL, record.id
+            )
         shown.append(ShownHit(hit, text, repeats, note, name, member))
     if query.layer is not Detail.INDEX:
         return tuple(shown)
-    rendered = render.hit_lines(lines, fit=fit)
+    rendered = match_windows.hit_lines(lines, fit=fit)
     return tuple(replace(item, text=line) for item, line in zip(shown, rendered, strict=False))
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph.core import render, tokens
+from ralph.core import record_lines, tokens
 from ralph.core.errors import RalphError
 from ralph.core.record import Family, Record, Status
 from ralph.learning import insights
@@ -185,9 +185,9 @@ def _text_layers(root: Path, record: Record) -> Json:
     short_id = record_ids.short_ids(root, [record.id]).get(record.id, "")
     around = timeline(root, record.id, limit=_MAX_SURROUNDING_RECORDS).shown
     texts = {
-        "line": render.record_line(record, short_id),
+        "line": record_lines.record_line(record, short_id),
         "moment": "\n".join(hit.text for hit in around),
-        "full": render.record_details(record),
+        "full": record_lines.record_details(record),
     }
     layers = {}
     for name, text in texts.items():
