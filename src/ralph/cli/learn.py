@@ -18,7 +18,7 @@ from ralph.core.record import Record
 from ralph.learning import inbox, learn
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.learn import AgentAnswer, AskAgent, LearnReport, LearnRequest
-from ralph.search.filters import when
+from ralph.search.filters import parse_time
 
 if TYPE_CHECKING:
     from ralph.learning.learn_answer import VerifiedAnswer
@@ -78,7 +78,7 @@ def learn_(
     if tidy:
         _print_tidy(call, form)
         return 0
-    request = LearnRequest(call.config.learning, when(since), call.patterns)
+    request = LearnRequest(call.config.learning, parse_time(since), call.patterns)
     if answer is not None:
         return _apply(call, request, answer, until, form)
     if dry_run:
