@@ -258,7 +258,12 @@ class Killed(BaseException):
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
     event = Event(
-        EventKind.USER_PROMPT_SUBMIT, host, name, board.stamp(), prompt="Hello.", mode="agent"
+        EventKind.USER_PROMPT_SUBMIT,
+        host,
+        name,
+        board.precise_timestamp(),
+        prompt="Hello.",
+        mode="agent",
     )
     hook.record_event(here.root, event, Config(), {"task": here.task})
 

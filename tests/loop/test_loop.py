@@ -33,7 +33,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def status(shop: Workshop, name: str) -> TaskStatus | None:
-    return status_of(task_files.read_board(shop.root).placed[name].task)
+    return status_of(task_files.read_board(shop.root).locations[name].task)
 
 
 def only(shop: Workshop) -> str:

@@ -13,7 +13,7 @@ from ralph.hooks import events as hook
 from ralph.learning import forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.recall import conversation, sessions
-from ralph.storage.board import stamp
+from ralph.storage.board import precise_timestamp
 
 LONG = "\n".join(f"Step {number}: do what has to be done there." for number in range(300))
 
@@ -25,7 +25,7 @@ def here(tmp_path: Path) -> Place:
 
 def heard(here: Place, happening: EventKind, **more: str) -> None:
     """What a hook records while an agent works."""
-    event = Event(happening, "codex", HOST, stamp(), **more)  # type: ignore[arg-type]  # texts, each of them
+    event = Event(happening, "codex", HOST, precise_timestamp(), **more)  # type: ignore[arg-type]  # texts, each of them
     hook.record_event(here.root, event, Config(), {"task": here.task})
 
 

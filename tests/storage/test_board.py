@@ -86,27 +86,27 @@ def walked(everything: Board) -> list[str]:
             order.append(task.id)
             everything = everything.with_tasks([replace(task, status="done")])
             above = everything.get(task.parent or "")
-            is_last = above is not None and everything.has_done_all(above.id)
+            is_last = above is not None and everything.has_all_children_done(above.id)
             task = above if is_last and above is not None and above.status != "done" else None
     return order
 
 
 @given(boards(st.just("pending")))
 def test_either_some_tasks_wait_for_themselves_or_all_can_be_done(everything: Board) -> None:
-    tangled = {name for name in everything.placed if everything.cycle(name)}
+    tangled = {name for name in everything.locations if everything.cycle(name)}
     did = walked(everything)
     assert len(did) == len(set(did)), "each is done once"
-    assert set(did) >= set(everything.placed) - tangled
-    assert (set(did) == set(everything.placed)) == (not tangled)
+    assert set(did) >= set(everything.locations) - tangled
+    assert (set(did) == set(everything.locations)) == (not tangled)
     assert bool(everything.cycle()) == bool(tangled)
 
 
 @given(boards(ended, "abc"))
 def test_a_cycle_leads_from_a_task_to_itself(everything: Board) -> None:
-    for name in everything.placed:
+    for name in everything.locations:
         way = everything.cycle(name)
         assert not way or (
-            way[0] == way[-1] and len(way) > 1 and set(way) <= set(everything.placed)
+            way[0] == way[-1] and len(way) > 1 and set(way) <= set(everything.locations)
         )
 
 
@@ -149,13 +149,13 @@ def test_what_holds_a_parent_holds_its_children_and_open_children_hold_a_parent(
             Task("p", "", status=parent), Task("c", "", parent="p"), Task("g", "", parent="c")
         )
         assert everything.ready(NOW) == []
-        assert everything.waits_for(everything.placed["g"].task) == ("c",)
+        assert everything.waits_for(everything.locations["g"].task) == ("c",)
     everything = of(Task("b", ""), Task("p", "", blocked_by=("b",)), Task("c", "", parent="p"))
     assert [task.id for task in everything.ready(NOW)] == ["b"]
     after = everything.with_tasks([Task("b", "", status="done")])
     assert [task.id for task in after.ready(NOW)] == ["c"]
     late = after.with_tasks([Task("c", "", "", "done", parent="p")])
-    assert (late.ready(NOW), [task.id for task in late.late()]) == ([], ["p"]), (
+    assert (late.ready(NOW), [task.id for task in late.parents_to_close()]) == ([], ["p"]), (
         "it is about to end by itself"
     )
 
@@ -217,17 +217,17 @@ def test_a_task_is_in_the_folder_of_its_name_and_what_cannot_be_read_is_told(
     (tmp_path / ".ralph/tasks/odd/task.json").mkdir(parents=True)
     (tmp_path / ".ralph/tasks/notes.md").write_bytes(b"not a folder")
     everything = task_files.read_board(tmp_path)
-    assert {name: each.path.parent.name for name, each in everything.placed.items()} == {
+    assert {name: each.path.parent.name for name, each in everything.locations.items()} == {
         "t-2": "t-2"
     }
-    assert sorted(each.path.parent.name for each in everything.unread) == [
+    assert sorted(each.path.parent.name for each in everything.unreadable) == [
         "empty",
         "nameless",
         "odd",
         "task-002",
         "torn",
     ]
-    assert all(each.what for each in everything.unread)
+    assert all(each.what for each in everything.unreadable)
 
 
 def test_a_project_without_tasks_has_an_empty_board(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def new(shop: Workshop, title: str = "refunds") -> Task:
 
 def now(shop: Workshop, work: Task) -> Task:
     """The task as the board has it now."""
-    return task_files.read_board(shop.root).placed[work.id].task
+    return task_files.read_board(shop.root).locations[work.id].task
 
 
 def commit(folder: Path, name: str = "new.py", text: str = "x = 1\n") -> str:

@@ -89,7 +89,7 @@ def new(root: Path, title: str = "one", parent: str | None = None) -> str:
 
 
 def now_of(root: Path, name: str) -> Task:
-    return task_files.read_board(root).placed[name].task
+    return task_files.read_board(root).locations[name].task
 
 
 def dead(run: str = "run-0") -> Claim:
@@ -138,7 +138,7 @@ def test_tasks_that_many_processes_add_all_have_ids_of_their_own(
     go(workers)
     added = [name for worker in workers for name in worker.until_over()]
     assert len(set(added)) == len(added) == 56
-    assert set(task_files.read_board(in_memory).placed) == set(added)
+    assert set(task_files.read_board(in_memory).locations) == set(added)
 
 
 def test_two_processes_cannot_let_two_tasks_wait_for_each_other(
@@ -186,7 +186,7 @@ def test_an_add_that_is_killed_at_any_line_leaves_a_whole_task_or_none(
     counts = []
     while worker.read_words()[0] != "finished":
         everything = task_files.read_board(in_memory)
-        assert everything.unread == ()
+        assert everything.unreadable == ()
         assert {each.title for each in everything.tasks} <= {"new"}
         counts.append(len(everything.tasks))
         shutil.rmtree(in_memory / ".ralph", ignore_errors=True)

@@ -25,7 +25,7 @@ def new(root: Path, title: str = "one", **more: object) -> str:
 
 
 def now_of(root: Path, name: str) -> Task:
-    return task_files.read_board(root).placed[name].task
+    return task_files.read_board(root).locations[name].task
 
 
 def file_of(root: Path, name: str) -> Path:
@@ -72,7 +72,7 @@ def test_what_a_task_names_must_be_there(tmp_path: Path) -> None:
     for more in ({"blocked_by": ["t-none"]}, {"parent": "t-none"}, {"feature_id": "f-none"}):
         with pytest.raises(NotFound, match="none"):
             new(tmp_path, **more)
-    assert task_files.read_board(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).locations == {}
 
 
 def test_what_has_ended_gets_no_more_parts(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_nothing_is_imported_unless_all_can_be_and_each_bad_part_is_named(tmp_pa
     ):
         assert words in caught.value.message
     assert SECRET not in str(caught.value)
-    assert task_files.read_board(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).locations == {}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_nothing_is_imported_unless_all_can_be_and_each_bad_part_is_named(tmp_pa
 def test_a_file_without_tasks_is_refused(tmp_path: Path, text: str, name: str) -> None:
     with pytest.raises(Refused):
         taken(tmp_path, text, name)
-    assert task_files.read_board(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).locations == {}
 
 
 # --- tasks.jsonl -------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_a_file_without_tasks_is_refused(tmp_path: Path, text: str, name: str) -
 def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"line 3: .*; line 4: .*; line 5: "):
         taken(tmp_path, golden("tasks-mixed.jsonl"), "tasks.jsonl")
-    assert task_files.read_board(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).locations == {}
     good = [
         line
         for number, line in enumerate(golden("tasks-mixed.jsonl").split("\n"), 1)
@@ -179,7 +179,7 @@ def test_what_cannot_be_taken_is_named_and_nothing_is_taken(
 ) -> None:
     with pytest.raises(Refused) as caught:
         taken(tmp_path, lines(*rows), "tasks.jsonl")
-    assert task_files.read_board(tmp_path).placed == {}
+    assert task_files.read_board(tmp_path).locations == {}
     assert all(words in caught.value.message for words in bad)
     assert not (tmp_path.parent / "up").exists()
 
@@ -221,8 +221,8 @@ def test_what_is_exported_is_the_same_when_it_is_imported_elsewhere(tmp_path: Pa
         each.id for each in task_files.read_board(here).tasks
     ]
     assert (
-        task_files.read_board(there).placed[one].task
-        == task_files.read_board(here).placed[one].task
+        task_files.read_board(there).locations[one].task
+        == task_files.read_board(here).locations[one].task
     )
     assert taken(there, export(here), "tasks.jsonl").added == ()
     assert export(tmp_path / "nowhere") == ""
@@ -246,4 +246,4 @@ def test_any_text_is_imported_or_refused(
     root = tmp_path_factory.mktemp("any")
     with suppress(Refused):
         taken(root, text, name)
-    assert task_files.read_board(root).unread == ()
+    assert task_files.read_board(root).unreadable == ()

@@ -315,7 +315,7 @@ def test_a_server_that_falls_silent_is_given_up(
     fleet.join("ann", "shop")
     with fleet.server("ann") as server:
         monkeypatch.setattr(team_server, "PATIENCE", 0.2)
-        with pytest.raises(ServerError, match="took longer"), server._asking():
+        with pytest.raises(ServerError, match="took longer"), server._limit_time():
             server.connection.execute("SELECT pg_sleep(60)")
 
 

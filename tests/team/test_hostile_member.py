@@ -14,7 +14,7 @@ from ralph.sharing import team
 from ralph.sharing.team_rows import machine_name
 from ralph.storage import files
 from ralph.storage.team_errors import ServerError, SourceRefused
-from ralph.storage.team_server import LARGEST, PushedRow, TeamServer
+from ralph.storage.team_server import MAX_ROW_BYTES, PushedRow, TeamServer
 
 SOURCE = ("rules", "digest", 0, 0, "main", "abc")
 COLUMNS = "zirconium\n\n\n"
@@ -59,7 +59,7 @@ ODD_ROWS = {
     "negative length": memory("mem-1")._replace(length=-2_000_000_000),
     "unknown family": memory("mem-1")._replace(family=-5),
     "far place": memory("mem-1")._replace(seq=-(2**31)),
-    "large": memory("mem-1", body("mem-1", "x" * LARGEST)),
+    "large": memory("mem-1", body("mem-1", "x" * MAX_ROW_BYTES)),
     "no level": memory("mem-1")._replace(terms="zirconium"),
 }
 
@@ -82,7 +82,7 @@ def test_rows_of_another_id_or_shape_that_are_there_anyway_are_skipped(fleet: Fl
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
         sql = "UPDATE ralph_team.records SET body = %s, columns = %s WHERE id = %s"
         owner.execute(sql, (body("mem-forgotten"), COLUMNS, "mem-bad"))
-        owner.execute(sql, (body("mem-huge", "x" * LARGEST), COLUMNS, "mem-huge"))
+        owner.execute(sql, (body("mem-huge", "x" * MAX_ROW_BYTES), COLUMNS, "mem-huge"))
         owner.execute(sql, (body("mem-short"), "zirconium", "mem-short"))
     ben.pull()
     assert ben.pulled() == ["mem-good", "mem-short"]

@@ -14,7 +14,7 @@ from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.options import read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.core.work import Claim, TaskStatus
-from ralph.storage.board import REASON, UnreadableFile
+from ralph.storage.board import REASON_MEMBER, UnreadableFile
 from ralph.storage.task_files import task_file
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask, TaskChange, TaskView
@@ -236,7 +236,7 @@ def _task_fields(view: TaskView, call: Invocation) -> dict[str, str]:
     listed = view.listed
     task = listed.task
     status = _describe_status(listed)
-    reason = task.extra.get(REASON)
+    reason = task.extra.get(REASON_MEMBER)
     if isinstance(reason, str):
         status += f" ({reason})"
     blockers = []

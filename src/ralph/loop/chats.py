@@ -112,7 +112,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
     task_text = render.clean(render_task(task)).strip()
     prompt = f"{render.framed(_TASK_NOTE, task_text)}\n{message}"
     with chat_lock(root, chat.id):
-        began = board.stamp()
+        began = board.precise_timestamp()
         first_log = ""
         if chat.host or chat.is_unnamed:
             chat_log.append_chat(
@@ -214,7 +214,7 @@ def _name_chat(root: Path, unnamed: Chat, session: sessions.Session) -> Chat:
         chat_log.append_chat(
             root,
             chat,
-            at=board.stamp(),
+            at=board.precise_timestamp(),
             began=session.started_at,
             messages=session.messages,
             durable=True,
@@ -306,7 +306,7 @@ def _is_lost(reply: Reply) -> bool:
 
 
 def _run_turn(root: Path, config: Config, request: ChatRequest, turn: _Turn) -> ChatReply:
-    began = board.stamp()
+    began = board.precise_timestamp()
     reply = turn.agent.run(_make_ask(root, request, turn))
     chat = _chat_after(turn, reply)
     if chat.is_unnamed or _is_lost(reply):

@@ -203,7 +203,7 @@ def record_turn(
         root,
         chat,
         lines,
-        at=board.stamp(),
+        at=board.precise_timestamp(),
         began=times[0] if times else began,
         messages=message_count,
         patterns=privacy.patterns,
@@ -221,7 +221,7 @@ class _TurnAdditions:
 def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Event]:
     """Return the events that a host's hooks would report for a turn."""
     prompt = Event(EventKind.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message)
-    end = Event(EventKind.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
+    end = Event(EventKind.STOP, chat.agent, chat.id, board.precise_timestamp(), message=reply.text)
     events = [prompt]
     for call in reply.calls:
         if not call.files:

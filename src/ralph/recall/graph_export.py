@@ -53,7 +53,8 @@ def export(
     Returns a description of each export. Raises NotFound for an unknown task.
     """
     folders = {
-        name: location.path.parent for name, location in task_files.read_board(root).placed.items()
+        name: location.path.parent
+        for name, location in task_files.read_board(root).locations.items()
     }
     if task and task not in folders:
         raise NotFound(

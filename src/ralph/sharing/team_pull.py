@@ -29,7 +29,7 @@ from ralph.storage.team_db import (
     _forgotten_ids,
     _remember_forgotten,
 )
-from ralph.storage.team_server import LARGEST, ServerSource, TeamServer
+from ralph.storage.team_server import MAX_ROW_BYTES, ServerSource, TeamServer
 
 _ROWS_PER_TRANSACTION = 20_000  # in `team.db`
 _VERSION_DIGITS = 32  # hexadecimal digits in the version of all curated sources
@@ -181,7 +181,7 @@ class _Pull:
         return sum(map(len, lines.values()))
 
     def _is_wanted(self, record_id: str, line: str) -> bool:
-        return len(line) <= LARGEST and record_id not in self._forgotten
+        return len(line) <= MAX_ROW_BYTES and record_id not in self._forgotten
 
     def pull_memories(
         self, curated: Sequence[ServerSource], states: Mapping[str, PulledState]

@@ -39,7 +39,7 @@ from ralph.storage.record_rows import search_columns, storable_text
 from ralph.storage.server_lookup import indexed_terms
 from ralph.storage.sources import Format
 from ralph.storage.team_db import IndexedSource
-from ralph.storage.team_server import LARGEST, PushedRow
+from ralph.storage.team_server import MAX_ROW_BYTES, SESSION_FAMILY, PushedRow
 
 CURATED = {
     Format.MEMORIES: Shared.MEMORIES,
@@ -52,10 +52,9 @@ CURATED = {
 Personal memory and the memory of enclosing projects are never shared.
 """
 _GOAL = "Goal: "  # starts the line in a summary that quotes a prompt
-_SESSION_FAMILY = len(FAMILIES)  # the family number for session rows, after the real families
 _NAME_DIGITS = 16  # hexadecimal digits in the names of machines and rule sets
 _MAX_BYTES_PER_CHARACTER = 4  # in UTF-8
-_MAX_INDEX_BYTES = 2 * LARGEST  # for a row's search columns, and for its terms
+_MAX_INDEX_BYTES = 2 * MAX_ROW_BYTES  # for a row's search columns, and for its terms
 
 # How lines in a log start, and how far into an event line its rules are named.
 _EVENT_START = b'{"v": 1, "type": "event"'
@@ -214,7 +213,7 @@ class SharedRows:
         name = session["id"]
         members = {key: value for key, value in session.items() if key != "summary"}
         line = encode_line("session", members).rstrip("\n")
-        yield PushedRow(_SESSION_FAMILY, name, name, 0, line)
+        yield PushedRow(SESSION_FAMILY, name, name, 0, line)
         record = _summary_record(session)
         clean = self._clean(record)
         if not record.text or clean is None:
@@ -257,7 +256,7 @@ def _summary_record(session: dict[str, str]) -> Record:
 def _fits(row: PushedRow) -> bool:
     """Return whether a row is small enough for the server."""
     return (
-        _has_at_most(row.body, LARGEST)
+        _has_at_most(row.body, MAX_ROW_BYTES)
         and _has_at_most(row.columns, _MAX_INDEX_BYTES)
         and _has_at_most(row.terms, _MAX_INDEX_BYTES)
     )

@@ -1,7 +1,8 @@
-"""Read and change task.json files, and compute which tasks are ready.
+"""Compute which tasks are ready, what the others wait for, and which state changes are allowed.
 
 A task is ready when it is pending (or its worker died), all its blockers are done, it has no open
-children, and nothing holds up its parent. A task changes only through `update`, under its lock.
+children, and nothing holds up its parent. The rules here work on values only. Files are read and
+written by `task_files.py`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
 _STATES |= dict.fromkeys(("doing", "started", "active"), TaskStatus.IN_PROGRESS)
 _STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskStatus.DONE)
-"""Maps the five states, and other words that people and tools use for them, to the states."""
+"""Maps the names of the states, and common synonyms for them, to the states."""
 _OPEN_STATES = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 
 # Members of task.json that the format does not define.
-HISTORY = "history"
-FAILURE = "last_failure"
-REASON = "blocked_reason"
-ATTEMPT = "last_attempt"
+HISTORY_MEMBER = "history"
+FAILURE_MEMBER = "last_failure"
+REASON_MEMBER = "blocked_reason"
+ATTEMPT_MEMBER = "last_attempt"
 
 MAX_HISTORY = 100  # state changes kept in a task's history; older ones are dropped
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -47,7 +48,7 @@ class TaskLocation(NamedTuple):
 
 
 class UnreadableFile(NamedTuple):
-    """A task.json that holds no valid task, and what is wrong with it."""
+    """A file without a valid task, and what is wrong with it."""
 
     path: Path
     what: str
@@ -87,20 +88,20 @@ class _Milestone(NamedTuple):
 class Board:
     """All tasks of a project by id, and the task files that could not be read."""
 
-    placed: Mapping[str, TaskLocation]
-    unread: tuple[UnreadableFile, ...] = ()
+    locations: Mapping[str, TaskLocation]
+    unreadable: tuple[UnreadableFile, ...] = ()
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """Every task in working order: by priority (1 first, none last), then age, then id."""
-        tasks = [location.task for location in self.placed.values()]
+        """Every task, sorted by priority (1 first, none last), then by age, then by id."""
+        tasks = [location.task for location in self.locations.values()]
         return sorted(tasks, key=_work_order)
 
     @cached_property
     def children(self) -> Mapping[str, list[str]]:
         """The ids of each task's children."""
         children: dict[str, list[str]] = {}
-        for location in self.placed.values():
+        for location in self.locations.values():
             task = location.task
             if task.parent:
                 children.setdefault(task.parent, []).append(task.id)
@@ -113,12 +114,12 @@ class Board:
 
     def get(self, task_id: str) -> Task | None:
         """Return the task with this id, or None if there is none."""
-        location = self.placed.get(task_id)
+        location = self.locations.get(task_id)
         if location is None:
             return None
         return location.task
 
-    def has_done_all(self, task_id: str) -> bool:
+    def has_all_children_done(self, task_id: str) -> bool:
         """Return whether a task has children and all of them are done."""
         children = self.children.get(task_id, [])
         return bool(children) and self.done.issuperset(children)
@@ -126,7 +127,7 @@ class Board:
     def with_tasks(self, tasks: Iterable[Task]) -> Board:
         """Return a copy of the board with these tasks added, replacing those with the same ids."""
         new = {task.id: TaskLocation(task, Path()) for task in tasks}
-        return Board({**self.placed, **new}, self.unread)
+        return Board({**self.locations, **new}, self.unreadable)
 
     def waits_for(self, task: Task) -> tuple[str, ...]:
         """Return the ids of everything a task waits for.
@@ -140,7 +141,7 @@ class Board:
         return tuple(dict.fromkeys(waiting))
 
     def ready(self, now: datetime) -> list[Task]:
-        """Return the tasks that can be started now, in working order."""
+        """Return the tasks that can be started now, in the order in which to work on them."""
         return [
             task for task in self.tasks if self._is_free(task, now) and not self.waits_for(task)
         ]
@@ -154,12 +155,12 @@ class Board:
             return False
         return not is_live(task.claim, now)
 
-    def late(self) -> list[Task]:
+    def parents_to_close(self) -> list[Task]:
         """Return the parents that are still open although all their children are done."""
         parents = []
         for task_id in self.children:
             task = self.get(task_id)
-            if task is None or not self.has_done_all(task_id):
+            if task is None or not self.has_all_children_done(task_id):
                 continue
             if status_of(task) in _OPEN_STATES:
                 parents.append(task)
@@ -190,7 +191,7 @@ class Board:
         With `names`, only cycles that these tasks are part of or wait for are considered.
         """
         graph: dict[_Milestone, list[_Milestone]] = {}
-        pending = [_Milestone(name, is_end=True) for name in names or self.placed]
+        pending = [_Milestone(name, is_end=True) for name in names or self.locations]
         while pending:
             milestone = pending.pop()
             task = self.get(milestone.task_id)
@@ -231,10 +232,10 @@ def _work_order(task: Task) -> tuple[int, datetime, str]:
 # --- changing -----------------------------------------------------------------------------------
 
 
-def stamp() -> str:
+def precise_timestamp() -> str:
     """Return the current time to the microsecond.
 
-    Tasks created within the same second thereby keep their order.
+    This keeps tasks in order that are created within the same second.
     """
     return ids.timestamp(precision="microseconds")
 
@@ -248,14 +249,14 @@ def with_status(
     task can only become pending.
     """
     _check_transition(task, to)
-    extra = {key: value for key, value in task.extra.items() if key != REASON}
+    extra = {key: value for key, value in task.extra.items() if key != REASON_MEMBER}
     if to is TaskStatus.DONE:
-        extra.pop(FAILURE, None)
-    line = {"at": stamp(), "from": task.status, "to": to.value, "by": by, "note": note}
-    history = extra.get(HISTORY, [])
+        extra.pop(FAILURE_MEMBER, None)
+    line = {"at": precise_timestamp(), "from": task.status, "to": to.value, "by": by, "note": note}
+    history = extra.get(HISTORY_MEMBER, [])
     if isinstance(history, list):  # otherwise another program wrote this member
         history = [*history, {key: value for key, value in line.items() if value}]
-        extra[HISTORY] = history[-MAX_HISTORY:]
+        extra[HISTORY_MEMBER] = history[-MAX_HISTORY:]
     return replace(task, status=to.value, claim=claim, extra=extra)
 
 
@@ -281,12 +282,12 @@ def with_member(task: Task, key: str, value: str) -> Task:
     return replace(task, extra={**task.extra, key: value})
 
 
-def check_links(everything: Board, task: Task) -> None:
+def check_links(board: Board, task: Task) -> None:
     """Check that a task's blockers and parent exist and form no cycle.
 
     Raises NotFound if one of them does not exist, and Refused if the task would wait for itself.
     """
-    after = everything.with_tasks([task])
+    after = board.with_tasks([task])
     for task_id in (*task.blocked_by, task.parent):
         if task_id and not after.get(task_id):
             raise NotFound(

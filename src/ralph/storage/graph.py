@@ -1,10 +1,7 @@
-"""The database of the knowledge graph: nodes and edges, updated source by source.
+"""Read the nodes and edges of the knowledge graph from its database.
 
-The graph is a cache over the index. When a source has changed, its nodes and edges are removed and
-read again. `search/graph.py` decides which facts follow from a source's rows. Either end of an edge
-may be given as *words*: a record's id or title, as in `[[Title]]`, instead of a node id. Words are
-resolved to nodes after every change, so the order in which sources are read does not matter. The
-*origin* of a node or edge is the source that defines it.
+The database is a cache over the index, which `graph_sync.py` keeps up to date. Nodes have an id
+that people see, such as `file:src/app.py`, and a number as their key in the database.
 """
 
 from __future__ import annotations
@@ -19,12 +16,8 @@ from ralph.core.graph import Edge, Node, NodeType, Relation, is_within
 from ralph.storage import db
 
 VERSION = 2
+"""The version of graph.sql, and of the facts that `search/graph.py` derives."""
 
-
-_NODE = (
-    "n.key, n.id, n.type, n.name, n.recorded, n.valid_from, n.valid_until, n.since, n.replaced, "
-    "n.retired, n.task"
-)
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 _RESOLVED = "source IS NOT NULL AND +target IS NOT NULL"
 """The `+` makes SQLite use the index that covers every column, so nothing needs sorting."""
@@ -38,6 +31,25 @@ SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value
 """The keys are passed as one JSON value, so SQLite compiles this once for any number of keys."""
 _NODE_TYPES = {kind.value: kind for kind in NodeType}
 _RELATIONS = {relation.value: relation for relation in Relation}
+
+
+class _NodeRow(NamedTuple):
+    """The columns of a node, under their names in the database."""
+
+    key: int
+    id: str
+    type: str
+    name: str
+    recorded: str
+    valid_from: str
+    valid_until: str
+    since: str
+    replaced: str | None
+    retired: int
+    task: str
+
+
+_NODE_COLUMNS = ", ".join(f"n.{column}" for column in _NodeRow._fields)
 
 
 class EdgeRow(NamedTuple):
@@ -94,35 +106,23 @@ def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
 def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[int, Node]:
     """Return the nodes with these keys, or all nodes, by key."""
     if keys is None:
-        rows = _select(graph, f"SELECT {_NODE} FROM nodes n")
+        rows = _select(graph, f"SELECT {_NODE_COLUMNS} FROM nodes n")
     else:
-        sql = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"
+        sql = f"SELECT {_NODE_COLUMNS} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"
         rows = _select(graph, sql, json.dumps(list(keys)))
     found: dict[int, Node] = {}
-    for (
-        key,
-        node_id,
-        kind,
-        name,
-        recorded,
-        valid_from,
-        valid_until,
-        since,
-        replaced_at,
-        retired,
-        task,
-    ) in rows:
-        found[key] = Node(
-            node_id,
-            _NODE_TYPES[kind],
-            name,
-            recorded,
-            valid_from,
-            valid_until,
-            since,
-            replaced_at,
-            retired == 1,
-            task,
+    for row in map(_NodeRow._make, rows):
+        found[row.key] = Node(
+            id=row.id,
+            type=_NODE_TYPES[row.type],
+            name=row.name,
+            recorded=row.recorded,
+            valid_from=row.valid_from,
+            valid_until=row.valid_until,
+            since=row.since,
+            replaced=row.replaced,
+            retired=row.retired == 1,
+            task=row.task,
         )
     return found
 

@@ -16,19 +16,19 @@ from ralph.core.record import Family, ObservationKind, Record
 from ralph.core.text import Document, EditableDocument
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.storage import files
+from ralph.storage.sources import OUTSIDE_SCOPES, Format, Source
 
 if TYPE_CHECKING:
     from ralph.core.work import Task
     from ralph.formats.log import LogDocument
-from ralph.storage.sources import OUTSIDE_SCOPES, Format, Source
 
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
-"""Returns the records in a raw line, and what the line says about its session.
+"""Returns the records in a raw line, and the members of the `session` line that it implies.
 
-The latter has the members of a `session` line, or is None if the line says nothing.
+The latter is None if the raw line contains nothing about its session.
 """
 IsRalphCall = Callable[[Record], bool]
-"""Returns whether an observation is a call to Ralph itself, which is not worth remembering."""
+"""Returns whether an observation is a call to Ralph itself. Such calls are not indexed."""
 EVENT = "event"  # the type of a raw line
 
 
@@ -72,7 +72,7 @@ def parse_contents(
 ) -> Contents:
     """Parse a source's text, or a portion of a log.
 
-    `in_ralph_turn` is the value that the contents of the log's previous portion had.
+    For a portion of a log, `in_ralph_turn` is the value from the portion before it.
     """
     if source.format is Format.LOG:
         log = _log_contents(text, interpret)
@@ -149,7 +149,7 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
             placed.append((line.start, PlacedRecord(record, line.line)))
         if session is not None:
             lines.append(("session", session))
-    placed.sort(key=itemgetter(0))  # in the order in which things happened, whoever wrote the lines
+    placed.sort(key=itemgetter(0))  # raw lines and records together, in file order
     return Contents(
         records=tuple(record for _, record in placed),
         lines=tuple(lines),
@@ -185,7 +185,7 @@ def _event_hosts(document: LogDocument) -> frozenset[str]:
 def _without_ralph_calls(
     log: Contents, is_ralph_call: IsRalphCall, in_ralph_turn: bool
 ) -> Contents:
-    """Leave out calls to Ralph itself, and the agent's answers in turns that only called Ralph."""
+    """Drop calls to Ralph itself, and the agent's answers in turns that only called Ralph."""
     kept: list[PlacedRecord] = []
     for placed in log.records:
         record = placed.record

@@ -1,8 +1,8 @@
-"""List the files that contain records, and read them.
+"""List the files that contain records.
 
-A *source* is such a file: a memory file, a task's files or a log. A *raw line* of a log is an event
-as a hook received it. Callers pass `interpret`, which turns one raw line into records. Each line is
-interpreted by itself, so a log yields the same records whether it is read whole or in portions.
+A *source* is such a file: a memory file, a file of a task, or a log. A source has a *name*, which
+is its path relative to the project or to the state folder, for example `.agent/memories.md` or
+`log/sessions/s-1.jsonl`. Names are the same in all checkouts of a project.
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ import stat
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.record import Scope
-
-if TYPE_CHECKING:
-    pass
-
 
 SHARED_PREFIXES = (f"{paths.LOG}/", ".ralph/tasks/")
 """Name prefixes of the sources that all worktrees share: logs, and the main checkout's tasks."""
@@ -81,7 +77,7 @@ class FoundSource(NamedTuple):
 
 
 class FoundLog(NamedTuple):
-    """A log and the state of its file. There may be thousands, so the path is a plain string."""
+    """A log and the state of its file. The path is a plain string, as there may be thousands."""
 
     path: str
     name: str
@@ -173,7 +169,7 @@ def file_state(status: os.stat_result) -> FileState:
 
 
 def source_names(root: Path) -> Callable[[Path], str]:
-    """Return a function that names sources. The names are the same in all checkouts."""
+    """Return a function that turns the path of a source into its name."""
     location = paths.location(root)
     state = f"{location.state}/"
     here = f"{location.root}/"
@@ -210,17 +206,17 @@ def _entry_files(root: Path, memories: Format, guardrails: Format) -> Iterator[t
 
 
 def has_project_sources(root: Path) -> bool:
-    """Return whether a project has a source of its own."""
+    """Return whether a project has any source, apart from those outside it."""
     return any(source.format not in OUTSIDE_SCOPES for source in sources(root))
 
 
 def log_folders(root: Path) -> tuple[Path, Path]:
-    """Return the folders that hold session logs and run logs."""
+    """Return the folders of session logs and of run logs."""
     return paths.sessions_folder(root), paths.runs_folder(root)
 
 
 def _possible_sources(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield every path where a source may be, except session logs and run logs."""
+    """Yield every path where a source may exist, except session logs and run logs."""
     yield from memory_files(root)
     for outer in paths.enclosing_projects(root):
         yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)

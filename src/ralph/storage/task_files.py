@@ -1,8 +1,8 @@
 """Read and write task.json files.
 
 Each task has a folder named after its id, below `.ralph/tasks/` of the main checkout. A task is
-changed only through `update`, under the lock of its folder. Links between tasks are changed only
-within `lock_all`.
+changed only through `update_task`, under the lock of its folder. Links between tasks are changed
+only within `lock_board`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Unreadable
 from ralph.core.work import Task
 from ralph.formats.task_files import parse_task, render_task
 from ralph.storage import files
-from ralph.storage.board import Board, TaskLocation, UnreadableFile, stamp
+from ralph.storage.board import Board, TaskLocation, UnreadableFile, precise_timestamp
 from ralph.storage.gitignore import ensure_gitignore
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")  # valid on every system
@@ -27,16 +27,16 @@ Edit = Callable[[Task], Task]
 
 
 def read_board(root: Path) -> Board:
-    """Read every task of a project. Each task has a folder named after its id."""
-    placed: dict[str, TaskLocation] = {}
-    unread = []
+    """Read every task of a project."""
+    locations: dict[str, TaskLocation] = {}
+    unreadable = []
     for path in sorted(paths.tasks_folder(root).glob("*/task.json")):
         task = _read_task(path)
         if isinstance(task, UnreadableFile):
-            unread.append(task)
+            unreadable.append(task)
         else:
-            placed[task.id] = TaskLocation(task, path)
-    return Board(placed, tuple(unread))
+            locations[task.id] = TaskLocation(task, path)
+    return Board(locations, tuple(unreadable))
 
 
 def _read_task(path: Path) -> Task | UnreadableFile:
@@ -85,8 +85,8 @@ def is_folder_name(task_id: str) -> bool:
 def update_task(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
     """Replace a task with `edit(task)` while holding its lock.
 
-    Return the task as it was before and after. Raises NotFound or Unreadable as `find` does, and
-    Conflict if the file no longer contains this task.
+    Return the task as it was before and after. Raises the same errors as `find_task`, and Conflict
+    if the file no longer contains this task.
     """
     path = find_task(root, task_id).path
 
@@ -100,7 +100,7 @@ def update_task(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
             )
         after = edit(before)
         if after != before:
-            after = replace(after, updated_at=stamp())
+            after = replace(after, updated_at=precise_timestamp())
         return document.with_task(after).text, (before, after)
 
     _, changed = files.update(path, edit_text, root=paths.main_checkout(root))
@@ -108,14 +108,14 @@ def update_task(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
 
 
 def change_task(root: Path, task_id: str, edit: Edit) -> Task:
-    """Update a task and return the new version. Raises the same errors as `update`."""
+    """Update a task and return the new version. Raises the same errors as `update_task`."""
     _, after = update_task(root, task_id, edit)
     return after
 
 
 @contextlib.contextmanager
-def lock_all(root: Path) -> Iterator[Board]:
-    """Lock the links between all tasks and yield the board as it is then."""
+def lock_board(root: Path) -> Iterator[Board]:
+    """Hold the lock on the links between all tasks, and yield the board."""
     folder = paths.tasks_folder(root)
     files.make_folder(folder, root=paths.main_checkout(root))
     ensure_gitignore(root)
@@ -123,16 +123,16 @@ def lock_all(root: Path) -> Iterator[Board]:
         yield read_board(root)
 
 
-def fresh_id(everything: Board, folder: Path) -> str:
-    """Return an id that no task or folder uses yet. Call this within `lock_all`."""
+def unused_id(board: Board, folder: Path) -> str:
+    """Return an id that no task or folder uses yet. Call this within `lock_board`."""
     while True:
         task_id = ids.short("t")
-        if task_id not in everything.placed and not (folder / task_id).exists():
+        if task_id not in board.locations and not (folder / task_id).exists():
             return task_id
 
 
 def create_task(root: Path, task: Task) -> None:
-    """Write the file of a new task. Call this within `lock_all`."""
+    """Write the file of a new task. Call this within `lock_board`."""
     path = task_file(root, task.id)
     files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
 

@@ -1,9 +1,8 @@
-"""A team's PostgreSQL server: connections, its versioned schema, and calls to its functions.
+"""Talk to a team's PostgreSQL server.
 
-Authentication is left to libpq, with its service files, .pgpass and certificates. The TLS
-certificate of a remote server is verified. Every psycopg error is reported as one line with advice,
-for example if the server does not answer, is slow or full, was restarted or has another version, or
-if the user is not a member.
+The server's schema consists of tables that no member can access directly, and of functions that
+check who is asking. Members only call these functions. An administrator creates the schema from the
+numbered files in `storage/team/`, and `TeamServer.problems` checks that nobody has changed it.
 """
 
 from __future__ import annotations
@@ -16,11 +15,8 @@ from importlib import resources
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ralph.storage.team_errors import (
-    STATEMENT_SECONDS,
-    ServerError,
-    explained,
-)
+from ralph.storage.index_schema import FAMILIES
+from ralph.storage.team_errors import STATEMENT_SECONDS, ServerError, explained
 from ralph.storage.team_url import connection_parameters
 
 if TYPE_CHECKING:
@@ -28,16 +24,23 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """The version of the schema: the number of the last file in `storage/team/`."""
-LARGEST = 1 << 20
+MAX_ROW_BYTES = 1 << 20
 """Maximum size of a shared row in bytes. Its terms may take up twice as much."""
 PATIENCE = STATEMENT_SECONDS + 10.0
 """Seconds after which Ralph gives up on a statement that the server has not cancelled."""
 _MIGRATE_HINT = "its administrator runs `ralph team migrate URL`"
+SESSION_FAMILY = len(FAMILIES)
+"""The family number of a session's row. Records have the numbers before it."""
 _FUNCTION = re.compile(
-    r"^CREATE FUNCTION (?P<name>\w+)\((?:(?!\$\$).)*?(?P<definer>SECURITY DEFINER[^$]*?)?"
-    r"AS \$\$(?P<body>.*?)\$\$;",
-    re.DOTALL | re.MULTILINE,
+    r"""
+    ^CREATE\ FUNCTION\ (?P<name>\w+)\(       # CREATE FUNCTION forget(
+    (?:(?!\$\$).)*?                          # parameters and options, never past the body's start
+    (?P<definer>SECURITY\ DEFINER[^$]*?)?    # only if it runs with the rights of its owner
+    AS\ \$\$(?P<body>.*?)\$\$;               # AS $$ the body $$;
+    """,
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
+"""Matches one function in a schema file."""
 
 
 class ServerSource(NamedTuple):
@@ -132,8 +135,12 @@ class TeamServer:
         self.url = url
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Explain errors, and hang up if the server stays silent on an open connection."""
+    def _limit_time(self) -> Iterator[None]:
+        """Explain errors, and hang up if the server stays silent on an open connection.
+
+        libpq would wait forever for a server that accepts a statement and never answers. A timer
+        therefore shuts down the socket, which makes the waiting call fail with OperationalError.
+        """
         from psycopg import OperationalError, errors
 
         given_up = Event()
@@ -154,12 +161,12 @@ class TeamServer:
         """Call a function in the schema and return its rows."""
         marks = ", ".join(["%s"] * len(values))
         sql = f"SELECT * FROM ralph_team.{name}({marks})"
-        with self._asking():
+        with self._limit_time():
             return self.connection.execute(sql, values).fetchall()
 
     def version(self) -> int:
         """Return the version of the server's schema, or 0 if it has none."""
-        with self._asking():
+        with self._limit_time():
             sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
             row = self.connection.execute(sql).fetchone()
         has_schema = row is not None and row[0]
@@ -196,7 +203,7 @@ class TeamServer:
         marks = ", ".join(["%s"] * len(values))
         arrays = ", ".join(f"%b::{name}[]" for name in _PUSHED_TYPES)
         sql = f"SELECT ralph_team.push({marks}, {arrays})"
-        with self._asking():
+        with self._limit_time():
             result = self.connection.execute(sql, (*values, *columns)).fetchone()
         return int(result[0]) if result else 0
 
@@ -215,7 +222,7 @@ class TeamServer:
         call = "ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])"
         sql = f"COPY (SELECT source, key, id, body FROM {call}) TO STDOUT"
         with (
-            self._asking(),
+            self._limit_time(),
             self.connection.cursor() as cursor,
             cursor.copy(sql, (project, sources, last_keys)) as copy,
         ):
@@ -260,7 +267,7 @@ class TeamServer:
             self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the schema: permissions, counts, and changed functions."""
+        """Describe what is wrong with the schema: permissions, counts, or changed functions."""
         with explained(self.url):
             problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
             found = self._functions()
@@ -302,7 +309,10 @@ def _script(name: str) -> bytes:
     return resources.files("ralph.storage").joinpath(f"team/{name}.sql").read_bytes()
 
 
-def _hang_up(number: int, given_up: Event) -> None:
-    given_up.set()
-    with suppress(OSError), socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as connection:
+def _hang_up(descriptor: int, given_up: Event) -> None:
+    given_up.set()  # before the shutdown, because the waiting call fails immediately after it
+    with (
+        suppress(OSError),
+        socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection,
+    ):
         connection.shutdown(socket.SHUT_RDWR)

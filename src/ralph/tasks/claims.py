@@ -140,9 +140,9 @@ def finish(
         after = board.with_status(task, status, by=run, note=note)
         if status is TaskStatus.DONE:
             return after
-        after = board.with_member(after, board.FAILURE, note)
+        after = board.with_member(after, board.FAILURE_MEMBER, note)
         if status is TaskStatus.BLOCKED:
-            after = board.with_member(after, board.REASON, note)
+            after = board.with_member(after, board.REASON_MEMBER, note)
         return after
 
     task = task_files.change_task(root, task_id, edit)
@@ -168,11 +168,13 @@ def count_attempt(
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        if attempt and task.extra.get(board.ATTEMPT) == attempt:
+        if attempt and task.extra.get(board.ATTEMPT_MEMBER) == attempt:
             return task  # already counted; the process was killed before it could record that
         if task.claim is not None and not _is_held_by(run, task):
             return task
-        after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
-        return board.with_member(after, board.ATTEMPT, attempt)
+        after = board.with_member(
+            replace(task, attempts=task.attempts + 1), board.FAILURE_MEMBER, note
+        )
+        return board.with_member(after, board.ATTEMPT_MEMBER, attempt)
 
     return task_files.change_task(root, task_id, edit).attempts

@@ -44,7 +44,7 @@ def add(
     ensure_gitignore(root)
     with files.lock(features_folder / "feature.json"):
         feature_id = _fresh_id(root, features_folder)
-        now = board.stamp()
+        now = board.precise_timestamp()
         feature = Feature(
             feature_id, clean_title.text, clean_description.text, created_at=now, updated_at=now
         )

@@ -25,7 +25,7 @@ def close_finished(root: Path, *, by: str = "") -> list[Task]:
     closed: list[Task] = []
     while True:
         ended = []
-        for task in task_files.read_board(root).late():
+        for task in task_files.read_board(root).parents_to_close():
             before, after = task_files.update_task(root, task.id, close)
             if after != before:
                 ended.append(after)
@@ -47,7 +47,7 @@ def reopen(root: Path, task: Task) -> list[Task]:
     parent = everything.get(task.parent or "")
     while parent is not None and board.status_of(parent) is TaskStatus.DONE:
         reopened.append(task_files.change_task(root, parent.id, reopen_one))
-        if len(reopened) >= len(everything.placed):  # the parents form a cycle
+        if len(reopened) >= len(everything.locations):  # the parents form a cycle
             break
         parent = everything.get(parent.parent or "")
     return reopened

@@ -99,11 +99,11 @@ def add(
         )
     if feature_id:
         feature.find(root, feature_id)
-    with task_files.lock_all(root) as everything:
+    with task_files.lock_board(root) as everything:
         _check_parent(everything, parent)
-        now = board.stamp()
+        now = board.precise_timestamp()
         task = Task(
-            task_files.fresh_id(everything, paths.tasks_folder(root)),
+            task_files.unused_id(everything, paths.tasks_folder(root)),
             clean_title.text,
             clean_description.text,
             priority=priority,
@@ -149,7 +149,7 @@ def list_(
         if only_ready and not listed.is_ready:
             continue
         tasks.append(listed)
-    return tasks, everything.unread
+    return tasks, everything.unreadable
 
 
 def _list_board(everything: board.Board) -> Iterator[ListedTask]:
@@ -185,7 +185,7 @@ def show(root: Path, task_id: str) -> TaskView:
 
 def last_failure(task: Task) -> str:
     """Return why the last attempt at a task failed, or "" if none did."""
-    note = task.extra.get(board.FAILURE)
+    note = task.extra.get(board.FAILURE_MEMBER)
     if isinstance(note, str):
         return note
     return ""
@@ -196,7 +196,7 @@ def prerequisites(root: Path, task: Task) -> list[Task]:
     if not task.blocked_by:
         return []
     everything = task_files.read_board(root)
-    return [everything.placed[name].task for name in task.blocked_by if name in everything.done]
+    return [everything.locations[name].task for name in task.blocked_by if name in everything.done]
 
 
 # --- change the status ---------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def block(
             return board.with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
         return after
 
-    with task_files.lock_all(root) as everything:
+    with task_files.lock_board(root) as everything:
         board.check_links(everything, edit(task_files.find_task(root, task_id).task))
         return _change(root, task_id, edit)
 
@@ -323,7 +323,7 @@ def _stop(
     clean_reason = privacy.clean_description(
         reason, "reason", allow_secret=allow_secret, patterns=patterns
     )
-    member = board.FAILURE if status is TaskStatus.FAILED else board.REASON
+    member = board.FAILURE_MEMBER if status is TaskStatus.FAILED else board.REASON_MEMBER
 
     def edit(task: Task) -> Task:
         if board.status_of(task) is not status:
@@ -340,7 +340,7 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
     working on the task, unless `force` is set.
     """
     everything = task_files.read_board(root)
-    if task_id in everything.done and everything.has_done_all(task_id):
+    if task_id in everything.done and everything.has_all_children_done(task_id):
         raise Refused(
             f"{task_id} and all its subtasks are done",
             hint="reset the subtask that is not finished, or add another one",

@@ -39,7 +39,7 @@ def list_events(root: Path, task_id: str) -> list[dict[str, str]]:
 
 def _status_changes(task: Task) -> Iterator[dict[str, str]]:
     """Yield the valid entries of a task's history as events."""
-    history = task.extra.get(board.HISTORY)
+    history = task.extra.get(board.HISTORY_MEMBER)
     if not isinstance(history, list):
         return
     for change in history:

@@ -98,7 +98,7 @@ def import_(
             f"{name} contains no tasks", hint="give a prd.json with userStories, or a tasks.jsonl"
         )
     folder = paths.tasks_folder(root)
-    with task_files.lock_all(root) as everything:
+    with task_files.lock_board(root) as everything:
         plan = _make_plan(content.tasks, everything, folder, allow_secret, patterns)
         errors += plan.errors
         errors += _link_problems(everything, plan.new.values())
@@ -146,7 +146,7 @@ def _make_plan(
             plan.existing.append(_ExistingTask(stored, task))
             continue
         while not task.id or task.id in plan.new:
-            task = replace(task, id=task_files.fresh_id(everything, folder))
+            task = replace(task, id=task_files.unused_id(everything, folder))
         plan.new[task.id] = _ReadTask(line, _with_times(task, now, len(plan.new)))
         plan.private_parts += private_parts
     return plan
@@ -299,7 +299,7 @@ def _link_problems(everything: Board, new: Collection[_ReadTask]) -> Iterator[Pr
     has_cycle = bool(after.cycle(*(item.task.id for item in new)))
     for line, task in new:
         linked = [*task.blocked_by, task.parent]
-        unknown = [name for name in linked if name and name not in after.placed]
+        unknown = [name for name in linked if name and name not in after.locations]
         if unknown:
             name = unknown[0][:_MAX_QUOTED_ID]
             yield Problem(line, f"{task.id}: names {name!r}, but there is no such task", "")
