@@ -85,10 +85,10 @@ def test_a_relation_is_known_in_any_spelling(word: str) -> None:
     ],
 )
 def test_a_node_holds_from_its_beginning_until_its_end(node: Node, at: str, holds: bool) -> None:
-    assert node.holds(at) is holds
+    assert node.is_valid_at(at) is holds
 
 
 def test_an_edge_has_times_of_its_own() -> None:
     edge = Edge("a", Relation.AFFECTS, "b", "2026-01-01", "2026-01-05", "2026-01-09")
-    assert [edge.holds(f"2026-01-0{day}") for day in (4, 5, 9)] == [False, True, True]
-    assert not edge.holds("2026-01-10")
+    assert [edge.is_valid_at(f"2026-01-0{day}") for day in (4, 5, 9)] == [False, True, True]
+    assert not edge.is_valid_at("2026-01-10")

@@ -124,7 +124,7 @@ def test_a_text_that_was_replaced_ends_and_its_successor_begins_then() -> None:
     nodes = all_nodes(made_of(new, *old))
     assert nodes["know-x"].since == "2026-03-01T00:00:00Z"
     held = {
-        at: [name for name, node in nodes.items() if node.holds(at)]
+        at: [name for name, node in nodes.items() if node.is_valid_at(at)]
         for at in ("2026-01-20", "2026-02-20", "2026-04")
     }
     assert held == {

@@ -185,7 +185,7 @@ def _describe_stated(edge: Edge) -> str:
 
 def _validity(node: Node, moment: str) -> str:
     """Return a note if a node is not valid yet or no longer valid, or "" if it is valid."""
-    if node.holds(moment):
+    if node.is_valid_at(moment):
         return ""
     start = max(node.since or node.valid_from, node.recorded)
     if moment < start[: len(moment)]:

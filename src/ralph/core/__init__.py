@@ -11,6 +11,7 @@ __all__ = [
     "errors",
     "extras",
     "family",
+    "git_history",
     "graph",
     "ids",
     "json_text",

@@ -74,7 +74,7 @@ class Node(NamedTuple):
     task: str = ""
     text: str = ""
 
-    def holds(self, at: str) -> bool:
+    def is_valid_at(self, at: str) -> bool:
         """Return whether the node is true at a time.
 
         A node retired at an unknown time is never true.
@@ -101,7 +101,7 @@ class Edge(NamedTuple):
         """Return whether the edge began at or before a time, or its beginning is unknown."""
         return not _is_before(at, self.valid_from)
 
-    def holds(self, at: str) -> bool:
+    def is_valid_at(self, at: str) -> bool:
         """Return whether the edge is true at a time, regardless of its nodes."""
         return is_within(at, self.valid_from or self.recorded, self.valid_until)
 

@@ -1,4 +1,8 @@
-"""Where Ralph's launchers are, and how an agent starts this Ralph."""
+"""Ralph's launchers: scripts in the user's state folder that start the installed Ralph.
+
+Hooks and agents call a launcher by its path, which stays the same when Ralph is installed
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,11 @@ from ralph.core import discovery
 from ralph.core.errors import UsageError
 
 HOOK_LAUNCHER = "ralph-hook"
-
-
 COMMAND_LAUNCHER = "ralph"
 
 
 def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:
-    """Return the path of a launcher, which does not depend on where Ralph is installed."""
+    """Return the path of a launcher."""
     return _state_folder(env) / "bin" / name
 
 
@@ -29,10 +31,11 @@ def _state_folder(env: Mapping[str, str]) -> Path:
 def agent_program(executable: str, env: Mapping[str, str]) -> str:
     """Return the command with which an agent starts this Ralph.
 
-    That is its bare name if PATH leads to it, and otherwise its path.
+    It is the bare name if a shell would find this Ralph on the PATH, and otherwise a path, in
+    single quotes if it contains a space.
     """
     program = Path(executable).parent / "ralph"
-    if _is_found_by_name(program, env):
+    if not _exists(program) or _is_on_path(program, env):
         return "ralph"
     with suppress(UsageError):
         command_launcher = launcher(env, COMMAND_LAUNCHER)
@@ -47,19 +50,22 @@ def agent_program(executable: str, env: Mapping[str, str]) -> str:
     return shown
 
 
-def _is_found_by_name(program: Path, env: Mapping[str, str]) -> bool:
-    """Return whether `ralph` on the PATH is this program, or the program does not exist."""
+def _exists(program: Path) -> bool:
+    try:
+        return program.exists()
+    except OSError:  # for example, a folder that may not be searched
+        return True
+
+
+def _is_on_path(program: Path, env: Mapping[str, str]) -> bool:
     found = shutil.which("ralph", path=env.get("PATH", ""))
     with suppress(OSError):
-        if not program.exists():
-            return True
-        if found and program.samefile(found):
-            return True
+        return found is not None and program.samefile(found)
     return False
 
 
 def folder_in(env: Mapping[str, str], variable: str) -> Path:
-    """Return the folder that an environment variable names.
+    """Return the folder given by an environment variable.
 
     Raises UsageError if its value is not an absolute path.
     """

@@ -158,11 +158,11 @@ def _repair(repository: Repository, name: str, current: str | None) -> str | Non
 def _last_merge(repository: Repository, name: str) -> _CommittedMerge | None:
     """Return the last merge of two branches that changed a file, or None."""
     words = ("rev-list", "--merges", "--parents", "-n", "1", "HEAD", "--", name)
-    commits = repository.answer(*words).split()
+    commits = repository.output_or_empty(*words).split()
     if len(commits) != 3:  # the merge and its two parents
         return None
     merge_commit, our_parent, their_parent = commits
-    base_commit = repository.answer("merge-base", our_parent, their_parent)
+    base_commit = repository.output_or_empty("merge-base", our_parent, their_parent)
     base: str | None = ""
     if base_commit:
         base = repository.text(f"{base_commit}:./{name}")

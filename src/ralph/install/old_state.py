@@ -43,7 +43,7 @@ def move_old_state(root: Path) -> list[str]:
 def _is_old_state_tracked(root: Path) -> bool:
     """Return whether git tracks old state. It then came with the repository and is never read."""
     names = (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
-    return bool(Repository(paths.main_checkout(root)).answer("ls-files", "--", *names))
+    return bool(Repository(paths.main_checkout(root)).output_or_empty("ls-files", "--", *names))
 
 
 def _move_contents(folder: Path, target: Path, kept: Path) -> bool:

@@ -112,7 +112,7 @@ def _describe_git_state(
         return "This project is not in a git repository."
     if committed is None:
         options = ("--others", "--ignored", "--exclude-standard")
-        if repository.answer("ls-files", *options, "--", source.name):
+        if repository.output_or_empty("ls-files", *options, "--", source.name):
             return f"Git ignores {source.name}."
         return f"{source.name} is not committed yet."
     if not is_committed:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ralph.core import ids, paths
 from ralph.core.errors import Refused
+from ralph.core.git_history import GitHistory
 from ralph.core.record import AT
-from ralph.core.repository import GitHistory, Repository
+from ralph.core.repository import Repository
 from ralph.core.similarity import differ, similarity, statement, term_weights
 from ralph.core.text import normalise_text
 from ralph.formats.memories_metadata import CONFLICTS
@@ -371,7 +372,7 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     base.
     """
     git = GitHistory(root)
-    if not git.there:
+    if not git.in_repository:
         raise Refused(f"{root}: is not in a git repository", hint="run it in a checkout")
     start = _merge_base(git, base)
     options = ("--name-only", "--relative", "-z", "--diff-filter=d")
@@ -403,7 +404,7 @@ def _merge_base(git: GitHistory, base: str) -> str:
         if git.commit(name):
             branch = name
             break
-    start = git.answer("merge-base", "HEAD", branch) if branch else ""
+    start = git.output_or_empty("merge-base", "HEAD", branch) if branch else ""
     is_shallow = git.is_shallow()
     if start and not (is_shallow and start == git.commit("HEAD")):
         return start

@@ -121,7 +121,7 @@ def _git_name(root: Path, *_user: str | None) -> str:
     """Return the name in the git config of the user identified by the variables `_user`."""
     from ralph.core.repository import Repository
 
-    return Repository(root, _GIT_SECONDS).answer(
+    return Repository(root, _GIT_SECONDS).output_or_empty(
         "config", "--global", "--includes", "--get", "user.name"
     )
 

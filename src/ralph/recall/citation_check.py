@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused, Unreadable, WriteFailed
+from ralph.core.git_history import GitHistory
 from ralph.core.record import Record, Status
-from ralph.core.repository import GitHistory
 from ralph.recall import citation_cache
 from ralph.recall.citation_verifier import CitationVerifier
 from ralph.recall.stale_citations import cache_file, read_cache
@@ -100,7 +100,7 @@ def refresh_citations(root: Path, *, most: int = 0, patience: float = 0) -> bool
     reports = _check(git, records[: most or None])
     unchecked = {report.record.id for report in records[len(reports) :]}
     timed_out = set[tuple[str, str]]()
-    if git.late:
+    if git.is_incomplete:
         timed_out = _unverified(reports)
     _save_results(root, reports, _earlier_lines(root, unchecked, timed_out))
     return True

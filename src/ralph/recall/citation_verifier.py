@@ -25,7 +25,7 @@ from ralph.search.citations import (
 from ralph.storage import files
 
 if TYPE_CHECKING:
-    from ralph.core.repository import GitHistory
+    from ralph.core.git_history import GitHistory
 
 
 _MAX_RENAMES = 8  # how many renames of a file to follow
@@ -143,7 +143,7 @@ class CitationVerifier:
 
     def _next_names(self, lost: Mapping[str, str]) -> dict[str, str]:
         """Return the next name of each renamed file. Also note which commit removed each file."""
-        removed = self._git.taken(set(lost.values()))
+        removed = self._git.deletions_of(set(lost.values()))
         renamed = self._git.renames(commit for commit, _ in removed.values())
         steps = {}
         for path, name in lost.items():
@@ -167,7 +167,7 @@ class CitationVerifier:
         if path in self._moved:
             new = self._moved[path]
             return _Finding(CitationState.MOVED, new, f"moved to {new}")
-        if self._git.late:
+        if self._git.is_incomplete:
             return _Finding(CitationState.UNVERIFIABLE, why="git did not answer in time")
         if path in self._removed or citation.sure:
             why = self._removed.get(path, "there is no such file")
@@ -180,7 +180,7 @@ class CitationVerifier:
         git = self._git
         if citation.what in self._commits:
             return _Finding(CitationState.FRESH)
-        if citation.sure and git.there and not git.is_shallow() and not git.late:
+        if citation.sure and git.in_repository and not git.is_shallow() and not git.is_incomplete:
             return _Finding(CitationState.GONE, why="there is no such commit")
         return _Finding(CitationState.UNVERIFIABLE, why="no such commit is known here")
 
@@ -219,10 +219,10 @@ class CitationVerifier:
                 break
         elsewhere = []
         if former and may_move:
-            for name in self._git.holding(needle):
+            for name in self._git.files_containing(needle):
                 if not name.startswith(_NOT_CODE) and not name.endswith(_PROSE_SUFFIXES):
                     elsewhere.append(name)
-        if not former or self._git.late:
+        if not former or self._git.is_incomplete:
             why = "no file here is known to have had it"
             return _Finding(CitationState.UNVERIFIABLE, why=why)
         if len(elsewhere) == 1:
@@ -235,5 +235,7 @@ class CitationVerifier:
     def _once_had(self, needle: str, location: str) -> bool:
         if (needle, location) not in self._searches:
             is_allowed = len(self._searches) < _MAX_SEARCHES and bool(self._text(location))
-            self._searches[needle, location] = is_allowed and self._git.ever(needle, location)
+            self._searches[needle, location] = is_allowed and self._git.was_ever_in(
+                needle, location
+            )
         return self._searches[needle, location]

@@ -163,7 +163,7 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
 def _is_shown(edge: Edge, other: Node, at: str) -> bool:
     """Return whether an edge is valid at a time, or has begun if no time is given."""
     if at:
-        return edge.holds(at) and other.holds(at)
+        return edge.is_valid_at(at) and other.is_valid_at(at)
     return edge.has_begun(ids.today())
 
 

@@ -136,6 +136,6 @@ def _visible_seeds(
     nodes = stored.nodes(graph, keys.values())
     seeds = {}
     for name, key in keys.items():
-        if nodes[key].holds(when) and key not in allowed.hidden:
+        if nodes[key].is_valid_at(when) and key not in allowed.hidden:
             seeds[key] = scores[name]
     return seeds

@@ -99,11 +99,11 @@ class WalkRules(NamedTuple):
             return False
         if self.by and row.valid_from[:10] > self.by:
             return False
-        return not self.at or row.holds(self.at)
+        return not self.at or row.is_valid_at(self.at)
 
     def allow_node(self, node: Node) -> bool:
         """Return whether a walk may enter a node."""
-        return not self.at or node.holds(self.at)
+        return not self.at or node.is_valid_at(self.at)
 
 
 ANYWHERE = WalkRules()

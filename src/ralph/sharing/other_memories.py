@@ -308,7 +308,7 @@ def _commits(root: Path, since: str) -> Iterator[_Commit]:
     ]
     if since:
         arguments.append(f"--since={since}")
-    for entry in Repository(root).answer(*arguments).split("\x1e"):
+    for entry in Repository(root).output_or_empty(*arguments).split("\x1e"):
         commit, _, rest = entry.strip().partition("\x1f")
         day, _, rest = rest.partition("\x1f")
         subject, _, body = rest.partition("\x1f")

@@ -110,14 +110,16 @@ class GitState(NamedTuple):
 def git_state(root: Path) -> GitState:
     """Ask git for the state of a checkout. Without git, the branch counts as the default one."""
     git = Repository(root)
-    commit, _, committed_at = git.answer("log", "-1", "--format=%H %ct").partition(" ")
+    commit, _, committed_at = git.output_or_empty("log", "-1", "--format=%H %ct").partition(" ")
     branch = git.branch()
-    remote_head = git.answer("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+    remote_head = git.output_or_empty(
+        "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"
+    )
     _, _, remote_default = remote_head.partition("/")
     if remote_default:
         is_default = branch == remote_default
     else:
-        configured = git.answer("config", "init.defaultBranch")
+        configured = git.output_or_empty("config", "init.defaultBranch")
         is_default = branch in ("", "main", "master", configured)
     return GitState(branch, commit, f"{int(committed_at or 0):012d}", is_default)
 

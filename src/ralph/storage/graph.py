@@ -74,7 +74,7 @@ class EdgeRow(NamedTuple):
         """The sort key for edges between the same two nodes."""
         return self.relation, self.recorded, self.valid_from, self.valid_until, self.explicit
 
-    def holds(self, at: str) -> bool:
+    def is_valid_at(self, at: str) -> bool:
         """Return whether the edge is valid at a given time. Its nodes are not considered."""
         return is_within(at, self.valid_from or self.recorded, self.valid_until)
 

@@ -236,7 +236,7 @@ def _find_top_with_commit(git: Repository) -> Path:
 
 
 def _check_branch_is_usable(git: Repository, branch: str) -> None:
-    if branch.startswith("-") or not git.holds("check-ref-format", "--branch", branch):
+    if branch.startswith("-") or not git.succeeds("check-ref-format", "--branch", branch):
         raise Refused(
             f"{branch!r} is not a valid branch name",
             hint='fix "branchName" in its prd.json',

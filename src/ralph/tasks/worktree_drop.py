@@ -121,7 +121,9 @@ def _unmerged_commits(main: Repository, head: str, branch_to_delete: str) -> tup
     if not tips:
         return ()
     others = (*exclusions, "--glob=refs/heads", "--remotes", "--tags")
-    return tuple(main.answer("log", "--format=%h %s", *tips, "--not", *others).splitlines())
+    return tuple(
+        main.output_or_empty("log", "--format=%h %s", *tips, "--not", *others).splitlines()
+    )
 
 
 def _branch_to_delete(main: Repository, task: Task) -> str:

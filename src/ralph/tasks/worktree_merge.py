@@ -74,7 +74,7 @@ class _Branches(NamedTuple):
     prefix: str  # the project's folder in the repository, ending with "/", or "" for the top
 
     def merge_base(self) -> str:
-        return self.main.answer("merge-base", "HEAD", self.branch)
+        return self.main.output_or_empty("merge-base", "HEAD", self.branch)
 
     def read_versions(self, path: str) -> _Versions:
         base = self.merge_base()
@@ -148,7 +148,7 @@ def merge(
         flags = () if verify else (NO_VERIFY,)
         if dirty:
             _commit_worktree(worktree, dirty, branches.task.title, flags)
-        commits = branches.main.answer("log", "--format=%h %s", f"HEAD..{branches.branch}")
+        commits = branches.main.output_or_empty("log", "--format=%h %s", f"HEAD..{branches.branch}")
         result = MergeResult(
             branch=branches.branch,
             into=branches.into,
@@ -243,7 +243,7 @@ def _merge_branches(branches: _Branches, flags: Sequence[str]) -> None:
     style = ("-c", "merge.conflictStyle=merge")
     options = ("--no-ff", "--quiet", *flags, "-m", message)
     result = main.tell(*style, "merge", *options, branches.branch)
-    if result.code == 0 and main.has("HEAD", branches.branch):
+    if result.code == 0 and main.is_ancestor(branches.branch, of="HEAD"):
         return
     if not main.commit("MERGE_HEAD"):
         raise Refused(

@@ -50,8 +50,8 @@ class GraphSnapshot(NamedTuple):
         """Return the edges that are valid at a time. An empty time means now."""
         if not at:
             return self.edges
-        valid = {name for name, node in self.nodes.items() if node.holds(at)}
-        return [edge for edge in _edges_within(valid, self.edges) if edge.holds(at)]
+        valid = {name for name, node in self.nodes.items() if node.is_valid_at(at)}
+        return [edge for edge in _edges_within(valid, self.edges) if edge.is_valid_at(at)]
 
     def newest(self, edges: Iterable[Edge]) -> str:
         """Return the newest record that has an edge, or "" if nothing is linked."""
@@ -177,7 +177,9 @@ def _names_at(
     A file or a tag has no time of its own. It is valid while one of its edges is.
     """
     ends = _ends(edges)
-    return {name for name in names if nodes[name].holds(at) and (name in ends or _is_record(name))}
+    return {
+        name for name in names if nodes[name].is_valid_at(at) and (name in ends or _is_record(name))
+    }
 
 
 def _names_with_words(nodes: Mapping[str, Node], names: set[str], text: str) -> set[str]:
