@@ -95,19 +95,46 @@ class TestWhatIsFound:
         assert summary([asked("/review")]).goal == "/review"
 
     @pytest.mark.parametrize(
-        "later",
+        ("later", "cause"),
         [
-            "pytest -q",
-            "cd app && pytest -q",
-            "CI=1 pytest -q",
-            "pytest  -q 2>&1 | tail -20",
-            "cd a; X=1 Y=2 pytest -q",
+            ("pytest -q", "on a later try, with nothing changed in between"),
+            ("cd app && pytest -q", "on a later try, with nothing changed in between"),
+            ("CI=1 pytest -q", "with CI=1"),
+            ("pytest  -q 2>&1 | tail -20", "on a later try, with nothing changed in between"),
+            ("cd a; X=1 Y=2 pytest -q", "with X=1 and with Y=2"),
         ],
     )
-    def test_the_same_command_in_other_clothes_resolves_a_failure(self, later: str) -> None:
+    def test_another_spelling_of_a_command_resolves_its_failure(
+        self, later: str, cause: str
+    ) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed(later)])
-        assert found.resolved == ("pytest -q; on a later try, without an edit",)
+        assert found.resolved == (f"pytest -q; {cause}",)
         assert found.open_ends == ()
+
+    def test_a_command_that_fixed_a_failure_is_named_as_the_cause(self) -> None:
+        found = summary(
+            [
+                failed("pytest -q", "ImportError: cannot import name 'notset'"),
+                passed("pip install 'pytest<8.4'"),
+                passed("pytest -q"),
+            ]
+        )
+        assert found.resolved == ("pytest -q; after pip install 'pytest<8.4'",)
+
+    def test_the_line_with_the_exception_is_preferred_to_the_name_of_the_file(self) -> None:
+        output = "E   ImportError: cannot import name 'notset'\nERROR tests/test_cli.py"
+        found = summary([failed("pytest -q", output)])
+        assert found.errors == ("pytest -q: ImportError: cannot import name 'notset'",)
+
+    def test_a_claim_that_something_was_stored_stands_next_to_the_refusal(self) -> None:
+        refusal = seen(
+            ObservationKind.ERROR,
+            "Error: unknown argument 'content'",
+            tool="mcp__ralph__memory_add",
+        )
+        found = summary([asked("store that"), refusal, answered("Stored as a fix.")])
+        assert found.refused == ("Error: unknown argument 'content'",)
+        assert "Not stored: Ralph refused it" in text(found, 0, tokens.estimate)
 
     def test_another_command_does_not(self) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed("pytest -q tests/unit")])
@@ -121,7 +148,7 @@ class TestWhatIsFound:
 
     def test_a_failure_that_went_away_by_itself_says_so(self) -> None:
         found = summary([failed("make", "cannot connect"), passed("make")])
-        assert "on a later try, without an edit" in text(found, 0, tokens.estimate)
+        assert "on a later try, with nothing changed in between" in text(found, 0, tokens.estimate)
 
     def test_a_tool_that_failed_on_a_file_is_resolved_by_the_same_tool_on_it(self) -> None:
         wrong = seen(
@@ -248,7 +275,7 @@ class TestWhatIsFound:
             resolved=("pytest; after editing src/net.py",),
             passed=("pytest",),
             state="All pass.",
-            errors=("pytest: E ValueError: no port",),
+            errors=("pytest: ValueError: no port",),
             tags=("net",),
         )
 

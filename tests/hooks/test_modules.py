@@ -53,7 +53,6 @@ ANSWERING = {
     "ralph.core.terms",
 }  # fmt: skip
 FOR_PROMPTS = {
-    "ralph.core.remember",
     "ralph.recall.prompt_recall",
     "ralph.recall.passages",
 }

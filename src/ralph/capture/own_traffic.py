@@ -19,6 +19,7 @@ from ralph.core.prompts import INJECTED, NOTE, is_own_prompt
 from ralph.core.record import ObservationKind, Record
 
 OWN_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
+_WRITING_TOOLS = ("memory_add", "memory_edit")
 _OWN_PROGRAMS = ("ralph", "ralph-memory")
 _NEUTRAL_PROGRAMS = (
     "cd",
@@ -67,7 +68,17 @@ def is_own_traffic(record: Record) -> bool:
     if tool in ("Skill", "SlashCommand"):
         first_parameter = record.text.partition(": ")[2]
         return is_own_prompt("/" + first_parameter.lstrip("/"))
-    return OWN_TOOL.match(tool) is not None
+    return OWN_TOOL.match(tool) is not None and not is_own_refusal(record)
+
+
+def is_own_refusal(record: Record) -> bool:
+    """Return whether Ralph refused to store something that an agent wanted to add or change.
+
+    Such a record is kept, because the agent may claim the opposite.
+    """
+    tool = str(record.extra.get("tool") or "")
+    is_writing_tool = OWN_TOOL.match(tool) is not None and tool.endswith(_WRITING_TOOLS)
+    return record.kind is ObservationKind.ERROR and is_writing_tool
 
 
 def _only_calls_ralph(command: str) -> bool:

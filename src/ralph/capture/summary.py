@@ -16,7 +16,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from ralph.capture.recoveries import is_edit
+from ralph.capture.own_traffic import is_own_refusal
+from ralph.capture.recoveries import Recovery, find_recoveries, is_edit
 from ralph.core.record import ObservationKind, Record
 from ralph.core.terms import has_form, shorten
 
@@ -53,6 +54,9 @@ _COMMAND_SUFFIX = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/d
 _NAMED_ERROR = re.compile(
     r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bpanicked at\b|\bERR\w*"
 )
+_PYTEST_MARK = re.compile(r"^E {3,}(?=\S)")  # in front of the lines of an error
+_EXCEPTION = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Warning|Interrupt): \S")
+"""An exception with its message, as Python and JavaScript print it."""
 _PROBLEM = re.compile(
     r"(?i)\b(?:error|fail(?:ed|ure|s)?|cannot|could not|not (?:found|set|installed)|no such"
     r"|refused|denied|undefined|unable|missing|must)\b"
@@ -78,6 +82,7 @@ _MAX_TURN = 600  # characters in one turn of a compacted session
 _MAX_ITEMS = 8  # errors, open points, replies, or files on one line
 _MAX_TAGS = 8
 _MAX_EDITED_FILES = 4  # files that a resolved failure names
+_MAX_NAMED_COMMANDS = 2  # commands that a resolved failure names
 _RANK_AFTER_NEWEST_TURNS = 3  # a recap prefers its newest turns over other lines
 _FORBIDDEN_IN_TAGS = frozenset(',|/<>"')
 
@@ -102,6 +107,7 @@ class Summary:
     open_ends: tuple[str, ...] = ()
     replies: tuple[RankedLine, ...] = ()  # a person's replies, each below the agent's answer
     errors: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # why Ralph refused to store something, whatever the agent says
     tags: tuple[str, ...] = ()
 
 
@@ -125,13 +131,15 @@ def error_line(record: Record) -> str:
 def choose_error_line(output: Iterable[str], reason: str = "") -> str:
     """Return the last line of an output that names an error.
 
-    If there is none, return `reason`, the first line that mentions a problem, or the first line,
-    whichever is found first.
+    A line with an exception and its message is preferred to one that only contains the word, such
+    as pytest's `ERROR tests/test_cli.py`. If no line names an error, return `reason`, the first
+    line that mentions a problem, or the first line, whichever is found first.
     """
     lines = [_without_exit_code(line) for line in output]
-    for line in reversed(lines):
-        if _NAMED_ERROR.search(line):
-            return line
+    for pattern in (_EXCEPTION, _NAMED_ERROR):
+        for line in reversed(lines):
+            if pattern.search(line):
+                return line
     reason = _without_exit_code(reason)
     if reason:
         return reason
@@ -146,7 +154,7 @@ def choose_error_line(output: Iterable[str], reason: str = "") -> str:
 
 def _without_exit_code(line: str) -> str:
     """Strip a line. Returns "" if it gives nothing but an exit code."""
-    line = line.strip()
+    line = _PYTEST_MARK.sub("", line.strip())
     if _EXIT_CODE.fullmatch(line):
         return ""
     return line
@@ -172,6 +180,7 @@ def summary(records: Sequence[Record]) -> Summary:
         open_ends=_unique([*still_failing, *_find_todos(message)])[:_MAX_ITEMS],
         replies=replies,
         errors=_unique(checks.errors)[-_MAX_ITEMS:],
+        refused=_unique(_refusals(records))[-_MAX_ITEMS:],
         tags=_find_tags(records, changed),
     )
 
@@ -198,8 +207,9 @@ class _Checks:
 
 def _follow_checks(records: Sequence[Record]) -> _Checks:
     checks = _Checks()
+    recoveries = {id(recovery.success.record): recovery for recovery in find_recoveries(records)}
     for number, record in enumerate(records):
-        if record.kind is ObservationKind.NOTE:
+        if record.kind is ObservationKind.NOTE or is_own_refusal(record):
             continue
         call = _describe_call(record)
         if call and record.kind is ObservationKind.ERROR:
@@ -210,16 +220,31 @@ def _follow_checks(records: Sequence[Record]) -> _Checks:
         elif call in checks.failing:
             first_failure = checks.failing.pop(call)
             edited = _edited_files(records[first_failure:number])[:_MAX_EDITED_FILES]
-            checks.resolved.append(f"{call}; {_describe_resolution(edited)}")
+            resolution = _describe_resolution(edited, recoveries.get(id(record)))
+            checks.resolved.append(f"{call}; {resolution}")
         if record.kind is ObservationKind.SUCCESS:
             checks.passed.append(call)
     return checks
 
 
-def _describe_resolution(edited: Sequence[str]) -> str:
+def _refusals(records: Iterable[Record]) -> Iterator[str]:
+    for record in records:
+        if is_own_refusal(record):
+            yield error_line(record)
+
+
+def _describe_resolution(edited: Sequence[str], recovery: Recovery | None) -> str:
+    """Describe what was done between a failure and a success."""
+    steps = []
+    if recovery is not None:
+        steps += [f"with {words}" for words in recovery.new_preparation]
+        for run in recovery.commands[-_MAX_NAMED_COMMANDS:]:
+            steps.append(f"after {_cut(run.command, _MAX_SHORT_LINE)}")
     if edited:
-        return f"after editing {', '.join(edited)}"
-    return "on a later try, without an edit"
+        steps.append(f"after editing {', '.join(edited)}")
+    if steps:
+        return " and ".join(steps)
+    return "on a later try, with nothing changed in between"
 
 
 def goal(records: Sequence[Record]) -> str:
@@ -414,6 +439,8 @@ def _lines(session: Summary) -> Iterator[RankedLine]:
         yield RankedLine(5, f"Passed: {'; '.join(calls)}")
     if session.state:
         yield RankedLine(1 if session.replies else 4, f"Last: {session.state}")
+    for refusal in session.refused:
+        yield RankedLine(1, f"Not stored: Ralph refused it: {refusal}")
     for open_end in session.open_ends:
         yield RankedLine(1, f"Open: {open_end}")
     for error in session.errors:
