@@ -27,8 +27,6 @@ from ralph.core.record import (
     Status,
 )
 from ralph.formats.progress import (
-    JOURNAL_KEY,
-    as_block,
     as_progress_pattern,
     parse_progress,
     progress_template,
@@ -36,6 +34,7 @@ from ralph.formats.progress import (
     with_pointer,
     without_pointer,
 )
+from ralph.formats.progress_blocks import JOURNAL_KEY, as_block
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("progress/*"), *CORPUS.glob("learnings/*")])

@@ -20,6 +20,8 @@ __all__ = [
     "patterns",
     "prd",
     "progress",
+    "progress_blocks",
+    "progress_learnings",
     "proposals",
     "regions",
     "sigils",

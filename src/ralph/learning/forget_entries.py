@@ -11,7 +11,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError, Refused
 from ralph.core.record import Family, Record
 from ralph.core.text import Entry
-from ralph.formats.progress import JOURNAL_KEY
+from ralph.formats.progress_blocks import JOURNAL_KEY
 from ralph.learning.forget_matching import (
     text_values,
 )

@@ -21,9 +21,18 @@ from ralph.core.similarity import TextMatcher
 from ralph.core.text import scan_lines
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Story, Task, ignore_text
-from ralph.formats import progress as pages
 from ralph.formats.journal import journal_id
 from ralph.formats.prd import PrdDocument, parse_prd, pass_stories
+from ralph.formats.progress import (
+    ProgressDocument,
+    is_progress_pattern,
+    parse_progress,
+    progress_template,
+    with_pointer,
+    without_pointer,
+)
+from ralph.formats.progress_blocks import JOURNAL_KEY
+from ralph.formats.progress_learnings import read_learnings
 from ralph.learning import insights, promotion, task_insights
 from ralph.learning.promotion import Promotion
 from ralph.memory.knowledge import LearnedEntry
@@ -98,7 +107,7 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
 def begin(root: Path, task_id: str) -> None:
     """Create a task's progress.txt if it does not exist."""
     path = folder(root, task_id) / "progress.txt"
-    files.update(path, lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
+    files.update(path, lambda old: old or progress_template(), root=paths.main_checkout(root))
 
 
 def start_in_worktree(
@@ -171,11 +180,11 @@ def prompt_section(
     already contains them elsewhere.
     """
     path = folder(root, task_id) / "progress.txt"
-    document = pages.parse_progress(files.read(path) or "")
+    document = parse_progress(files.read(path) or "")
     records = [entry.record for entry in document.entries]
     room = budget - _HEADING_TOKENS
     patterns: list[str] = []
-    for record in filter(pages.is_progress_pattern, records):
+    for record in filter(is_progress_pattern, records):
         line = "- " + record.text.replace("\n", "\n  ")
         cost = estimate(line) + 1
         if cost <= room:
@@ -193,7 +202,7 @@ def prompt_section(
 
 
 def _is_block_to_show(record: Record, told: Collection[str]) -> bool:
-    return record.family is Family.JOURNAL and record.extra.get(pages.JOURNAL_KEY) not in told
+    return record.family is Family.JOURNAL and record.extra.get(JOURNAL_KEY) not in told
 
 
 def _newest_blocks(blocks: Sequence[Record], room: int) -> list[str]:
@@ -233,10 +242,10 @@ def append_iteration(
     for learning in learned:
         if learning.slug:
             text = f"{_line(clean(learning.title))}: {_sentence(clean(learning.text))}"
-            knowledge.append(pages.with_pointer(text, learning.slug))
+            knowledge.append(with_pointer(text, learning.slug))
 
     def edit(text: str) -> tuple[str, list[Record]]:
-        document = pages.parse_progress(text or pages.progress_template())
+        document = parse_progress(text or progress_template())
         document = _with_block(document, block)
         document, added = _with_patterns(document, knowledge)
         return str(document), added
@@ -245,11 +254,11 @@ def append_iteration(
     return files.update(path, edit, root=paths.main_checkout(root))[1]
 
 
-def _with_block(document: pages.ProgressDocument, block: Record) -> pages.ProgressDocument:
+def _with_block(document: ProgressDocument, block: Record) -> ProgressDocument:
     """Return the document with the block added, unless it has one for the same iteration."""
-    iteration = block.extra[pages.JOURNAL_KEY]
+    iteration = block.extra[JOURNAL_KEY]
     for entry in document.entries:
-        if entry.record.extra.get(pages.JOURNAL_KEY) == iteration:
+        if entry.record.extra.get(JOURNAL_KEY) == iteration:
             return document
     try:
         return document.add(block)
@@ -261,7 +270,7 @@ def _with_block(document: pages.ProgressDocument, block: Record) -> pages.Progre
 def _block(entry: JournalEntry, story: str, clean: _Cleaner) -> Record:
     """Build the record for an iteration's block."""
     notes = clean(entry.notes)  # cleaned as a whole, because a key may span several lines
-    lessons = [_line(bullet.text) for bullet in pages.read_learnings("", list(scan_lines(notes)))]
+    lessons = [_line(bullet.text) for bullet in read_learnings("", list(scan_lines(notes)))]
     bullets = _note_bullets(notes, lessons) or [_line(clean(entry.title))]
     body = [f"- {bullet}" for bullet in bullets]
     if entry.files:
@@ -271,7 +280,7 @@ def _block(entry: JournalEntry, story: str, clean: _Cleaner) -> Record:
         body += [f"  - {lesson}" for lesson in dict.fromkeys(lessons) if lesson]
     created_at = (entry.created_at or ids.timestamp())[:_MINUTE_CHARACTERS].replace("T", " ")
     title = f"{created_at} - {_line(clean(story))}"
-    extra = {pages.JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
+    extra = {JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
         extra["thread"] = "ralph://session/" + _UNSAFE_IN_URI.sub("-", clean(entry.session))
     return Record("", entry.outcome, "\n".join(body), Family.JOURNAL, title=title, extra=extra)
@@ -327,20 +336,20 @@ def _sentence(text: str) -> str:
 
 
 def _with_patterns(
-    document: pages.ProgressDocument, knowledge: Iterable[str]
-) -> tuple[pages.ProgressDocument, list[Record]]:
+    document: ProgressDocument, knowledge: Iterable[str]
+) -> tuple[ProgressDocument, list[Record]]:
     """Add knowledge and repeated learnings to a document as patterns.
 
     Returns the new document and the patterns that were added.
     """
     texts = []
     for entry in document.entries:
-        if pages.is_progress_pattern(entry.record):
-            texts.append(pages.without_pointer(entry.record.text))
+        if is_progress_pattern(entry.record):
+            texts.append(without_pointer(entry.record.text))
     matcher = TextMatcher(texts)
     added: list[Record] = []
     for text in [*knowledge, *_repeated_learnings(document)]:
-        bare_text = pages.without_pointer(text)
+        bare_text = without_pointer(text)
         if bare_text in texts or matcher.nearest(bare_text) is not None:
             continue
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
@@ -361,7 +370,7 @@ class _Learning(NamedTuple):
     block: str
 
 
-def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
+def _repeated_learnings(document: ProgressDocument) -> Iterator[str]:
     """Yield the learnings that occur in more than one block, each as first worded."""
     matcher = TextMatcher()
     distinct: list[_Learning] = []
@@ -376,7 +385,7 @@ def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
             yield distinct[number].text
 
 
-def _learnings(document: pages.ProgressDocument) -> Iterator[_Learning]:
+def _learnings(document: ProgressDocument) -> Iterator[_Learning]:
     for entry in document.entries:
         for link in entry.record.links:
             if link.relation == "learned_in":
