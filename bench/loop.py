@@ -43,7 +43,7 @@ class Clock:
 
     questions: list[str]
     name: str = "clock"
-    reads_only: bool = False
+    enforces_read_only: bool = False
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)

@@ -162,7 +162,7 @@ def test_a_read_only_question_writes_nothing_though_the_user_allows_it(host: Hos
     assert host.server.finished(), "the model did try"
     assert not host.file("made.txt").exists()
     assert not host.file("made-too.txt").exists()
-    assert host.agent().reads_only
+    assert host.agent().enforces_read_only
 
 
 def test_a_stop_leaves_no_process_of_the_client_nor_of_what_it_ran(host: Host) -> None:

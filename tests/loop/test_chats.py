@@ -73,7 +73,7 @@ def test_an_unknown_mode_is_plan(here: Place) -> None:
 
 
 def test_an_agent_that_could_write_is_not_asked_to_plan(here: Place) -> None:
-    agent = here.by(*answers("Yes."), name="command", reads_only=False)
+    agent = here.by(*answers("Yes."), name="command", enforces_read_only=False)
     with pytest.raises(UsageError, match="'command' has no read-only mode"):
         chats.new(
             here.root,

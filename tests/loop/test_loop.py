@@ -146,7 +146,7 @@ def test_what_a_tool_printed_is_not_said_by_the_agent(shop: Workshop) -> None:
 
 
 def test_an_agent_without_a_read_only_mode_is_not_verified_with_a_note(shop: Workshop) -> None:
-    run = shop.start(says_done(), reads_only=False)
+    run = shop.start(says_done(), enforces_read_only=False)
     assert run.reason == "success"
     assert any("not verified" in line for line in shop.said)
 

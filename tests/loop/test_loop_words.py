@@ -94,7 +94,7 @@ def test_the_agent_may_run_the_criteria_and_ralph_and_knows_the_model(shop: Work
 def test_the_prompt_says_that_verification_follows(shop: Workshop) -> None:
     run = shop.start(says_done(), PASSES)
     assert "then a second, read-only session verifies the work" in shop.prompt(run, 1)
-    again = shop.start(says_done(), goal="another", reads_only=False)
+    again = shop.start(says_done(), goal="another", enforces_read_only=False)
     assert "verifies" not in shop.prompt(again, 1)
 
 

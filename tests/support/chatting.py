@@ -39,10 +39,10 @@ class Place:
     agent: ScriptedAgent = field(default_factory=lambda: ScriptedAgent([]))
 
     def by(
-        self, *steps: Callable[[Ask], Reply], name: str = "codex", reads_only: bool = True
+        self, *steps: Callable[[Ask], Reply], name: str = "codex", enforces_read_only: bool = True
     ) -> ScriptedAgent:
         """An agent that plays these steps, also when it may only read."""
-        self.agent = _Talker(steps, name=name, reads_only=reads_only)
+        self.agent = _Talker(steps, name=name, enforces_read_only=enforces_read_only)
         return self.agent
 
     def new(

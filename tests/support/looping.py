@@ -58,10 +58,10 @@ class Workshop:
         *steps: Play,
         goal: str = GOAL,
         request: LoopRequest | None = None,
-        reads_only: bool = True,
+        enforces_read_only: bool = True,
     ) -> Run:
         """A whole loop; without a request of its own, for the goal with no criteria."""
-        self.agent = ScriptedAgent(steps, reads_only=reads_only)
+        self.agent = ScriptedAgent(steps, enforces_read_only=enforces_read_only)
         request = request if request is not None else LoopRequest(goal=goal, criteria=("none",))
         return loop.start(
             self.root,

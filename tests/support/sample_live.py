@@ -38,7 +38,7 @@ class Waiting:
     """An agent that plays what it is handed, when it is handed something; what it verifies passes."""
 
     name = "scripted"
-    reads_only = True
+    enforces_read_only = True
 
     def __init__(self) -> None:
         self.asked: Queue[str] = Queue()

@@ -259,7 +259,7 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
 def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     run = shop.start(
-        says_done("<journal>the LedgerWriter was split in two</journal>"), reads_only=False
+        says_done("<journal>the LedgerWriter was split in two</journal>"), enforces_read_only=False
     )
     assert "LedgerWriter was split" in text(shop.root, run.done[0])
     found = search.search(
@@ -274,7 +274,7 @@ def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> 
 def test_one_iteration_is_one_sighting_though_it_is_told_in_several_places(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     known = f'<knowledge tags="ledger" title="Ledger">{LESSON}</knowledge>'
-    run = shop.start(says_done(f"<journal>{noted()}</journal>{known}"), reads_only=False)
+    run = shop.start(says_done(f"<journal>{noted()}</journal>{known}"), enforces_read_only=False)
     assert not paths.global_patterns(shop.root).exists()
     assert all(
         len(places(each.record)) == 1 for each in insights.list_(shop.root, task_id=run.done[0])

@@ -106,7 +106,7 @@ def _make_ask(call: Invocation, agent: str, command: str) -> AskAgent:
                 prompt,
                 call.root,
                 model=settings.model,
-                read_only=runner.reads_only,
+                read_only=runner.enforces_read_only,
                 timeout=learn.TIMEOUT_SECONDS,
                 environment={"RALPH_DISABLE": "1"},
             )

@@ -206,7 +206,7 @@ class Agent(Protocol):
     """A program that works on a prompt."""
 
     name: str
-    reads_only: bool  # whether `Ask.read_only` is enforced, so that the agent can verify safely
+    enforces_read_only: bool  # whether it cannot write if `Ask.read_only` is set
 
     def run(self, ask: Ask) -> Reply:
         """Work on the prompt until done, and return the reply."""

@@ -280,7 +280,7 @@ def _is_configured_agent(name: str, loop: LoopSettings) -> bool:
 
 
 def _check_turn(mode: Mode, agent: Agent, message: str) -> None:
-    if mode is Mode.PLAN and not agent.reads_only:
+    if mode is Mode.PLAN and not agent.enforces_read_only:
         raise UsageError(
             f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan",
             hint="claude and codex have one; --mode agent lets the agent write",

@@ -230,7 +230,7 @@ def _print_introduction(bench: Workbench) -> None:
         if not verify:
             line += ", unverified"
         print_line(line)
-    if verify and not plan.agent.reads_only:
+    if verify and not plan.agent.enforces_read_only:
         print_line(f"  {plan.agent.name} has no read-only mode: its work is not verified")
 
 

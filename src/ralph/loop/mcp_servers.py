@@ -23,7 +23,7 @@ from ralph.core import paths
 from ralph.core.config import ConfigSource, Layer, TrustedValue
 from ralph.core.errors import Unreadable
 from ralph.core.work import McpServer, ServerScope, Transport
-from ralph.loop.agents.client import get_object
+from ralph.loop.agents.json_members import get_object
 from ralph.storage import files, trust_records
 
 _PROJECT_FILE = ".mcp.json"

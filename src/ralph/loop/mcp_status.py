@@ -19,7 +19,7 @@ from ralph.core import paths
 from ralph.core.errors import Conflict, Refused, Unreadable, WriteFailed
 from ralph.core.extras import missing_extra
 from ralph.core.work import UNUSABLE, McpServer, ServerAnswer, ServerStatus
-from ralph.loop.agents.client import get_object, parse_object
+from ralph.loop.agents.json_members import get_object, parse_object
 from ralph.loop.mcp_servers import list_servers
 from ralph.privacy.privacy import redact
 from ralph.storage import files

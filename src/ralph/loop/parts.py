@@ -120,7 +120,7 @@ class Workbench:
     @property
     def _verifies(self) -> bool:
         """Whether a second session verifies the work."""
-        return self.config.execution.verify and self.agent.reads_only
+        return self.config.execution.verify and self.agent.enforces_read_only
 
     # --- tasks -----------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from ralph.core import process
 from ralph.core.work import Agent, Ask, Reply, StopReason, ToolCall
 from ralph.loop.agents.acp import Acp
 from ralph.loop.agents.claude import Claude, as_claude
-from ralph.loop.agents.client import CommandAgent
 from ralph.loop.agents.codex import Codex
+from ralph.loop.agents.command import CommandAgent
 
 PLAYER = str(Path(__file__).parents[2] / "support" / "acp_agent.py")
 
@@ -42,8 +42,8 @@ def heard(folder: Path) -> dict[str, Any]:
 
 def test_it_is_an_agent_and_those_that_are_known_can_only_read() -> None:
     agent: Agent = Acp(("some-agent", "--acp"))
-    assert (agent.name, agent.reads_only) == ("acp", False)
-    assert Acp(("/opt/bin/claude-agent-acp",)).reads_only
+    assert (agent.name, agent.enforces_read_only) == ("acp", False)
+    assert Acp(("/opt/bin/claude-agent-acp",)).enforces_read_only
 
 
 def test_only_claude_gets_settings() -> None:

@@ -10,8 +10,8 @@ from ralph.core.errors import Unreadable, UsageError
 from ralph.core.settings import Loop
 from ralph.loop.agents.choice import create_agent, list_agents, loop_agent
 from ralph.loop.agents.claude import Claude
-from ralph.loop.agents.client import CommandAgent
 from ralph.loop.agents.codex import Codex
+from ralph.loop.agents.command import CommandAgent
 from ralph.testing import ScriptedAgent, Step
 
 

@@ -62,7 +62,7 @@ def asked(played: Player, folder: Path, **more: Any) -> Any:
 
 def test_it_is_an_agent_that_can_only_read() -> None:
     agent: Agent = Claude()
-    assert (agent.name, agent.reads_only) == ("claude", True)
+    assert (agent.name, agent.enforces_read_only) == ("claude", True)
 
 
 def test_a_complete_turn(tmp_path: Path) -> None:

@@ -1,29 +1,20 @@
-"""What the agents share: environment, paths, failure classes and JSON lines."""
+"""What the agents share: environment, paths, failure classes and lines."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.errors import UsageError
-from ralph.core.work import Agent, Ask, ProcessResult, Reply, StopReason
+from ralph.core.work import Ask, ProcessResult, StopReason
 from ralph.loop.agents import client
 from ralph.loop.agents.client import (
-    CommandAgent,
     LineBuffer,
     classify_error,
     describe_crash,
     forced_end,
-    get_number,
-    get_object,
-    get_objects,
-    get_text,
     is_inside,
-    parse_object,
     relative_path,
-    split_command,
 )
 
 
@@ -183,101 +174,3 @@ def test_a_line_of_many_megabytes_is_one_line() -> None:
         lines.add("x" * 65536)
     lines.add("\n")
     assert [len(line) for line in lines_read] == [200 * 65536]
-
-
-@given(st.text())
-def test_any_line_is_an_object_or_none(line: str) -> None:
-    assert parse_object(line) is None or isinstance(parse_object(line), dict)
-
-
-def test_a_deeply_nested_line_is_no_crash() -> None:
-    assert parse_object('{"a":' * 100_000) is None
-
-
-def test_values_of_another_type_read_as_empty() -> None:
-    odd: dict[str, object] = {"a": [1, {"b": 2}, None], "c": True, "d": "4", "e": {"f": {"g": 1}}}
-    assert (get_object(odd, "a"), get_object(odd, "e", "f"), get_object(None, "x")) == (
-        {},
-        {"g": 1},
-        {},
-    )
-    assert (
-        get_text(odd, "a"),
-        get_number(odd, "c"),
-        get_number(odd, "d"),
-        get_number({"n": 2}, "n"),
-    ) == (
-        "",
-        0.0,
-        0.0,
-        2.0,
-    )
-    assert list(get_objects(odd, "a")) == [{"b": 2}]
-    assert list(get_objects(odd, "c")) == []
-
-
-ECHO = [
-    sys.executable,
-    "-c",
-    "import sys; sys.stdout.write(sys.stdin.read() + '|' + '|'.join(sys.argv[1:]))",
-]
-NASTY = "a 'b' \"c\" $(touch pwned) `touch pwned`; touch pwned\n{prompt}"
-
-
-def test_it_is_an_agent() -> None:
-    agent: Agent = CommandAgent(ECHO)
-    assert (agent.name, agent.reads_only) == ("command", False)
-
-
-def test_the_prompt_is_standard_input_and_output_is_the_text(tmp_path: Path) -> None:
-    shown: list[str] = []
-    reply = CommandAgent(ECHO).run(Ask("hello", tmp_path, model="m", show=shown.append))
-    assert reply == Reply("hello|"), "which model it used is unknown"
-    assert "".join(shown) == "hello|"
-
-
-def test_the_prompt_is_an_argument_where_its_place_is_marked(tmp_path: Path) -> None:
-    reply = CommandAgent([*ECHO, "--ask", "say: {prompt}"]).run(Ask(NASTY, tmp_path))
-    assert reply.text == f"|--ask|say: {NASTY}"
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_line_is_split_without_a_shell(tmp_path: Path) -> None:
-    line = f"""{sys.executable} -c 'import sys; print(sys.argv[1:])' "a b" $HOME ';' >x"""
-    assert CommandAgent(line).run(Ask("p", tmp_path)).text == "['a b', '$HOME', ';', '>x']\n"
-
-
-def test_a_failing_program_is_a_crash_with_the_end_of_its_output(tmp_path: Path) -> None:
-    code = "import sys; print('half'); sys.stderr.write('reason'); sys.exit(4)"
-    reply = CommandAgent([sys.executable, "-c", code]).run(Ask("p", tmp_path))
-    assert (reply.text, reply.stop) == ("half\n", StopReason.CRASHED)
-    assert reply.error.endswith("exited with 4: reason")
-
-
-def test_a_missing_program_is_unavailable(tmp_path: Path) -> None:
-    reply = CommandAgent("no-such-program-at-all").run(Ask("p", tmp_path))
-    assert (reply.stop, reply.error) == (
-        StopReason.UNAVAILABLE,
-        "no-such-program-at-all: there is no such program",
-    )
-
-
-def test_it_is_stopped_and_it_runs_out_of_time(tmp_path: Path) -> None:
-    sleeper = CommandAgent(
-        [sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"]
-    )
-    shown: list[str] = []
-    stopped = sleeper.run(Ask("p", tmp_path, show=shown.append, stopped=lambda: bool(shown)))
-    assert (stopped.stop, stopped.text) == (StopReason.CANCELLED, "on\n")
-    assert sleeper.run(Ask("p", tmp_path, timeout=0.2)).stop is StopReason.TIMEOUT
-
-
-def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
-    agent = CommandAgent([sys.executable, "-c", "import os; print(os.environ['RALPH_RUN'])"])
-    assert agent.run(Ask("p", tmp_path, environment={"RALPH_RUN": "r1"})).text == "r1\n"
-
-
-@pytest.mark.parametrize("command", ["", "   ", [], "'open"])
-def test_no_command_is_wrong_usage(command: str | list[str]) -> None:
-    with pytest.raises(UsageError):
-        split_command(command)

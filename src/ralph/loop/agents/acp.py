@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, Never, assert_never, cast
 
@@ -21,21 +21,17 @@ from acp.client.connection import ClientSideConnection
 
 from ralph import __version__
 from ralph.core import process
-from ralph.core.work import Ask, Reply, StopReason, ToolCall
+from ralph.core.work import Ask, Reply, StopReason
 from ralph.loop.agents import client
+from ralph.loop.agents.acp_listener import AcpListener
 from ralph.loop.agents.claude import READERS
 from ralph.storage import files
 
-BYPASS = "bypass"
 _TICK_SECONDS = 0.05
 _STOP_CHECK_SECONDS = 0.2
 _AUTH_REQUIRED = -32000  # the protocol's error code
 _CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # adapters that run Claude Code
 _READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # with a mode or a tool set that only reads
-_READ_KINDS = {"read", "search", "think"}
-_WRITE_KINDS = {"edit", "delete", "move"}
-_PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "abs_path", "filePath")
-_MAX_TOOL_NAME_CHARACTERS = 60
 
 # The names that agents give their modes, in order of preference.
 _READ_MODES = (
@@ -50,7 +46,6 @@ _WORK_MODES = ("acceptEdits", "autoEdit", "auto_edit")
 _BYPASS_MODES = ("bypassPermissions", "yolo")
 
 Session = schema.NewSessionResponse | schema.LoadSessionResponse | schema.ResumeSessionResponse
-ToolCallEvent = schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
 Interruption = Literal[StopReason.CANCELLED, StopReason.TIMEOUT]
 """Why we ended a turn before the agent had finished it."""
 
@@ -73,12 +68,12 @@ class Acp:
     # Whether the program runs Claude Code, which starts the servers listed in `.mcp.json` and
     # accepts settings.
     is_claude: bool = field(init=False)
-    reads_only: bool = field(init=False)  # whether the program enforces read-only prompts
+    enforces_read_only: bool = field(init=False)  # whether the program enforces read-only prompts
 
     def __post_init__(self) -> None:
         line = "\n".join(self.program)
         self.is_claude = any(name in line for name in _CLAUDE_PROGRAMS)
-        self.reads_only = any(name in line for name in _READ_ONLY_PROGRAMS)
+        self.enforces_read_only = any(name in line for name in _READ_ONLY_PROGRAMS)
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, either in a new session or in the one that it names."""
@@ -99,7 +94,7 @@ class Acp:
     async def _converse(
         self, program: asyncio.subprocess.Process, ask: Ask, errors: IO[str]
     ) -> Reply:
-        listener = _AcpListener(ask, bypass=self.permission == BYPASS)
+        listener = AcpListener(ask, bypass=self.permission == client.BYPASS)
         connection = ClientSideConnection(cast(Client, listener), program.stdin, program.stdout)
         turn = asyncio.create_task(self._play_turn(connection, listener, ask))
         try:
@@ -117,7 +112,7 @@ class Acp:
                 await connection.close()
 
     async def _play_turn(
-        self, connection: ClientSideConnection, listener: _AcpListener, ask: Ask
+        self, connection: ClientSideConnection, listener: AcpListener, ask: Ask
     ) -> StopReason:
         """Open and configure the session, send the prompt, and wait until the turn ends."""
         version = schema.Implementation(name="ralph", version=__version__)
@@ -138,7 +133,7 @@ class Acp:
     async def _open_session(
         self,
         connection: ClientSideConnection,
-        listener: _AcpListener,
+        listener: AcpListener,
         ask: Ask,
         capabilities: schema.AgentCapabilities | None,
     ) -> Session:
@@ -174,7 +169,7 @@ class Acp:
         preferred: Sequence[str]
         if ask.read_only:
             preferred = _READ_MODES
-        elif self.permission == BYPASS:
+        elif self.permission == client.BYPASS:
             preferred = _BYPASS_MODES
         else:
             preferred = _WORK_MODES
@@ -187,7 +182,7 @@ class Acp:
         self,
         turn: asyncio.Task[StopReason],
         program: asyncio.subprocess.Process,
-        listener: _AcpListener,
+        listener: AcpListener,
         errors: IO[str],
     ) -> Reply:
         """Return the reply after a turn has ended, whether or not it succeeded."""
@@ -224,7 +219,7 @@ class Acp:
 async def _wait_for_turn(
     turn: asyncio.Task[StopReason],
     connection: ClientSideConnection,
-    listener: _AcpListener,
+    listener: AcpListener,
     ask: Ask,
 ) -> Interruption | None:
     """Show text until the turn ends. Returns why we interrupted it, or None if we did not."""
@@ -249,7 +244,7 @@ async def _wait_for_turn(
 
 
 async def _cancel_turn(
-    turn: asyncio.Task[StopReason], connection: ClientSideConnection, listener: _AcpListener
+    turn: asyncio.Task[StopReason], connection: ClientSideConnection, listener: AcpListener
 ) -> None:
     """Ask the agent to end its turn, and give it some time to do so."""
     if not listener.session:
@@ -303,7 +298,7 @@ def _can_resume(capabilities: schema.AgentCapabilities | None) -> bool:
 
 
 async def _choose_model(
-    connection: ClientSideConnection, session: Session, listener: _AcpListener, ask: Ask
+    connection: ClientSideConnection, session: Session, listener: AcpListener, ask: Ask
 ) -> None:
     """Select the model that the prompt names, if the session offers a choice."""
     for option in session.config_options or ():
@@ -312,174 +307,3 @@ async def _choose_model(
             if listener.model != option.current_value:
                 await connection.set_config_option(option.id, listener.session, ask.model)
             return
-
-
-# --- what the agent sends -------------------------------------------------------------------------
-
-
-class _AcpListener:
-    """Collects the reply from the agent's updates, and answers its permission requests."""
-
-    def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
-        self._ask = ask
-        self._bypass = bypass
-        self.session = ""
-        self.model = ask.model
-        self.started = False
-        self._texts: list[str] = []
-        self._shown_count = 0
-        self._last_message_start = 0  # index of the text that begins the last message
-        self._new_message = False
-        self._calls: dict[str, _AcpToolCall] = {}
-        self._cost = 0.0
-
-    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        if not self.started:
-            return
-        if isinstance(update, schema.AgentMessageChunk):
-            if isinstance(update.content, schema.TextContentBlock) and update.content.text:
-                self._add_text(update.content.text)
-        elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
-            self._new_message = bool(self._texts)
-            self._calls.setdefault(update.tool_call_id, _AcpToolCall()).merge(update)
-        elif isinstance(update, schema.UsageUpdate):
-            self._add_usage(update)
-
-    def _add_text(self, text: str) -> None:
-        """Add a chunk of a message. The first chunk after a tool call begins a new message."""
-        if self._new_message:
-            text = f"\n\n{text}"
-            self._last_message_start = len(self._texts)
-            self._new_message = False
-        self._texts.append(text)
-
-    def _add_usage(self, update: schema.UsageUpdate) -> None:
-        if update.cost is not None and update.cost.currency == "USD":
-            self._cost = update.cost.amount
-
-    def show(self) -> None:
-        """Show the text that is new.
-
-        This cannot be done in `session_update`, because the SDK swallows exceptions raised there.
-        """
-        while self._shown_count < len(self._texts):
-            text = self._texts[self._shown_count]
-            self._shown_count += 1
-            self._ask.show(text)
-
-    async def request_permission(
-        self,
-        session_id: str,
-        tool_call: schema.ToolCallUpdate,
-        options: list[schema.PermissionOption],
-        **kwargs: Any,
-    ) -> schema.RequestPermissionResponse:
-        call = self._calls.setdefault(tool_call.tool_call_id, _AcpToolCall())
-        call.merge(tool_call)
-        allowed = self._is_allowed(call)
-        call.refused = not allowed
-        option = _find_option(options, allowed=allowed)
-        if option is None:
-            denied = schema.DeniedOutcome(outcome="cancelled")
-            return schema.RequestPermissionResponse(outcome=denied)
-        selected = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
-        return schema.RequestPermissionResponse(outcome=selected)
-
-    def _is_allowed(self, call: _AcpToolCall) -> bool:
-        if call.kind in _READ_KINDS:
-            return True
-        if self._ask.read_only:
-            return False
-        if self._bypass:
-            return True
-        if call.kind not in _WRITE_KINDS or not call.paths:
-            return False
-        return all(client.is_inside(path, self._ask.folder) for path in call.paths)
-
-    def reply(self, stop: StopReason, error: str = "") -> Reply:
-        earlier_texts = self._texts[: self._last_message_start]
-        outputs: list[str] = []
-        for call in self._calls.values():
-            outputs += call.outputs
-        return Reply(
-            "".join(self._texts),
-            stop,
-            calls=tuple(call.to_tool_call(self._ask) for call in self._calls.values()),
-            model=self.model,
-            cost=self._cost,
-            session=self.session or self._ask.session,
-            error=error,
-            final=sum(map(len, earlier_texts)),
-            outputs=tuple(outputs),
-        )
-
-
-def _find_option(
-    options: list[schema.PermissionOption], *, allowed: bool
-) -> schema.PermissionOption | None:
-    """Return the option to select, preferably one that applies to this call only."""
-    kinds = ("reject_once", "reject_always")
-    if allowed:
-        kinds = ("allow_once", "allow_always")
-    for kind in kinds:
-        for option in options:
-            if option.kind == kind:
-                return option
-    return None
-
-
-@dataclass(slots=True)
-class _AcpToolCall:
-    """A tool call, assembled from several updates."""
-
-    title: str = ""
-    kind: str = ""
-    status: str = ""
-    refused: bool = False
-    paths: list[str] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-
-    def merge(self, update: ToolCallEvent) -> None:
-        tool_name = client.get_object(update.field_meta or {}, "claudeCode").get("toolName")
-        self.title = str(tool_name or self.title or update.title or "")
-        self.kind = update.kind or self.kind
-        self.status = update.status or self.status
-        self.paths += _paths_in(update)
-        self.outputs = _outputs_in(update) or self.outputs  # new output replaces the earlier one
-
-    def to_tool_call(self, ask: Ask) -> ToolCall:
-        ok = self.status != "failed" and not self.refused
-        paths = [client.relative_path(path, ask.folder) for path in self.paths]
-        first_line = self.title.split("\n")[0]
-        name = first_line[:_MAX_TOOL_NAME_CHARACTERS] or self.kind or "tool"
-        writes = ok and self.status == "completed" and self.kind in _WRITE_KINDS
-        return ToolCall(name, tuple(dict.fromkeys(paths)), ok, writes)
-
-
-def _paths_in(update: ToolCallEvent) -> list[str]:
-    """Return the files that an update names in its locations, edits and arguments."""
-    paths = [location.path for location in update.locations or ()]
-    for block in update.content or ():
-        if isinstance(block, schema.FileEditToolCallContent):
-            paths.append(block.path)
-    if isinstance(update.raw_input, Mapping):
-        for key in _PATH_ARGUMENTS:
-            argument = update.raw_input.get(key)
-            if isinstance(argument, str) and argument:
-                paths.append(argument)
-    return paths
-
-
-def _outputs_in(update: ToolCallEvent) -> list[str]:
-    outputs: list[str] = []
-    for block in update.content or ():
-        if not isinstance(block, schema.ContentToolCallContent):
-            continue
-        if isinstance(block.content, schema.TextContentBlock):
-            outputs.append(block.content.text)
-    if isinstance(update.raw_output, str):
-        if update.raw_output:
-            outputs.append(update.raw_output)
-    elif update.raw_output:
-        outputs.append(json.dumps(update.raw_output, ensure_ascii=False))
-    return outputs

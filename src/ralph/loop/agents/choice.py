@@ -20,7 +20,7 @@ from ralph.core.work import Agent, Ask, StopReason, ignore_text
 from ralph.loop import mcp_status
 from ralph.loop.agents import claude, codex, scripted
 from ralph.loop.agents.claude import as_claude
-from ralph.loop.agents.client import CommandAgent, split_command
+from ralph.loop.agents.command import CommandAgent, split_command
 
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
@@ -157,7 +157,7 @@ def _check_agent(root: Path, name: str, command: str) -> dict[str, str]:
             Ask(
                 _QUESTION,
                 root,
-                read_only=agent.reads_only,
+                read_only=agent.enforces_read_only,
                 timeout=_ANSWER_SECONDS,
                 environment={"RALPH_DISABLE": "1"},
             )

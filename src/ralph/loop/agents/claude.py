@@ -13,10 +13,16 @@ from typing import Protocol, runtime_checkable
 
 from ralph.core.work import Agent, Ask, ProcessResult, Reply, StopReason
 from ralph.loop.agents import client
-from ralph.loop.agents.client import get_number, get_object, get_objects, get_text
+from ralph.loop.agents.json_members import (
+    content_text,
+    get_number,
+    get_object,
+    get_objects,
+    get_text,
+)
 
 PERMISSION = "acceptEdits"
-BYPASS = "bypassPermissions"
+_BYPASS_MODE = "bypassPermissions"
 WRITERS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 READERS = ("Read", "Glob", "Grep")
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
@@ -53,7 +59,7 @@ class Claude:
     program: Sequence[str] = ("claude",)
     permission: str = PERMISSION
     name: str = "claude"
-    reads_only: bool = True
+    enforces_read_only: bool = True
     settings: str = ""  # JSON, added to the user's settings to disable MCP servers
     is_claude: bool = True
 
@@ -67,8 +73,8 @@ class Claude:
         if ask.read_only:
             argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS)]
             argv.append("--strict-mcp-config")
-        elif self.permission == "bypass":
-            argv += ["--permission-mode", BYPASS]
+        elif self.permission == client.BYPASS:
+            argv += ["--permission-mode", _BYPASS_MODE]
         elif self.permission:
             argv += ["--permission-mode", self.permission]
         if self.settings and not ask.read_only:
@@ -135,16 +141,13 @@ class ClaudeEventReader(client.EventReader):
     def _read_tool_results(self, event: Mapping[str, object]) -> None:
         for block in get_objects(get_object(event, "message"), "content"):
             if get_text(block, "type") == "tool_result":
-                self.outputs.append(client.content_text(block.get("content")))
+                self.outputs.append(content_text(block.get("content")))
             call_id = get_text(block, "tool_use_id")
             if call_id in self.calls and block.get("is_error") is True:
                 self.calls[call_id] = replace(self.calls[call_id], ok=False, writes=False)
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
-        """Return why Claude Code ended, and its error message.
-
-        If no message contained text, the text of the final result becomes the reply.
-        """
+        """Return why Claude Code ended, and its error message."""
         end = self._result
         if end is None:
             if result.code == 0 and self.texts:
@@ -157,9 +160,17 @@ class ClaudeEventReader(client.EventReader):
         if end.get("is_error") is True or subtype.startswith("error"):
             message = _error_message(end) or client.describe_crash("claude", result)
             return _classify_failed_result(end, message), message
-        if not self.texts:
-            self.texts = [get_text(end, "result")]
         return _STOP_REASONS.get(get_text(end, "stop_reason"), StopReason.END_TURN), ""
+
+    def reply(self, result: ProcessResult) -> Reply:
+        """Return the reply.
+
+        If Claude Code succeeded but no message contained text, the final result has the text.
+        """
+        reply = super().reply(result)
+        if self.texts or reply.error or self._result is None:
+            return reply
+        return replace(reply, text=get_text(self._result, "result"))
 
 
 def _describe_denial(denial: Mapping[str, object]) -> str:

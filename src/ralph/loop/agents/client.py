@@ -1,4 +1,4 @@
-"""Provide what all agents share, and run an arbitrary program as an agent.
+"""Run a client: the code that the agents share.
 
 A client is the program that an agent runs, such as `claude`. Agents share how they set up its
 environment, make paths relative, read its JSON events, and classify its failures. A client inherits
@@ -9,23 +9,21 @@ status where it is known. Any other unrecognized error is a crash, after which t
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ralph.core import process
-from ralph.core.errors import UsageError
 from ralph.core.work import Ask, ProcessResult, Reply, StopReason, ToolCall
+from ralph.loop.agents.json_members import parse_object
 
 MAX_ERROR_CHARACTERS = 2000  # how much of a program's error output is reported
 _MAX_LINE_CHARACTERS = 1 << 27  # only a program that is out of control prints a longer line
+BYPASS = "bypass"  # the permission with which an agent may do anything
 STOPPED = "it was stopped"
 TIMED_OUT = "it took too long and was stopped"
-_PROMPT_PLACEHOLDER = "{prompt}"
 _BETWEEN_TEXTS = "\n\n"
 
 # Characters kept of each stream. Output is parsed as it arrives, and only the end of the error
@@ -190,66 +188,7 @@ class LineBuffer:
             self._on_line(line.removesuffix("\r"))
 
 
-# --- JSON events ----------------------------------------------------------------------------------
-
-
-def parse_object(line: str) -> Mapping[str, object] | None:
-    """Parse a line as a JSON object. Returns None if it is anything else."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, dict):
-        return value
-    return None
-
-
-def get_object(value: object, *keys: str) -> Mapping[str, object]:
-    """Return the object nested under these keys, or an empty one."""
-    for key in keys:
-        if not isinstance(value, Mapping):
-            return {}
-        value = value.get(key)
-    if isinstance(value, Mapping):
-        return value
-    return {}
-
-
-def get_text(value: Mapping[str, object], key: str) -> str:
-    """Return the string at a key, or "" if there is none."""
-    text = value.get(key)
-    if isinstance(text, str):
-        return text
-    return ""
-
-
-def get_number(value: Mapping[str, object], key: str) -> float:
-    """Return the number at a key, or 0 if there is none."""
-    number = value.get(key)
-    if isinstance(number, int | float) and not isinstance(number, bool):
-        return float(number)
-    return 0.0
-
-
-def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, object]]:
-    """Yield the objects in the list at a key."""
-    yield from _objects_in(value.get(key))
-
-
-def _objects_in(items: object) -> Iterator[Mapping[str, object]]:
-    if not isinstance(items, list):
-        return
-    for item in items:
-        if isinstance(item, Mapping):
-            yield item
-
-
-def content_text(content: object) -> str:
-    """Return the text of a tool result, which is a string or a list of content blocks."""
-    if isinstance(content, str):
-        return content
-    texts = [get_text(block, "text") for block in _objects_in(content)]
-    return "\n".join(filter(None, texts))
+# --- events ----------------------------------------------------------------------------------
 
 
 class EventReader(ABC):
@@ -319,63 +258,3 @@ class EventReader(ABC):
             outputs=tuple(self.outputs),
             refused=tuple(dict.fromkeys(self.refused)),
         )
-
-
-# --- any program as an agent ----------------------------------------------------------------------
-
-
-class CommandAgent:
-    """An agent that runs an arbitrary program, whose output is the reply.
-
-    The program gets the prompt on standard input, or in place of `{prompt}` in its arguments.
-    """
-
-    name = "command"
-    reads_only = False
-
-    def __init__(self, command: str | Sequence[str]) -> None:
-        self._argv = split_command(command)
-
-    def run(self, ask: Ask) -> Reply:
-        """Run the program with the prompt, and return its output as the reply."""
-        argv = self._argv
-        stdin = ask.prompt
-        if any(_PROMPT_PLACEHOLDER in argument for argument in argv):
-            argv = [argument.replace(_PROMPT_PLACEHOLDER, ask.prompt) for argument in argv]
-            stdin = ""
-        result = process.run(
-            argv,
-            cwd=ask.folder,
-            stdin=stdin,
-            env=agent_environment(ask),
-            timeout=ask.timeout,
-            on_output=ask.show,
-            stopped=ask.stopped,
-        )
-        stop, error = forced_end(result) or (StopReason.END_TURN, "")
-        if not error and result.code != 0:
-            stop = StopReason.CRASHED
-            error = describe_crash(self._argv[0], result)
-        return Reply(result.out, stop, error=error)
-
-
-def split_command(command: str | Sequence[str]) -> list[str]:
-    """Split a command into its arguments.
-
-    Raises UsageError if the command is empty or contains an unclosed quote.
-    """
-    if isinstance(command, str):
-        try:
-            argv = shlex.split(command)
-        except ValueError as error:
-            raise UsageError(
-                f"the command {command!r} cannot be split into arguments: {error}",
-                hint="close its quotes",
-            ) from error
-    else:
-        argv = list(command)
-    if not "".join(argv).strip():
-        raise UsageError(
-            "no command was given", hint="name the program, for example: my-agent --quiet"
-        )
-    return argv

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ralph.core.work import Ask, ProcessResult, Reply, StopReason
 from ralph.loop.agents import client
-from ralph.loop.agents.client import get_object, get_objects, get_text
+from ralph.loop.agents.json_members import content_text, get_object, get_objects, get_text
 
 SANDBOX = "workspace-write"
-BYPASS = "danger-full-access"
+_BYPASS_SANDBOX = "danger-full-access"
 READ_ONLY = "read-only"
 
 
@@ -25,7 +25,7 @@ class Codex:
     program: Sequence[str] = ("codex",)
     permission: str = SANDBOX
     name: str = "codex"
-    reads_only: bool = True
+    enforces_read_only: bool = True
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, either in a new conversation or in the one that it names."""
@@ -45,8 +45,8 @@ class Codex:
     def _sandbox(self, ask: Ask) -> str:
         if ask.read_only:
             return READ_ONLY
-        if self.permission == "bypass":
-            return BYPASS
+        if self.permission == client.BYPASS:
+            return _BYPASS_SANDBOX
         return self.permission or SANDBOX
 
 
@@ -89,7 +89,7 @@ class _CodexEventReader(client.EventReader):
     def _add_tool(self, name: str, item: Mapping[str, object], *, ok: bool) -> None:
         self.add_call(name, ok=ok, writes=False)
         output = get_text(item, "aggregated_output")
-        result = client.content_text(get_object(item, "result").get("content"))
+        result = content_text(get_object(item, "result").get("content"))
         self.outputs += filter(None, (output, result))
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:

@@ -65,10 +65,10 @@ class Scripted:
     """An agent that plays the steps of a script. `asks` contains the prompts it has received."""
 
     def __init__(
-        self, steps: Sequence[Play], *, name: str = "scripted", reads_only: bool = True
+        self, steps: Sequence[Play], *, name: str = "scripted", enforces_read_only: bool = True
     ) -> None:
         self.name = name
-        self.reads_only = reads_only
+        self.enforces_read_only = enforces_read_only
         self.steps = tuple(steps)
         self.asks: list[Ask] = []
         self._played = 0
