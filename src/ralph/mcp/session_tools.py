@@ -18,7 +18,7 @@ from ralph.recall import journal, sessions
 from ralph.recall.journal import JournalMatch
 from ralph.recall.journal_section import journal_block
 from ralph.recall.json_shapes import journal_json, session_json
-from ralph.recall.search import PART
+from ralph.recall.search import MAX_PART_TOKENS
 from ralph.recall.sessions import Session
 from ralph.search.explanations import WEAK
 from ralph.search.filters import parse_time
@@ -66,7 +66,7 @@ def _journal_json(match: JournalMatch) -> JsonObject:
     return {
         "id": name,
         "type": match.entry.outcome.value,
-        "text": record_lines.cut_details(block, PART, name),
+        "text": record_lines.cut_details(block, MAX_PART_TOKENS, name),
         **mark_weak(match.weak),
     }
 

@@ -32,7 +32,7 @@ from ralph.search import graph_walks, index, visibility
 from ralph.search.graph_facts import source_facts
 from ralph.search.graph_walks import GraphVisibility, ReachedNode, WalkRules
 from ralph.storage import db, graph_sync, queries
-from ralph.storage import graph as stored
+from ralph.storage import graph as graph_store
 from ralph.storage.index import Progress
 
 T = TypeVar("T")
@@ -102,10 +102,10 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
         for _ in range(2):
             with suppress(WriteFailed, OSError):
                 try:
-                    return synced(stored.connect(path))
+                    return synced(graph_store.connect(path))
                 except db.Damaged:
                     db.remove(path)
-    return synced(stored.in_memory())
+    return synced(graph_store.in_memory())
 
 
 def overview(root: Path, *, task: str = "") -> GraphOverview:
@@ -114,13 +114,13 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphOverview:
         nodes = {}
         node_counts = Counter[str]()
-        for key, node in stored.nodes(graph).items():
+        for key, node in graph_store.nodes(graph).items():
             if key not in allowed.hidden:
                 nodes[key] = node
                 node_counts[node.type.value] += 1
         degrees = Counter[int]()
         edge_counts = Counter[str]()
-        for row in stored.edges(graph):
+        for row in graph_store.edges(graph):
             if allowed.allows(row.source, row.target):
                 edge_counts[row.relation] += 1
                 degrees[row.source] += 1
@@ -142,14 +142,14 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
         key = find_node(graph, name, allowed)
         rows = set()
         ends = {key}
-        for row in stored.edges_at(graph, [key]):
+        for row in graph_store.edges_at(graph, [key]):
             if allowed.allows(row.source, row.target):
                 rows.add(row)
                 ends.update((row.source, row.target))
-        nodes = stored.nodes(graph, ends)
+        nodes = graph_store.nodes(graph, ends)
         edges = []
         for row in sorted(rows):
-            edge = stored.edge_of(row, nodes)
+            edge = graph_store.edge_of(row, nodes)
             other = nodes[row.target if row.source == key else row.source]
             if _is_shown(edge, other, at):
                 edges.append((edge, other))
@@ -207,7 +207,7 @@ def path(
     ) -> tuple[tuple[Node, Node], list[Edge] | None]:
         start_key = find_node(graph, start, allowed)
         end_key = find_node(graph, end, allowed)
-        nodes = stored.nodes(graph, (start_key, end_key))
+        nodes = graph_store.nodes(graph, (start_key, end_key))
         rules = WalkRules((), at, allowed, ids.today())
         edges = graph_walks.shortest_path(graph, start_key, end_key, rules)
         return (nodes[start_key], nodes[end_key]), edges
@@ -224,7 +224,7 @@ def find_node(
     """
     text = name.strip()
     spellings = _spellings_of(text)
-    by_id = stored.keys_of(graph, spellings)
+    by_id = graph_store.keys_of(graph, spellings)
     keys = [by_id[spelling] for spelling in spellings if spelling in by_id]
     by_words = graph_sync.RecordNames(graph).key(text)
     if by_words is not None:
@@ -266,7 +266,7 @@ def _spellings_of(text: str) -> list[str]:
 def _closest_node(graph: Connection, text: str, allowed: GraphVisibility) -> str:
     """Return the id of the visible node whose id or name is most similar to `text`, or ""."""
     ids_by_spelling: dict[str, str] = {}
-    for key, node in stored.nodes(graph).items():
+    for key, node in graph_store.nodes(graph).items():
         if key not in allowed.hidden:
             ids_by_spelling[node.id.casefold()] = node.id
             ids_by_spelling[node.name.casefold()] = node.id

@@ -26,7 +26,7 @@ from ralph.recall.graph import query_graph, records
 from ralph.search import meaning
 from ralph.search.vectors import row_bytes
 from ralph.storage import files, task_files
-from ralph.storage import graph as stored
+from ralph.storage import graph as graph_store
 from ralph.storage.record_rows import digest_of
 from ralph.storage.vectors import VectorCache
 
@@ -120,19 +120,19 @@ def _write_export(root: Path, folder: Path, part: _TaskGraph, vectors: Embedding
 
 def _task_graph(graph: Connection, connection: Connection, task: str) -> _TaskGraph:
     """Return a task's part of the graph, without the records and sessions of other tasks."""
-    keys = set(stored.task_keys(graph, task))
-    keys.update(stored.keys_of(graph, [entity_id(NodeType.TASK, task)]).values())
+    keys = set(graph_store.task_keys(graph, task))
+    keys.update(graph_store.keys_of(graph, [entity_id(NodeType.TASK, task)]).values())
     near = set(keys)
-    for row in stored.edges_at(graph, sorted(keys)):
+    for row in graph_store.edges_at(graph, sorted(keys)):
         near.update((row.source, row.target))
     part = {}
-    for key, node in stored.nodes(graph, near).items():
+    for key, node in graph_store.nodes(graph, near).items():
         if key in keys or not node.task or node.type is NodeType.TASK:
             part[key] = node
     edges = []
-    for row in stored.edges_at(graph, sorted(part)):
+    for row in graph_store.edges_at(graph, sorted(part)):
         if row.source in part and row.target in part:
-            edges.append(stored.edge_of(row, part))
+            edges.append(graph_store.edge_of(row, part))
     record_ids = [node.id for node in part.values() if entity_type(node.id) is None]
     by_id = records(connection, record_ids)
     with_texts = []

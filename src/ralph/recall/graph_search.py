@@ -24,7 +24,7 @@ from ralph.core.record import Family, Query
 from ralph.recall.graph import HOPS, query_graph
 from ralph.search import candidates, explanations, graph_walks, meaning, rank
 from ralph.search.graph_walks import GraphVisibility, ReachedNode, WalkRules
-from ralph.storage import graph as stored
+from ralph.storage import graph as graph_store
 from ralph.storage import index_schema, record_filters, record_rows, sessions
 from ralph.storage.index import Progress
 
@@ -95,13 +95,18 @@ def _rank_records(
 ) -> rank.Ranking:
     """Rank the memories and journal entries that a task may see."""
     visible = record_filters.visible_to(record_rows.storable_text(task))
-    keep = [
+    without_observations = [
         (family, test, values)
         for family, test, values in visible
         if family is not Family.OBSERVATION
     ]
     return rank.rank(
-        connection, words, today=when[:10], record_filter=keep, limit=_MAX_SEEDS, meaning=by_meaning
+        connection,
+        words,
+        today=when[:10],
+        record_filter=without_observations,
+        limit=_MAX_SEEDS,
+        meaning=by_meaning,
     )
 
 
@@ -132,8 +137,8 @@ def _visible_seeds(
     graph: Connection, scores: Mapping[str, float], when: str, allowed: GraphVisibility
 ) -> dict[int, float]:
     """Return the scores of the nodes that are valid at a time and visible to the task, by key."""
-    keys = stored.keys_of(graph, sorted(scores))
-    nodes = stored.nodes(graph, keys.values())
+    keys = graph_store.keys_of(graph, sorted(scores))
+    nodes = graph_store.nodes(graph, keys.values())
     seeds = {}
     for name, key in keys.items():
         if nodes[key].is_valid_at(when) and key not in allowed.hidden:

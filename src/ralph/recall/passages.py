@@ -1,11 +1,19 @@
 """Quote the turns of an earlier session that answer a prompt, in order.
 
 A turn is something that a person or the agent said, and a passage is a group of turns from one
-session. If several turns of a session match a prompt, the session answers it as a whole, and a
-person's words count as much as the agent's. The turns around a match are chosen by position and
-form, never by the words of a particular language. Turns near a match come first, and later ones
-before earlier ones. An answer is never separated from the person's reply to it. A passage from a
-later session amends an earlier one if it is about the same subject. Hooks load this module.
+session. It is rendered like this:
+
+    - [obs-17] 2026-11-02, turns of an earlier session:
+      user: Why does the login fail on Safari?
+      agent: The cookie has no SameSite attribute. […]
+      […]
+      user: Then set it to Lax.
+
+If several turns of a session match a prompt, the session answers it as a whole, and a person's
+words count as much as the agent's. The turns around a match are chosen by position and form, never
+by the words of a particular language. Turns near a match come first, and later ones before earlier
+ones. An answer is never separated from the person's reply to it. A passage from a later session
+amends an earlier one if it is about the same subject. Hooks load this module.
 """
 
 from __future__ import annotations
@@ -64,20 +72,36 @@ _AMENDS = ", newer than the next passage on this subject, which it amends"
 _SPEAKERS = {"human": "user", "agent": "agent"}
 
 
+@record
+class TurnSource:
+    """The index that turns are read from, and the turns that may be quoted.
+
+    A turn must pass the filter `allowed` and the test `may_quote`.
+    """
+
+    connection: sqlite3.Connection
+    allowed: Filter
+    may_quote: Callable[[RecordRow], bool]
+
+
 class Passage:
-    """The turns of one session that are near its matches, and the session's score."""
+    """The turns of one session that are near its matches."""
 
-    __slots__ = ("amends", "keys", "matches", "rows", "score", "session")
+    __slots__ = ("amends", "keys", "matches", "rows")
 
-    def __init__(self, matches: Sequence[RankedRow]) -> None:
-        scores = [match.score for match in matches]
-        next_scores = scores[1 : 1 + _NEXT_TURNS]
-        self.session: str = matches[0].row.session
-        self.score = scores[0] + _NEXT_TURN_WEIGHT * sum(next_scores)
-        self.matches = {match.row.key: match for match in matches}
+    def __init__(
+        self, matches: Sequence[RankedRow], keys: Sequence[int], rows: dict[int, RecordRow]
+    ) -> None:
+        self.matches = {match.row.key: match for match in matches}  # best first
+        self.keys = keys  # all turns of the session, in order
+        self.rows = rows  # the turns that may be quoted, in order
         self.amends = False  # whether it is newer than the next passage, on the same subject
-        self.keys: list[int] = []  # all turns of the session, in order
-        self.rows: dict[int, RecordRow] = {}  # the turns that may be quoted, in order
+
+    @property
+    def session(self) -> str:
+        """The id of the session."""
+        session: str = self.best.session
+        return session
 
     @property
     def best(self) -> RecordRow:
@@ -175,11 +199,7 @@ def _required_part(words: Sequence[WeightedWord]) -> float:
 
 
 def gather(
-    connection: sqlite3.Connection,
-    best: Sequence[RankedRow],
-    words: Sequence[WeightedWord],
-    keep: Filter,
-    may_quote: Callable[[RecordRow], bool],
+    source: TurnSource, best: Sequence[RankedRow], words: Sequence[WeightedWord]
 ) -> list[Passage]:
     """Return passages from the sessions that answer a prompt, best first.
 
@@ -187,18 +207,25 @@ def gather(
     """
     sessions: dict[str, list[RankedRow]] = {}
     for ranked in best:
-        if ranked.matched and is_speech(ranked.row) and may_quote(ranked.row):
+        if ranked.matched and is_speech(ranked.row) and source.may_quote(ranked.row):
             sessions.setdefault(ranked.row.session, []).append(ranked)
-    answering = [Passage(matches) for matches in sessions.values() if _is_answered(matches, words)]
-    answering.sort(key=lambda passage: -passage.score)
-    quotable: list[Passage] = []
-    for passage in answering[:_MAX_SESSIONS]:
-        if passage.score < _MIN_SHARE_OF_BEST * answering[0].score:
+    answering = [matches for matches in sessions.values() if _is_answered(matches, words)]
+    answering.sort(key=_session_score, reverse=True)
+    passages: list[Passage] = []
+    for matches in answering[:_MAX_SESSIONS]:
+        if _session_score(matches) < _MIN_SHARE_OF_BEST * _session_score(answering[0]):
             break
-        _read_turns(connection, passage, keep, may_quote)
+        passage = _read_passage(source, matches)
         if passage.rows:
-            quotable.append(passage)
-    return _with_amendments(connection, quotable, keep, may_quote)
+            passages.append(passage)
+    return _with_amendments(source, passages)
+
+
+def _session_score(matches: Sequence[RankedRow]) -> float:
+    """Return the score of the best match, plus a little for each of the next ones."""
+    scores = [match.score for match in matches]
+    next_scores = scores[1 : 1 + _NEXT_TURNS]
+    return scores[0] + _NEXT_TURN_WEIGHT * sum(next_scores)
 
 
 def _is_answered(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
@@ -208,51 +235,45 @@ def _is_answered(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) ->
     return _has_answer(matches) and answers(matches, words)
 
 
-def _read_turns(
-    connection: sqlite3.Connection,
-    passage: Passage,
-    keep: Filter,
-    may_quote: Callable[[RecordRow], bool],
-) -> None:
-    """Read the turns of a passage's session that are near a match."""
-    passage.keys = lookup.speech(connection, passage.session, render.SPEECH_TITLES, _MAX_TURNS_READ)
+def _read_passage(source: TurnSource, matches: Sequence[RankedRow]) -> Passage:
+    """Read the turns near the matches, which are from one session."""
+    connection = source.connection
+    session = matches[0].row.session
+    matching_keys = {match.row.key for match in matches}
+    keys = lookup.speech(connection, session, render.SPEECH_TITLES, _MAX_TURNS_READ)
     near: set[int] = set()
-    for position, key in enumerate(passage.keys):
-        if key in passage.matches:
-            near.update(passage.keys[max(0, position - _REACH) : position + _REACH + 1])
-    ordered = [key for key in passage.keys if key in near]
-    allowed = lookup.filter_keys(connection, ordered, keep)
+    for position, key in enumerate(keys):
+        if key in matching_keys:
+            near.update(keys[max(0, position - _REACH) : position + _REACH + 1])
+    ordered = [key for key in keys if key in near]
+    allowed = lookup.filter_keys(connection, ordered, source.allowed)
     rows = lookup.fetch_rows(connection, [key for key in ordered if key in allowed])
+    quotable: dict[int, RecordRow] = {}
     for key in ordered:
         row = rows.get(key)
-        if row is not None and may_quote(row):
-            passage.rows[key] = row
+        if row is not None and source.may_quote(row):
+            quotable[key] = row
+    return Passage(matches, keys, quotable)
 
 
 # --- amendments by later sessions ----------------------------------------------------------------
 
 
-def _with_amendments(
-    connection: sqlite3.Connection,
-    passages: Sequence[Passage],
-    keep: Filter,
-    may_quote: Callable[[RecordRow], bool],
-) -> list[Passage]:
+def _with_amendments(source: TurnSource, passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages, each after the newest later passage that amends it."""
     by_session = {passage.session: passage for passage in passages}
     ordered: list[Passage] = []
     for passage in passages:
         if passage in ordered:
             continue
-        turns = _newest_later_turns(connection, passage, keep, may_quote)
+        turns = _newest_later_turns(source, passage)
         newer = None
         if turns:
             session = turns[0].row.session
             newer = by_session.get(session)
             if newer is None and session:  # turns without a session cannot be read
-                newer = Passage(turns)
+                newer = _read_passage(source, turns)
                 by_session[session] = newer
-                _read_turns(connection, newer, keep, may_quote)
         if newer is not None and newer.rows:
             if newer not in ordered:
                 ordered.append(newer)
@@ -262,22 +283,17 @@ def _with_amendments(
     return ordered
 
 
-def _newest_later_turns(
-    connection: sqlite3.Connection,
-    passage: Passage,
-    keep: Filter,
-    may_quote: Callable[[RecordRow], bool],
-) -> Sequence[RankedRow]:
+def _newest_later_turns(source: TurnSource, passage: Passage) -> Sequence[RankedRow]:
     """Return turns of the newest later session that returned to a passage's subject, if any."""
-    rarest = _rarest_terms(connection, passage)
+    rarest = _rarest_terms(source.connection, passage)
     if len(rarest) < _MIN_SHARED_RAREST_WORDS:
         return ()
     last_turn_at = max(row.created_at for row in passage.rows.values())
     sessions: dict[str, list[RankedRow]] = {}
-    for ranked in _rank_terms(connection, rarest, keep):
+    for ranked in _rank_terms(source, rarest):
         row = ranked.row
         is_later = row.session != passage.session and row.created_at > last_turn_at
-        if not (is_later and is_speech(row) and may_quote(row)):
+        if not (is_later and is_speech(row) and source.may_quote(row)):
             continue
         text = TermMatcher(row.text)
         shared = [term for term in rarest if text.contains(term)]
@@ -308,13 +324,14 @@ def _rarest_terms(connection: sqlite3.Connection, passage: Passage) -> list[str]
     return shared[:_RAREST_WORDS]
 
 
-def _rank_terms(
-    connection: sqlite3.Connection, terms: Sequence[str], keep: Filter
-) -> list[RankedRow]:
+def _rank_terms(source: TurnSource, terms: Sequence[str]) -> list[RankedRow]:
     match = " OR ".join(f'"{term}"' for term in terms)
-    found = lookup.matching(connection, match, STANDARD.field_weights, _AMENDMENT_CANDIDATES)
+    found = lookup.matching(source.connection, match, STANDARD.field_weights, _AMENDMENT_CANDIDATES)
     keys = [key for key, _ in found]
-    rows = lookup.fetch_rows(connection, list(lookup.filter_keys(connection, keys, keep)))
+    rows = lookup.fetch_rows(
+        source.connection,
+        list(lookup.filter_keys(source.connection, keys, source.allowed)),
+    )
     return [RankedRow(rows[key], score) for key, score in found if key in rows]
 
 

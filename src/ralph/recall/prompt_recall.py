@@ -226,9 +226,8 @@ def _gather_passages(
     room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
     if room < passages.MIN_TOKENS:
         return []
-    return passages.gather(
-        connection, ranking.best, ranking.words, allowed, lambda row: _may_quote(row, options)
-    )
+    source = passages.TurnSource(connection, allowed, lambda row: _may_quote(row, options))
+    return passages.gather(source, ranking.best, ranking.words)
 
 
 def _may_quote(row: RecordRow, options: RecallOptions) -> bool:

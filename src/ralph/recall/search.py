@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _KNOWLEDGE_PREFIXES = ("know-", "ins-")
 _RUN_LABEL = "run"  # label of the record that sums up a run
 # Maximum number of tokens per hit, including its newline.
-PART = 290  # in layer 2
-FULL = 1000  # in layer 3
+MAX_PART_TOKENS = 290  # in layer 2
+MAX_FULL_TOKENS = 1000  # in layer 3
 _NEIGHBOURS = 2  # records shown before and after a hit
 _MAX_LINKS = 2
 _WIDENING_FACTOR = 4
@@ -295,7 +295,7 @@ def _show_hits(
         note = notes.get(hit.record.id, "")
         text = _render_hit(connection, hit, query, note, 1 + len(repeats))
         if query.layer is Detail.FULL:
-            text = record_lines.cut_details(text, FULL, hit.record.id)
+            text = record_lines.cut_details(text, MAX_FULL_TOKENS, hit.record.id)
         shown.append(ShownHit(hit, text, repeats, note))
     return tuple(shown)
 
@@ -360,7 +360,7 @@ def _render_hit(
         else:
             lines.append(record_moment(record))
     lines += _link_lines(connection, hit.record, query.task)
-    rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
+    rest = MAX_PART_TOKENS - sum(tokens.estimate(line + "\n") for line in lines)
     budget = max(rest, NEIGHBOUR_TOKENS)
     lines[own_line] = record_moment(hit.record, hit.score, count, budget=budget, note=note)
     return "\n".join(lines)

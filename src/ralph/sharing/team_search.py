@@ -19,7 +19,14 @@ from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.settings import Team, TeamSearch
 from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
-from ralph.recall.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
+from ralph.recall.search import (
+    MAX_FULL_TOKENS,
+    MergedHit,
+    SearchAnswer,
+    ShownHit,
+    merge_repeats,
+    widen,
+)
 from ralph.search import engine, explanations, index, rank, record_ids
 from ralph.sharing.team_connection import project_name
 from ralph.storage import index_schema, lookup, queries, query_filters, record_rows, team_db
@@ -257,7 +264,7 @@ def _show(
             text = record_lines.record_moment(record, hit.score, count, note=remark)
         elif query.layer is Detail.FULL:
             text = record_lines.cut_details(
-                record_lines.record_details(record, count), FULL, record.id
+                record_lines.record_details(record, count), MAX_FULL_TOKENS, record.id
             )
         shown.append(ShownHit(hit, text, repeats, note, name, member))
     if query.layer is not Detail.INDEX:
