@@ -52,10 +52,7 @@ ANSWERING = {
     "ralph.search", "ralph.search.rank", "ralph.search.candidates", "ralph.search.scoring", "ralph.search.question",
     "ralph.core.terms",
 }  # fmt: skip
-FOR_PROMPTS = {
-    "ralph.recall.prompt_recall",
-    "ralph.recall.passages",
-}
+FOR_PROMPTS = {"ralph.core.remember", "ralph.recall.prompt_recall", "ralph.recall.passages"}
 FOR_FAILURES = {
     f"ralph.recall.{name}"
     for name in ("action_recall", "lessons", "file_mentions", "command_lines", "error_features")
