@@ -1,5 +1,5 @@
-// Entry point: the shell and the page for the address. Pages are loaded when they are first visited; a page that fails to
-// load or render shows an error, and the rest keeps working.
+// Entry point: renders the shell and the page for the address. Pages are loaded when they are first visited. If a
+// page fails to load or render, it shows an error, and everything else keeps working.
 import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
 import { Empty, Failure, Loading } from "./parts/placeholders.js";
 import { startKeys } from "./parts/shortcuts.js";
@@ -10,7 +10,7 @@ const loaded = new Map();
 
 async function load(name, again) {
   if (!loaded.has(name)) {
-    // A module that failed once is remembered as failed by the browser; another address asks anew.
+    // Browsers remember that a module has failed, so it is requested again under another address.
     loaded.set(name, (await import(`./pages/${name}.js${again ? `?${again}` : ""}`)).Page);
   }
   return loaded.get(name);
@@ -36,7 +36,7 @@ function Current() {
   useEffect(() => {
     if (page && state.page !== page) return; // the page is not drawn yet
     if (Current.path !== undefined && Current.path !== path) {
-      // The main part and not its heading: that one is drawn again when the answer comes, and would lose the focus.
+      // Focus the main part. Its heading is rendered again when the response arrives, and would lose the focus.
       const field = focusTarget.search ? document.querySelector("[data-search]") : null;
       focusTarget.search = false;
       (field ?? document.getElementById("main")).focus({ preventScroll: true });

@@ -1,7 +1,7 @@
-// Runs before the first paint, so that a chosen theme never flashes in the other one; the rest is parts/theme.js.
+// Runs before the first paint, so that the page never flashes in the wrong theme. parts/theme.js does everything else.
 try {
   const chosen = localStorage.getItem("ralph-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // A browser that keeps nothing follows the system.
+  // A browser without storage uses the system's theme.
 }

@@ -1,4 +1,5 @@
-// The libraries of the pages; everything else imports from here. Preact adds no "px" to numbers in `style`.
+// The libraries that the pages use. All other modules import them from here. Preact does not add "px" to numbers in
+// `style`.
 import htm from "./vendor/htm.js";
 import { h } from "./vendor/preact.js";
 
@@ -26,5 +27,5 @@ export {
   useSignalEffect,
 } from "./vendor/signals.js";
 
-/** Tagged template that makes elements: html`<p class=${name}>...</p>`. */
+/** A tagged template that creates elements: html`<p class=${name}>...</p>`. */
 export const html = htm.bind(h);

@@ -1,4 +1,4 @@
-// Two runs side by side: totals, then each iteration. The choice is part of the address.
+// Two runs side by side, first their totals and then each iteration. The choice is part of the address.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";

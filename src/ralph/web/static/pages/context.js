@@ -1,5 +1,5 @@
-// The context preview: what would be injected with a prompt, in order, and what was left out and why. It records
-// nothing. The prompt is part of the address.
+// The context preview: the memories that would be injected with a prompt, in order, and those that were left out, with
+// the reason. It records nothing. The prompt is part of the address.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
@@ -52,7 +52,7 @@ function Ask({ prompt, onPrompt, event, task }) {
   </form>`;
 }
 
-/** The newest answer to what is asked; `null` asks nothing. */
+/** The response to the newest request. `null` requests nothing. */
 function usePreview(body) {
   const [answer, setAnswer] = useState({ data: null, error: null, busy: false });
   const key = JSON.stringify(body);
@@ -120,7 +120,7 @@ function Item({ item }) {
     ${item.text && html`<details class="item-text"><summary>Text</summary><pre class="code">${item.text}</pre></details>`}`;
 }
 
-/** What was left out, by reason: each reason is listed once. */
+/** The memories that were left out, grouped by reason. */
 function LeftOut({ items }) {
   const reasons = [...new Set(items.map((item) => item.why))];
   return html`<div>${reasons.map((why) => html`<div key=${why} class="left"><h3><${RichText} text=${sentence(why)} /></h3>

@@ -1,4 +1,4 @@
-// The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks, tokens and memory health.
+// The dashboard: this week's usage, the review inbox and running loops, followed by tasks, tokens and memory health.
 // Review and secrets read every memory, so they are separate requests. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
@@ -47,7 +47,7 @@ export function Page() {
 
 const HEALTH = [["citation", "stale"], ["unused", "unused"], ["duplicate", "duplicates"], ["secrets", "secrets"]];
 
-/** Memory health: four numbers; each leads to where it is resolved. */
+/** Memory health: four numbers, each with a link to the page where it can be improved. */
 function Health({ counts }) {
   const shown = (key) => (counts?.[key] === undefined && (key === "secrets" || !counts) ? "…" : number(counts?.[key] ?? 0));
   return html`<${Section} title="Memory health">
@@ -59,7 +59,7 @@ function Health({ counts }) {
 
 const WAITING = 3;
 
-/** What Ralph did for the person in seven days, in one sentence. */
+/** A sentence about what Ralph did in the last seven days. */
 function Week({ week }) {
   return html`<${Section} title="This week" class="week">
     ${week.injected > 0
@@ -73,7 +73,7 @@ function Week({ week }) {
   <//>`;
 }
 
-/** What only a person can decide: the first few, and how many there are. */
+/** The first few items of the review inbox, and their total. */
 function Waiting({ state }) {
   const total = state.value?.total;
   return html`<${Section} title="Needs your review" class="waiting"
@@ -87,7 +87,7 @@ function Waiting({ state }) {
   <//>`;
 }
 
-/** Running loops; the seconds are counted here, the rest is what the server says. */
+/** Running loops. The seconds are counted here, and everything else comes from the server. */
 function Running({ runs }) {
   const [updates, setUpdates] = useState({});
   useEffect(() => onEvent("run", (run) => setUpdates((old) => ({ ...old, [run.id]: { ...run, received: performance.now() } }))), []);
@@ -107,13 +107,13 @@ function Running({ runs }) {
   <//>`;
 }
 
-/** What was heard a moment ago: an answer that was asked for before it may be older. */
+/** Recent events, because a response that was requested before an event may be older than the event. */
 function recent(updates) {
   const since = performance.now() - 1500;
   return Object.fromEntries(Object.entries(updates).filter(([, run]) => run.received > since));
 }
 
-/** The iteration that a run is at: `iterations` counts those that have ended, `step` is empty between two. */
+/** The number of the current iteration. `iterations` counts those that have ended, and `step` is empty between two. */
 function current(run) {
   return Math.max(1, run.iterations + (run.step ? 1 : 0));
 }
@@ -218,7 +218,7 @@ function Ended({ runs }) {
   <//>`;
 }
 
-/** What is wrong with the hooks; nothing when all is well. */
+/** Problems with the hooks, if there are any. */
 function Doctor({ notes }) {
   if (!notes?.length) return null;
   return html`<${Section} title="Doctor">

@@ -1,5 +1,6 @@
-// The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time. It opens around the newest
-// memory; another node or "All" shows another part. Picture and lists show the same; the address holds it.
+// The graph: how memories, files, symbols, tags, tasks and sessions are linked at a given time. It opens around the
+// newest memory. Choosing another node or "All" shows another part. The picture and the lists show the same part, and
+// the view is part of the address.
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";
@@ -50,7 +51,7 @@ function Filters({ asked, data }) {
   </div>`;
 }
 
-/** Two nodes, and a shortest path between them; `path` is the answer of the server. */
+/** Two nodes and a shortest path between them. `path` is the server's response. */
 function Between({ nodes, all, ends, path, onOpen }) {
   const named = (id) => nodes.find((node) => node.id === id)?.name ?? id;
   const end = (key, label) => html`<${Pick} label=${label} nodes=${nodes} all=${all} value=${named(ends[key])}
@@ -62,7 +63,7 @@ function Between({ nodes, all, ends, path, onOpen }) {
   </details>`;
 }
 
-/** What is shown: the answer, what a panel added, less the kinds that are off. */
+/** The nodes and edges to show: the response and what a panel added, without the types that are switched off. */
 function shownOf(data, added, off) {
   const nodes = new Map();
   for (const node of [...data.nodes, ...added.nodes]) if (!nodes.has(node.id)) nodes.set(node.id, node);
@@ -132,7 +133,7 @@ function GraphView({ data, asked, loading }) {
     </div>`;
 }
 
-/** Whether only what is near one node is shown, or everything. */
+/** The choice between the surroundings of one node and the whole graph. */
 function Scope({ around, name }) {
   const all = !around;
   const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
@@ -144,7 +145,7 @@ function Scope({ around, name }) {
   </div>`;
 }
 
-/** A node that the address names and the answer has not: it is asked for, with what is beside it. */
+/** Requests the node in the address, with its neighbours, if the response does not contain it. */
 function useMissing(id, asOf, add) {
   const near = useGet(id ? "/api/graph/neighbors" : null, { id, hops: 1, as_of: asOf });
   useEffect(() => {

@@ -1,4 +1,4 @@
-// For diagnosis: how long hooks took to answer in the last days, what failed, and what is wrong with them.
+// Diagnostics for the hooks: their response times in the last days, failures, and problems with their setup.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded, RichText } from "../parts/placeholders.js";

@@ -1,6 +1,6 @@
-// The Memory Explorer: search as you type, facets with counts, and a virtual list of memories; "Include activity" adds
-// what sessions and runs recorded. The address holds the whole view; the rows outlive the page, so that coming back from
-// a memory restores the position.
+// The Memory Explorer: search as you type, facets with counts, and a virtual list of memories. "Include activity"
+// adds records of sessions and runs. The whole view is part of the address. The rows outlive the page, so that
+// returning from a memory restores the scroll position.
 import { html, signal, useEffect, useRef, useState } from "../lib.js";
 import { get, queryOf } from "../parts/api.js";
 import { ChangeDialog } from "../parts/changes.js";
@@ -25,7 +25,7 @@ const opened = signal(new Set());
 const narrow = window.matchMedia("(max-width: 700px)");
 let asked = null;
 
-/** Asks for a page; the answer remembers the question, so that the words beside it are never those of another. */
+/** Requests a page. The response keeps its query, so that the text next to it never belongs to another query. */
 const loader =
   (question) =>
   async ({ offset, limit, signal: abort }) => {
@@ -35,23 +35,23 @@ const loader =
   };
 const found = rows(loader("family=memory"));
 
-/** How many there are: memories, or records of every kind once activity is included. */
+/** The number of memories, or of all records if activity is included. */
 const counted = (query) =>
   query.getAll("family").join() === "memory" ? count(found.count.value, "memory", "memories") : count(found.count.value, "record");
 
-/** The part of a query that is a question to the server, in a fixed order. */
+/** The part of the query that is sent to the server, in a fixed order. */
 function requestQuery(query) {
   const words = new URLSearchParams();
   for (const name of NAMES) for (const value of query.getAll(name)) if (value) words.append(name, value);
   if (query.has("activity")) return words.toString();
   const families = query.getAll("family").filter(Boolean);
   for (const one of families.length ? families : ["memory"]) words.append("family", one);
-  // What is only proposed waits on the Review page.
+  // Proposed memories are on the Review page.
   if (!query.has("status")) for (const one of ["active", "raw"]) words.append("status", one);
   return words.toString();
 }
 
-/** The words of a search, for marking: quotes and signs away. */
+/** The words of a search that are highlighted, without quotes and punctuation. */
 function wordsOf(q) {
   return (q ?? "").split(/\s+/).map((word) => word.replace(/^["'(+-]+|["').,:;*]+$/g, "")).filter((word) => word.length > 1);
 }
@@ -62,7 +62,7 @@ function toggleRow(id) {
   opened.value = next;
 }
 
-/** What is typed, sent when it rests for a moment; Back and Forward set it from outside. */
+/** The search field. Its text is sent after a short pause in typing. Back and Forward also set it. */
 function Search({ query, onDown }) {
   const [text, setText] = useState(query.get("q") ?? "");
   const timer = useRef(0);
@@ -170,28 +170,28 @@ function Head({ onOpen }) {
     actions=${html`<${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
 }
 
-/** The facets where there is no room beside the list. */
+/** The facets, for windows that are too narrow to show them next to the list. */
 function Drawer({ onClose, children }) {
   const answer = found.answer.value;
   const footer = html`<${Button} look="primary" onClick=${onClose}>Show ${answer ? counted(answer.query) : ""}<//>`;
   return html`<${Dialog} title="Filters" onClose=${onClose} side=${true} footer=${footer}>${children}<//>`;
 }
 
-/** Whether prompts, tool calls, answers and the journal are listed, too. */
+/** The switch that adds prompts, tool calls, answers and the journal to the list. */
 function Activity({ query }) {
   return html`<label class="activity" title="Prompts, tool calls and answers of sessions, and the journal of runs">
     <input type="checkbox" role="switch" checked=${query.has("activity")}
       onChange=${(event) => setQuery({ activity: event.target.checked ? "1" : null })} />Include activity</label>`;
 }
 
-/** Whether what other machines of the team share is searched, too; only where there is a team. */
+/** The switch that includes records from the team's other machines. It is shown only in a team. */
 function Team({ query }) {
   return html`<label class="activity" title="What other machines of the team share, as of the last pull">
     <input type="checkbox" role="switch" checked=${query.has("team")}
       onChange=${(event) => setQuery({ team: event.target.checked ? "1" : null })} />Team</label>`;
 }
 
-/** `/memory`. */
+/** The page at `/memory`. */
 export function Page() {
   const query = route.value.query;
   const question = requestQuery(query);

@@ -13,7 +13,7 @@ import { go } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { coded, count, hueOf, Kind, number, readable, sentence, Time } from "../parts/format.js";
 
-/** The changes in the order of their buttons, with their drawings. */
+/** The changes with their icons, in the order of their buttons. */
 const ACTIONS = [
   ["accept", "check"],
   ["reject", "close"],
@@ -43,7 +43,7 @@ function Fact({ name, children }) {
   return children ? html`<div><dt>${name}</dt><dd>${children}</dd></div>` : null;
 }
 
-/** Any value of a file, as text. */
+/** Any value from a file, as text. */
 const shown = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
 const isThere = ([, value]) => value !== "" && value !== null && value !== undefined;
 
@@ -84,7 +84,7 @@ function Facts({ data }) {
   </section>`;
 }
 
-/** How a citation's state looks: the class of its badge and its drawing; another state has neither. */
+/** The badge class and the icon for each state of a citation. Other states have neither. */
 const STATES = {
   fresh: ["good", "check"],
   moved: ["warn", "alert"],
@@ -152,7 +152,7 @@ function Injections({ data: { injections, used } }) {
   </section>`;
 }
 
-/** Where a node has its page; a file, a symbol and a session that is not recorded have none. */
+/** The address of a node's page. Files, symbols and sessions that were not recorded have none. */
 function nodePath({ id, type, name: title, recorded }) {
   if (type === "file" || type === "symbol" || (type === "session" && !recorded)) return "";
   if (type === "tag") return `/memory?tag=${encodeURIComponent(title || id)}`;
@@ -172,7 +172,7 @@ function Neighbour({ one: { relation, direction, node }, again }) {
   </li>`;
 }
 
-/** What the graph has beside it, without the links that the record itself names; a relation is written once. */
+/** The neighbours in the graph that the record itself does not link to. A repeated relation is written once. */
 function Neighbours({ id, links, neighbours }) {
   const items = neighbours?.filter(({ relation, node }) => !links?.some((one) => one.relation === relation && one.target === node.id));
   const same = (a, b) => a && a.relation === b.relation && a.direction === b.direction;
@@ -283,11 +283,11 @@ function RecordView({ data }) {
     </div>`;
 }
 
-/** `/memory/ID`. */
+/** The page at `/memory/ID`. */
 export function Page({ params: { id } }) {
   const state = useGet(`/api/records/${encodeURIComponent(id)}`, {}, { on: ["records", "insights"] });
   const { value, error, reload } = state;
-  // It was deleted while a draft is open: keep the dialog and the text.
+  // The record was deleted while a draft is open, so the dialog and its text are kept.
   if (error?.status === 404 && !(value && hasDraft(id))) {
     return html`<${PageHead} title="Memory not found" back=${["/memory", "Memory"]} />
       <${Empty} title=${sentence(error.message)}

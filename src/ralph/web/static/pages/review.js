@@ -1,5 +1,5 @@
-// Review: what only a person can decide. Held memories, insights with their evidence, and memories that conflict,
-// contradict or repeat others, or are out of date. Each decision has a preview of the diff.
+// Review: everything that only a person can decide. It lists held memories, insights with their evidence, and memories
+// that conflict with, contradict or repeat others, or are out of date. Each decision has a preview of the diff.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog, Decisions } from "../parts/changes.js";
@@ -18,7 +18,7 @@ const EXPLANATION =
   "Insights come from sessions and runs: errors and their fixes, repeated statements, decisions. " +
   "They are extracted when a task ends. This command runs all ready tasks:";
 
-/** Evidence is an id of a record, or words. */
+/** Evidence for an insight, which is the id of a record or text. */
 function EvidenceItem({ one }) {
   const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
   return /^(mem|obs|ins|jrn|know|pat)-[\w-]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
@@ -33,7 +33,7 @@ function Evidence({ items }) {
 }
 
 function Insight({ one, act }) {
-  // A title that is only the beginning of the text is no title: the text stands for itself.
+  // A title that only repeats the beginning of the text is left out.
   const titled = one.title && !one.text.startsWith(one.title.replace(/…$/, ""));
   const [line, ...rest] = one.text.trim().split("\n");
   const more = titled ? one.text : rest.join("\n").trim();
@@ -60,7 +60,7 @@ function Insight({ one, act }) {
   </li>`;
 }
 
-/** A memory that reads like an instruction to an agent: added by somebody, or in a file that nobody committed. */
+/** A memory that reads like an instruction to an agent. Somebody added it, or nobody has committed its file. */
 function Held({ one, act }) {
   const record = { ...one, held: true };
   const drop = one.kind === "edit" ? ["delete", "trash", "Delete"] : ["reject", "close", "Reject"];
@@ -121,7 +121,7 @@ function Insights({ data, status, act }) {
 
 const total = (value) => html`<span class="quiet num">${number(value)}</span>`;
 
-/** `/review`. */
+/** The page at `/review`. */
 export function Page({ query }) {
   const status = query.get("status") ?? "proposed";
   const task = query.get("task") ?? "";

@@ -18,7 +18,7 @@ export function Page({ params }) {
     <${Loaded} state=${answer}>${(data) => html`<${Run} data=${data} />`}<//>`;
 }
 
-/** Whether why a run ended says no more than its state and its task, which stand beside it. */
+/** Whether the reason why a run ended only repeats its state and its task, which are shown next to it. */
 const repeatsStatus = (run) => run.why === `${run.status}: ${run.task}` || run.why === `done: ${run.task}`;
 
 function Run({ data }) {
@@ -51,7 +51,7 @@ function facts(run) {
   ];
 }
 
-/** All outcomes in one line, oldest first; each leads to its iteration. */
+/** All outcomes in one line, oldest first. Each links to its iteration. */
 function Strip({ iterations }) {
   return html`<nav class="strip" aria-label="Iterations by outcome">
     ${iterations.map((one) => html`<a key=${one.number} class="strip-step state-${one.outcome}"
@@ -81,12 +81,12 @@ function Iteration({ one, run, first }) {
   </article>`;
 }
 
-/** Whether the journal says the same as the summary above it. */
+/** Whether the journal only repeats the summary above it. */
 function repeats({ journal_html: journal, summary }) {
   return journal.replace(/<[^>]*>/g, "").trim() === (summary ?? "").trim();
 }
 
-/** The checks of an iteration; what a failed one printed is shown at once. */
+/** The checks of an iteration. The output of a failed check is expanded. */
 export function Checks({ checks }) {
   return html`<ul class="checks" aria-label="Checks">
     ${checks.map(
@@ -107,7 +107,7 @@ function Files({ files }) {
   </details>`;
 }
 
-/** What the agent was asked: the change to the prompt before it, or the whole. */
+/** The iteration's prompt, complete or as a diff from the previous one. */
 function Prompt({ run, nth }) {
   const [open, setOpen] = useState(false);
   return html`<details class="more-of" onToggle=${(event) => setOpen(event.currentTarget.open)}>

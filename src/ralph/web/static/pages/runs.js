@@ -1,4 +1,4 @@
-// All runs of the loop, the newest first.
+// All runs of the loop, newest first.
 import { html, useEffect } from "../lib.js";
 import { Empty } from "../parts/placeholders.js";
 import { onEvent } from "../parts/events.js";

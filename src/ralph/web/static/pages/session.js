@@ -1,5 +1,5 @@
-// One session: messages, timeline, injected memories and summary, in tabs; the open tab is part of the address. What was
-// injected is also shown in messages and timeline, where it happened.
+// One session, with tabs for its messages, timeline, injected memories and summary. The open tab is part of the
+// address. Injected memories are also shown in the messages and the timeline, at the moment of their injection.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Command, Empty, Loaded } from "../parts/placeholders.js";
@@ -60,7 +60,7 @@ function facts(session, data) {
 const SHORT_ID = 8;
 const FEW = 3;
 
-/** What was injected at this moment: the first few, and the others on demand. */
+/** The memories injected at one moment. Only the first few are shown until the list is expanded. */
 function InjectedHere({ items, where = "here" }) {
   if (!items?.length) return null;
   const line = (item, at) => html`<li key=${at}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a>
@@ -74,7 +74,7 @@ function InjectedHere({ items, where = "here" }) {
   </div>`;
 }
 
-/** What was injected from one time on, and before another. */
+/** The memories injected between two times. */
 function between(injected, from, until) {
   const [first, last] = [Date.parse(from) || 0, Date.parse(until) || Infinity];
   return injected.filter((item) => Date.parse(item.at) >= first && Date.parse(item.at) < last);
@@ -82,7 +82,7 @@ function between(injected, from, until) {
 
 const SHOWN = 100;
 
-/** A chat's messages; long ones in steps, so that the page stays small. */
+/** A chat's messages. A long chat is shown in steps, so that the page stays small. */
 function Messages({ turns, injected }) {
   const [most, setMost] = useState(SHOWN);
   return html`<h2 class="visually-hidden">Messages</h2>
@@ -131,7 +131,7 @@ function Timeline({ path, before }) {
   </div>`;
 }
 
-/** One thing that happened: when, of what kind, and its first line. */
+/** One observation with its time, its type and its first line. */
 function Moment({ row }) {
   const spoken = labelOf(row) === row.title;
   const rest = !spoken && row.title && !row.title.endsWith(row.text) ? row.text : "";

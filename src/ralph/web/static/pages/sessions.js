@@ -1,4 +1,4 @@
-// All sessions, the newest first, or grouped by task.
+// All sessions, newest first or grouped by task.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";
@@ -48,7 +48,7 @@ function All({ tasks }) {
             command="ralph install claude" />`} />`;
 }
 
-/** Each task that was talked about, the most recent first, with its sessions. */
+/** Each task with its sessions, the most recently discussed first. */
 function ByTask({ tasks }) {
   const answer = useGet("/api/sessions", { limit: GATHERED }, { on: ["sessions"] });
   const titles = new Map(tasks.map((task) => [task.id, task.title]));

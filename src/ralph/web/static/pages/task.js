@@ -62,7 +62,7 @@ function facts(task) {
   ];
 }
 
-/** The tasks that it is made of. */
+/** The subtasks. */
 function Children({ tasks }) {
   if (!tasks.length) return null;
   return html`<${Section} title="Subtasks">
@@ -74,7 +74,7 @@ function Children({ tasks }) {
   <//>`;
 }
 
-/** The stories of its PRD, with those that pass counted. */
+/** The stories of the task's PRD, and how many of them pass. */
 function Stories({ stories }) {
   if (!stories.length) return null;
   const passed = stories.filter((story) => story.passes).length;
@@ -93,7 +93,7 @@ function Story({ story }) {
     ${criteria.length > 0 && html`<ul class="criteria">${criteria.map((one, at) => html`<li key=${at}>${one}</li>`)}</ul>`}`;
 }
 
-/** How its state went, newest first. */
+/** The history of the task's state, newest first. */
 function Log({ log }) {
   return html`<${Section} title="Log">
     ${log.length
@@ -112,7 +112,7 @@ function Log({ log }) {
   <//>`;
 }
 
-/** Where a step led: a state, or how an iteration ended. */
+/** The result of a step, which is a state or the outcome of an iteration. */
 function Step({ to }) {
   const ended = /^(iteration \d+): (\w+)$/.exec(to);
   return ended ? html`<span class="num">${ended[1]}</span><${State} state=${ended[2]} />` : html`<${State} state=${to} />`;

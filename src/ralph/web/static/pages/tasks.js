@@ -1,5 +1,5 @@
 /**
- * All tasks: filtered by state and text, and sorted. The filter is part of the address.
+ * All tasks, filtered by state and text, and sorted. The filter is part of the address.
  */
 import { html } from "../lib.js";
 import { Empty } from "../parts/placeholders.js";

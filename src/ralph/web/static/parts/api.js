@@ -1,8 +1,8 @@
-// Requests to the server: JSON in, JSON out, and every failure as an error with a message and a hint.
+// Requests to the server, with JSON in both directions. Every failure is an error with a message and a hint.
 import { useEffect, useRef, useState } from "../lib.js";
 import { onEvent } from "./events.js";
 
-/** What went wrong, in the server's words; `status` is 0 when no answer came, `override` the member that ignores the refusal. */
+/** A failed request. `status` is 0 if there was no response, and `override` is the field that overrides a refusal. */
 export class RequestError extends Error {
   constructor(message, hint = "", status = 0, override = "") {
     super(message);
@@ -13,7 +13,7 @@ export class RequestError extends Error {
   }
 }
 
-/** `{q: "a", type: ["x", "y"], tag: ""}` -> `q=a&type=x&type=y`; empty values are left out. */
+/** `{q: "a", type: ["x", "y"], tag: ""}` -> `q=a&type=x&type=y`. Empty values are left out. */
 export function queryOf(params = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
@@ -24,13 +24,13 @@ export function queryOf(params = {}) {
   return query.toString();
 }
 
-/** Asks the server; `path` begins with /api. Throws RequestError; an aborted request throws its AbortError. */
+/** Sends a GET request. `path` begins with /api. Throws RequestError, or AbortError if the request was aborted. */
 export function get(path, params, { signal } = {}) {
   const query = queryOf(params);
   return ask(query ? `${path}?${query}` : path, { signal });
 }
 
-/** Sends JSON; answers and throws as `get` does. */
+/** Sends JSON in a POST request. Returns and throws as `get` does. */
 export function post(path, body, { signal } = {}) {
   return ask(path, {
     method: "POST",
@@ -60,20 +60,20 @@ async function ask(address, options) {
   return value;
 }
 
-/** Whether an error only says that nobody waits for the answer any more. */
+/** Whether an error only means that the request was aborted. */
 export const isAbort = (error) => error?.name === "AbortError";
 
 /**
- * Hook: what a path answers, asked again when path or params change, or when a live event says that something in
- * `on` ("records", "tasks", "sessions", "runs", "insights") changed. The old value stays until the new one is
- * there, so nothing jumps; only another path begins from nothing. A `null` path asks nothing.
+ * Hook: the response for a path. It is requested again when path or params change, or when a live event reports a
+ * change to something in `on` ("records", "tasks", "sessions", "runs", "insights"). The old value stays until the new
+ * one has arrived, so nothing jumps, unless the path has changed. A `null` path requests nothing.
  * @returns {{value: any, error: RequestError|null, loading: boolean, reload: () => void}}
  */
 export function useGet(path, params = {}, { on = [] } = {}) {
   const [state, setState] = useState({ path, value: undefined, error: null, loading: Boolean(path) });
   const [turn, setTurn] = useState(0);
   const query = queryOf(params);
-  // One request at a time: a reload during a request is sent after it.
+  // One request at a time. A reload during a request is sent after it.
   const flight = useRef({ busy: false, again: false }).current;
   const reload = useRef(() => {
     if (flight.busy) flight.again = true;

@@ -1,5 +1,5 @@
-// The budget bar: the share of each injected item. Segments carry the number of their item in the list below, so
-// colour is never needed to tell them apart.
+// The budget bar, which shows the share of each injected item. Segments have the number of their item in the list
+// below, so that they do not differ by colour alone.
 import { html, useEffect, useRef } from "../lib.js";
 import { hueOf, number } from "./format.js";
 
@@ -11,7 +11,7 @@ function sentence({ used, budget, items }) {
 const LENS = 0.25;
 
 /**
- * The bar; when little of the budget is used, that part is shown once more, enlarged.
+ * The bar. If little of the budget is used, a second bar shows that part enlarged.
  * @param {{budget: number, cap?: number, used: number, items: {order: number, id: string, type: string,
  *   title: string, tokens: number}[], chosen: string|null, onChoose: (id: string) => void}} props
  */
@@ -48,7 +48,7 @@ function Segment({ item, whole, chosen, onChoose }) {
   />`;
 }
 
-/** A part of the bar; its width is set through the CSSOM, since the page allows no style attributes. */
+/** A segment of the bar. Its width is set through the CSSOM, because the page's policy forbids style attributes. */
 function Part({ class: name, share, text, title, onClick }) {
   const box = useRef(null);
   useEffect(() => box.current.style.setProperty("flex-grow", String(share * 1000)), [share]);

@@ -1,5 +1,5 @@
-// Changing records: a form where needed, then the preview of the diff, then Save, then a message with Undo. A file that
-// was changed since the preview is a conflict. Unsaved text is kept as a draft until the window is closed.
+// Changing records: a form if needed, a preview of the diff, Save, and a message with Undo. If a file has changed
+// since the preview, that is a conflict. Unsaved text is kept as a draft until the window is closed.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { RequestError, isAbort, post } from "./api.js";
 import { Button } from "./controls.js";
@@ -32,17 +32,17 @@ const HELD_WORDS = {
 const KEPT = "Leaves it unchanged and does not ask again.";
 const explain = (action, held) => (held && HELD_WORDS[action]) || WORDS[action]?.text;
 
-/** What the decisions do, a sentence each, where their buttons are. */
+/** A sentence about each decision, shown next to its button. */
 export function Decisions({ actions, held = false }) {
   return html`<dl class="decisions">
     ${actions.map((action) => html`<div key=${action}><dt>${WORDS[action].title}</dt><dd>${explain(action, held)}</dd></div>`)}
   </dl>`;
 }
 
-/** The words for an action's button. */
+/** The label of an action's button. */
 export const actionTitle = (action) => WORDS[action]?.title ?? action;
 
-/** What a person may insist on, by the name that the server gives it. */
+/** The checkboxes that override a refusal, by the name that the server uses. */
 const OVERRIDES = {
   allow_secret: "This is not a secret, or it may be stored in this file: save anyway.",
   force: "I have read the warning: save anyway.",
@@ -59,7 +59,7 @@ window.addEventListener("beforeunload", (event) => drafts.size && event.preventD
 
 const CHANGED = { what: ["records", "insights"] };
 
-/** Takes a change back, and says what came of it. */
+/** Undoes a change, and shows the result. */
 export async function undo(id) {
   try {
     const result = await post("/api/changes/undo", { undo: id });
@@ -86,7 +86,7 @@ function DraftNotice({ onFresh }) {
   </p>`;
 }
 
-/** What a person may insist on, after the server has refused it once. */
+/** The checkbox that overrides a refusal of the server. */
 function Override({ name, values, set }) {
   return html`<label class="choice-one override">
     <input type="checkbox" checked=${Boolean(values[name])} onChange=${(event) => set({ [name]: event.target.checked })} />
@@ -94,7 +94,7 @@ function Override({ name, values, set }) {
   </label>`;
 }
 
-/** Whether something has been going on for longer than a person expects. */
+/** Whether something takes longer than a person expects. */
 function useSlow(busy) {
   const [long, setLong] = useState(false);
   useEffect(() => {
@@ -215,7 +215,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
   <//>`;
 }
 
-/** A button that lets one add a memory, for pages that miss one. */
+/** A button that adds a memory, for pages without any. */
 export function AddMemory({ onDone }) {
   const [open, setOpen] = useState(false);
   return html`<${Button} icon="plus" opens=${true} onClick=${() => setOpen(true)}>Add a memory<//>

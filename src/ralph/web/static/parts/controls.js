@@ -4,16 +4,16 @@ import { Icon } from "./icons.js";
 
 const at = (folder) => (id) => `/${folder}/${encodeURIComponent(id)}`;
 
-/** The addresses of one record, one task, one session. */
+/** The addresses of a record, a task and a session. */
 export const recordPath = at("memory");
 export const taskPath = at("tasks");
 export const sessionPath = at("sessions");
 
 /**
- * A button with a drawing and words.
+ * A button with an icon and a label.
  * @param {{icon?: string, look?: string, opens?: boolean, disabled?: boolean, title?: string, onClick: () => void,
  *   children: any}} props
- *   `look` is "primary", "danger", "plain" or "small"; `opens` says that a dialog follows.
+ *   `look` is "primary", "danger", "plain" or "small"; `opens` marks a button that opens a dialog.
  */
 export function Button({ icon, look = "", opens = false, disabled = false, title, onClick, children }) {
   return html`<button type="button" class="button ${look}" disabled=${disabled} title=${title}

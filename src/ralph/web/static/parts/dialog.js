@@ -1,8 +1,8 @@
-// A modal dialog on the browser's <dialog>: it traps the focus, Esc closes it, and the focus returns.
+// A modal dialog, based on the browser's <dialog>. It traps the focus, Esc closes it, and the focus returns afterwards.
 import { html, useEffect, useId, useRef } from "../lib.js";
 import { Icon } from "./icons.js";
 
-/** A press on a button takes the focus from no field: what that would do could move the button away from the pointer. */
+/** Keeps the focus in its field when a button is pressed. Losing it could move the button away from the pointer. */
 const keepFocus = (event) => event.preventDefault();
 
 /**
@@ -32,7 +32,7 @@ export function Dialog({ title, onClose, children, footer, wide = false, side = 
       close.current();
     }}
     onClick=${(event) => {
-      // A click beside the dialog closes it; one that only ends there (a selection) does not.
+      // A click outside closes the dialog, unless it only ends there, as when text is selected.
       if (event.target === box.current && event.detail === 1 && !window.getSelection().toString()) close.current();
     }}
   >

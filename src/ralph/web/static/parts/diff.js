@@ -1,7 +1,7 @@
-// A unified diff with line numbers, and a sign and a colour for each line.
+// A unified diff with line numbers. Each line has a sign and a colour.
 import { html } from "../lib.js";
 
-/** One entry a line: `{sign, text, before, after}`; headers of hunks have the sign "@". */
+/** One entry per line: `{sign, text, before, after}`. Hunk headers have the sign "@". */
 export function linesOf(text) {
   const lines = [];
   let before = 0;
@@ -25,7 +25,7 @@ export function linesOf(text) {
 const CLASSES = { "+": "diff-plus", "-": "diff-minus", "@": "diff-gap", " ": "" };
 const SPOKEN = { "+": "added: ", "-": "removed: " };
 
-/** A unified diff; `name` is shown above it. */
+/** A unified diff with `name` above it. */
 export function Diff({ text, name = "" }) {
   const lines = linesOf(text ?? "");
   const plus = lines.filter((line) => line.sign === "+").length;

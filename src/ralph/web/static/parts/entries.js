@@ -1,4 +1,4 @@
-// One task, session or run as a line that is a link.
+// A task, session or run as one line with a link.
 import { html } from "../lib.js";
 import { secondsBetween, State } from "./widgets.js";
 import { count, number, seconds, Time } from "./format.js";
@@ -76,7 +76,7 @@ export function RunEntry({ run, inList }) {
   />`;
 }
 
-/** What something cost, in dollars as the agents say it. */
+/** A cost in dollars, as reported by the agent. */
 export function money(value) {
   return value ? `$${value < 0.1 ? value.toFixed(3) : value.toFixed(2)}` : "";
 }

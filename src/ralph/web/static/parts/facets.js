@@ -1,10 +1,10 @@
-// Facets: their values, the count of each, and which are chosen. The choice is part of the address.
+// Facets with their values and counts. The choice is part of the address.
 import { html, useId, useState } from "../lib.js";
 import { Icon } from "./icons.js";
 import { setQuery } from "./router.js";
 import { hueOf, number, readable } from "./format.js";
 
-/** The facets in the order in which they are shown; `single` ones hold one value, `rare` ones are behind "More". */
+/** The facets in display order. A `single` facet has one value, and `rare` facets are hidden under "More". */
 export const FACETS = [
   { name: "type", title: "Type", hues: true },
   { name: "tag", title: "Tag", search: true },
@@ -20,20 +20,20 @@ export function valueLabel(facet, value) {
   return facet === "tag" || facet === "task" ? value : readable(value);
 }
 
-/** What is chosen in a query: `[[facet, value], ...]`, in the facets' order. */
+/** The chosen values in a query as `[[facet, value], ...]`, in display order. */
 export function chosenFilters(query) {
   const all = [...FACETS, { name: "family", title: "Only" }, { name: "task", title: "Task" }];
   return all.flatMap(({ name, title }) => query.getAll(name).map((value) => ({ name, title, value })));
 }
 
-/** Chooses a value, or no longer. */
+/** Toggles a value. */
 export function toggle(query, { name, single = false }, value) {
   const now = query.getAll(name);
   const without = now.filter((each) => each !== value);
   setQuery({ [name]: without.length < now.length ? without : single ? [value] : [...now, value] });
 }
 
-/** What is chosen, as chips that take it away again. */
+/** The chosen values as chips, which remove them when clicked. */
 export function ChosenFilters({ query }) {
   const all = chosenFilters(query);
   if (!all.length) return null;
@@ -90,7 +90,7 @@ function Facet({ facet, values, query, hasCounts }) {
   </fieldset>`;
 }
 
-/** The usual facets, and the others behind "More"; `counts` is the API's `facets`. */
+/** The usual facets, and the others under "More". `counts` is `facets` from the API. */
 export function Facets({ counts, query }) {
   const draw = (facet) => html`<${Facet} key=${facet.name} facet=${facet} values=${counts?.[facet.name] ?? []} query=${query}
     hasCounts=${Boolean(counts)} />`;

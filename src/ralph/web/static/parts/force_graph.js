@@ -1,12 +1,12 @@
 /**
- * The force-directed picture of a graph, around the force-graph library.
+ * A force-directed picture of the graph, drawn with the force-graph library.
  *
- * Preact owns the box, the library the canvas within it. Nodes keep their places between answers, so a filter or
- * the time slider moves nothing that stays. The library's own labels take HTML, which a memory's title could
- * abuse: they are switched off, and names are drawn on the canvas as text. With reduced motion the library computes
- * the layout before it draws. Everything here can be done from the list beside it as well, so the canvas is an
- * image to readers, with its counts in the label and in data-nodes and data-edges; data-settled says that the
- * layout has come to rest. While it moves only a few names are drawn, since placing them takes time.
+ * Preact owns the box, and the library owns the canvas inside it. Nodes keep their positions between responses, so a
+ * filter or the time slider does not move the nodes that remain. The library's own labels accept HTML, which a
+ * memory's title could abuse. They are switched off, and names are drawn on the canvas as text. With reduced motion,
+ * the library computes the layout before it draws. Everything here can also be done in the list, so the canvas is an
+ * image to screen readers, with its counts in the label and in data-nodes and data-edges. data-settled marks a layout
+ * that has come to rest. While it moves, only a few names are drawn, because placing them takes time.
  */
 import { html, useEffect, useRef } from "../lib.js";
 import { drawLabels, radius } from "./node_labels.js";
@@ -22,7 +22,7 @@ function load() {
 
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** The theme's colours for one drawing. */
+/** The theme's colours, read once per drawing. */
 function palette() {
   const colours = { other: colour("--node-other") };
   for (const kind of KINDS) colours[kind] = colour(colourOf(kind));
@@ -37,7 +37,7 @@ function shape(kind) {
   return paths.get(kind);
 }
 
-/** One node: its shape, dimmed when it is not what is looked at, ringed when it is. */
+/** Draws one node. It is dimmed if another node is in focus, and has a ring if it is in focus itself. */
 function drawNode(node, canvas, look) {
   const size = radius(node);
   const marked = look.marked(node.id);
@@ -59,7 +59,7 @@ function drawNode(node, canvas, look) {
 const MARGIN = 36;
 const NEAREST = 2;
 
-/** A pull to the middle, so that what is joined to nothing does not drift out of sight; weaker along the long side. */
+/** A force towards the centre, which keeps unlinked nodes in view. It is weaker along the longer side. */
 function gravity(host) {
   const shape = (host.clientWidth / Math.max(1, host.clientHeight)) ** 0.8;
   const [across, down] = [0.056 / shape, 0.056 * shape];
@@ -76,7 +76,7 @@ function gravity(host) {
   return pull;
 }
 
-/** The library's graph with our drawing; `look` is asked at each frame, so nothing is set up twice. */
+/** The library's graph with our drawing functions. `look` is read in each frame, so nothing is set up twice. */
 function begin(ForceGraph, host, look, events) {
   const graph = new ForceGraph(host)
     .nodeLabel(() => "")
@@ -108,7 +108,7 @@ function begin(ForceGraph, host, look, events) {
   return graph;
 }
 
-/** The nodes and links as the library wants them, with the objects (and so the places) it already knows. */
+/** The nodes and links for the library. Known objects are reused, so that nodes keep their positions. */
 function merged(known, nodes, edges) {
   const next = new Map();
   for (const node of nodes) next.set(node.id, Object.assign(known.get(node.id) ?? {}, node));
@@ -130,14 +130,14 @@ function looking(state, current) {
   };
 }
 
-/** What of the graph is in sight, as a box in its own measure. */
+/** The visible part of the graph, as a box in graph coordinates. */
 function viewOf({ graph, host }) {
   const { x: left, y: top } = graph.screen2GraphCoords(0, 0);
   const { x: right, y: bottom } = graph.screen2GraphCoords(host.clientWidth, host.clientHeight);
   return { left, top, width: right - left, height: bottom - top };
 }
 
-/** A node and those one step away; null when none is chosen. */
+/** A node and its direct neighbours, or null if no node is chosen. */
 function around(selected, edges) {
   if (!selected) return null;
   const near = new Set([selected]);
@@ -151,8 +151,8 @@ function around(selected, edges) {
 /**
  * The picture.
  * @param {{nodes: object[], edges: object[], selected: string|null,
- *   onOpen: (id: string|null) => void, label: string, control: {current: any}}} props `control.current` gets
- *   {fit, nearer, farther, centre(id)}
+ *   onOpen: (id: string|null) => void, label: string, control: {current: any}}} props `control.current` is set
+ *   to {fit, nearer, farther, centre(id)}
  */
 export function Force({ nodes, edges, selected, onOpen, label, control }) {
   const box = useRef(null);
@@ -177,7 +177,7 @@ export function Force({ nodes, edges, selected, onOpen, label, control }) {
   return html`<div class="force" ref=${box} role="img" aria-label=${label} data-nodes=${nodes.length} data-edges=${edges.length}></div>`;
 }
 
-/** Which nodes and edges there are: the layout moves when that changes, not at every answer that says the same. */
+/** A key for the set of nodes and edges. The layout moves only if it changes, not with every response. */
 function shapeOf(nodes, edges) {
   return JSON.stringify([nodes.map((node) => node.id), edges.map((edge) => [edge.source, edge.relation, edge.target])]);
 }
@@ -204,8 +204,8 @@ function repaint(state) {
 }
 
 /**
- * Fits the size of its box; the view is kept once the picture was moved. Setting the present size again would reset
- * the view of the library, so only changes are set.
+ * Resizes the canvas with its box, and keeps the view if the person has moved the picture. Setting the same size
+ * again would reset the library's view, so only changes are set.
  */
 function fill(state) {
   const { graph, host } = state;
@@ -216,7 +216,7 @@ function fill(state) {
   if (state.fitted && !state.moved) fit(state, 0);
 }
 
-/** Notes that the picture was dragged or zoomed. */
+/** Records that the picture was dragged or zoomed. */
 function watchMoves(host, state) {
   host.addEventListener("pointermove", (event) => (state.moved ||= event.buttons !== 0), { passive: true });
   host.addEventListener("wheel", (event) => (state.moved ||= event.ctrlKey || event.metaKey), { passive: true });
@@ -253,7 +253,7 @@ function mount(host, state, now, control) {
   };
 }
 
-/** All of it in sight, and the few nodes of a small graph not as big as plates. */
+/** Zooms so that everything is visible, but not so far that the nodes of a small graph become huge. */
 function fit({ graph, host, known }, time) {
   if (!graph || !known.size) return;
   const { x, y } = graph.getGraphBbox();
@@ -297,7 +297,7 @@ function feed(state, nodes, edges, now) {
   else draw(state, links, { warm: first ? Math.round(ticks / 5) : 0, ticks, first });
 }
 
-/** Pass the graph to the library: `warm` ticks before it is drawn, then `ticks` while it moves. */
+/** Passes the graph to the library, with `warm` ticks before it is drawn and `ticks` while it moves. */
 function draw(state, links, { warm, ticks, first }) {
   const calm = ticks === 0;
   let began = !first;
@@ -305,7 +305,7 @@ function draw(state, links, { warm, ticks, first }) {
     .warmupTicks(warm)
     .cooldownTicks(ticks)
     .onEngineTick(() => {
-      // Only now do the nodes have places; before, there is nothing that could fit.
+      // Nodes have positions only from now on. Before that, there is nothing to fit.
       if (!began) fit(state, 0);
       began = true;
     })

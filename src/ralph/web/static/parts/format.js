@@ -1,4 +1,4 @@
-// Formats times, numbers and types: one place, so that "3 days ago" reads the same on every page.
+// Formats times, numbers and types in one place, so that "3 days ago" reads the same on every page.
 import { html } from "../lib.js";
 
 const whole = new Intl.NumberFormat("en");
@@ -15,7 +15,7 @@ const STEPS = [
   ["minute", 60],
 ];
 
-/** 12345 -> "12,345"; nothing known -> an en dash. */
+/** 12345 -> "12,345". A missing number becomes an en dash. */
 export function number(value) {
   return value === null || value === undefined || Number.isNaN(value) ? "–" : whole.format(value);
 }
@@ -44,7 +44,7 @@ export function seconds(value) {
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
-/** Whole days between today and a date without a time of day, which is a day and no moment. */
+/** The number of days from a date without a time until today. */
 function daysTo(date, now) {
   const [year, month, dayOfMonth] = date.split("-").map(Number);
   const today = new Date(now);
@@ -52,7 +52,7 @@ function daysTo(date, now) {
   return Math.round((Date.UTC(year, month - 1, dayOfMonth) - midnight) / 86400000);
 }
 
-/** A time in words, from now: "3 days ago", "in 2 hours"; "" when it is no time. */
+/** A time relative to now: "3 days ago", "in 2 hours", or "" for an invalid time. */
 export function ago(iso, now = Date.now()) {
   const at = Date.parse(iso);
   if (Number.isNaN(at)) return "";
@@ -66,7 +66,7 @@ export function ago(iso, now = Date.now()) {
   return relative.format(Math.round(away / 60), "minute");
 }
 
-/** "3d", "5h": for narrow places. */
+/** "3d", "5h": a short form for narrow columns. */
 export function shortAgo(iso, now = Date.now()) {
   const at = Date.parse(iso);
   if (Number.isNaN(at)) return "";
@@ -78,13 +78,13 @@ export function shortAgo(iso, now = Date.now()) {
   return "now";
 }
 
-/** "5 Mar 2026", or "" when it is no time. */
+/** "5 Mar 2026", or "" for an invalid time. */
 export function day(iso) {
   const at = Date.parse(iso);
   return Number.isNaN(at) ? "" : dated.format(at);
 }
 
-/** A `<time>`: "3 days ago", the exact time as its title. `short` for narrow places, `exactly` for the date itself. */
+/** A `<time>` such as "3 days ago", with the exact time as its title. `short` suits narrow columns, `exactly` dates. */
 export function Time({ at, short = false, exactly = false }) {
   if (!at) return null;
   const parsed = Date.parse(at);
@@ -125,7 +125,7 @@ const HUES = {
   interrupted: "slate",
 };
 
-/** The hue of a kind: a custom property `--hue-NAME` for lines and dots, and a class `hue-NAME` for chips. */
+/** The hue of a type. `--hue-NAME` is the custom property for lines and dots, and `hue-NAME` the class for chips. */
 export function hueOf(kind) {
   return HUES[kind] ?? HUES[String(kind ?? "").replace(/s$/, "")] ?? "slate";
 }
@@ -135,12 +135,12 @@ export function readable(word) {
   return String(word ?? "").replaceAll("_", " ");
 }
 
-/** "cited file is gone: x" -> "Cited file is gone: x"; what begins with a name or an id stays as it is. */
+/** "cited file is gone: x" -> "Cited file is gone: x". Text that begins with a name or an id is not changed. */
 export function sentence(words) {
   return /^[a-z]+(?=[\s,;]|$)/.test(words ?? "") ? words[0].toUpperCase() + words.slice(1) : (words ?? "");
 }
 
-/** A kind as a chip: its word, and a dot in its colour. */
+/** A type as a chip, with its name and a dot in its colour. */
 export function Kind({ kind, label }) {
   const words = readable(kind);
   const other = label && readable(label).toLowerCase() !== words ? label : "";
@@ -148,7 +148,7 @@ export function Kind({ kind, label }) {
     >${other ? readable(other).toLowerCase() : words}</span>`;
 }
 
-/** A text with names in backticks as code; `draw` makes something else of each piece. */
+/** Text with names in backticks as code. `draw` renders each piece differently. */
 export function coded(text, draw = (part) => part) {
   return text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? html`<code key=${at}>${draw(part)}</code>` : draw(part)));
 }
@@ -162,18 +162,18 @@ const REVIEWS = {
   contradiction: ["contradiction", "rose"],
 };
 
-/** What waits for review, in a word. */
+/** The kind of a review item, in words. */
 export function ReviewKind({ kind }) {
   const [word, hue] = REVIEWS[kind] ?? [kind, "slate"];
   return html`<span class="kind hue-${hue}">${word}</span>`;
 }
 
-/** How many tokens, with the word. */
+/** A number of tokens, with its unit. */
 export function Tokens({ n }) {
   return html`<span class="num tokens" title="by estimate">${number(n)} tokens</span>`;
 }
 
-/** The last piece of a path, the whole as its title. */
+/** The last segment of a path, with the whole path as its title. */
 export function FileName({ name }) {
   if (!name) return null;
   return html`<span class="file" title=${name}>${name}</span>`;

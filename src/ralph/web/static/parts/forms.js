@@ -1,4 +1,4 @@
-// The forms of changes. Each is `Form({values, set, record})`; its values are the body of the request.
+// The forms for changes. Each is `Form({values, set, record})`, and its values are the body of the request.
 import { html, useId } from "../lib.js";
 import { Tags } from "./tags.js";
 
@@ -25,7 +25,7 @@ const PRIVATE = "Markdown. Text between <private> and </private> is not stored."
 const isPage = (record) => record.id.startsWith("know-");
 const isMemory = (record) => record.id.startsWith("mem-");
 
-/** What a form begins with. */
+/** The initial values of a form. */
 export function start(action, record) {
   if (action === "add") return { family: "memory", type: "pattern", title: "", text: "", tags: [] };
   if (action === "edit") return { text: record.text, ...(isPage(record) ? { title: record.title } : { type: record.type }) };
@@ -49,7 +49,7 @@ function Choice({ legend, name, options, value, onChange, first = false }) {
   </fieldset>`;
 }
 
-/** A label, its control (given the id), and a hint. */
+/** A label, its control (which gets the id) and a hint. */
 function Field({ label, hint, children }) {
   const id = useId();
   return html`<div class="field">
@@ -114,5 +114,5 @@ function Promote({ values, set, record }) {
       set=${(text) => set({ text })} hint="Leave empty to use the original text." />`;
 }
 
-/** Which changes have a form. */
+/** The changes that have a form. */
 export const FORMS = { add: Add, edit: Edit, retag: Retag, promote: Promote };

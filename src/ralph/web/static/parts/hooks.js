@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "../lib.js";
 import { route, setQuery } from "./router.js";
 
-/** A value that follows another one only when that has been still for a moment. */
+/** A debounced value, which follows another one after it has stopped changing. */
 export function useDebounced(value, milliseconds = 250) {
   const [calm, setCalm] = useState(value);
   useEffect(() => {
@@ -13,8 +13,8 @@ export function useDebounced(value, milliseconds = 250) {
 }
 
 /**
- * Words that are typed and stand in the address: typing changes the address when it rests, and a change of the
- * address (a link, the way back) changes the words.
+ * Typed text that is part of the address. The address changes after a pause in typing, and a change of the address (a
+ * link or the Back button) changes the text.
  * @returns {[string, (words: string) => void, string]} the text in the field, its setter, the text to request
  */
 export function useQueryText(name, milliseconds = 120) {
@@ -35,7 +35,7 @@ export function useQueryText(name, milliseconds = 120) {
   return [words, setWords, asked];
 }
 
-/** Whether a media query holds, now and whenever that changes. */
+/** Whether a media query matches, updated when that changes. */
 export function useMedia(query) {
   const [holds, setHolds] = useState(() => matchMedia(query).matches);
   useEffect(() => {

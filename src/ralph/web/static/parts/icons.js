@@ -1,4 +1,4 @@
-// Icons, 16 by 16, in the colour of the text; a text or a label always says the same.
+// Icons, 16 by 16 pixels, in the colour of the text. Text or a label always has the same meaning.
 import { html } from "../lib.js";
 
 const PATHS = {
@@ -33,7 +33,7 @@ const PATHS = {
   link: "M6.5 9.5l3-3M7 4.8l1.6-1.6a2.8 2.8 0 0 1 4 4L11 8.8M9 11.2l-1.6 1.6a2.8 2.8 0 0 1-4-4L5 7.2",
 };
 
-/** A drawing by its name, see PATHS. */
+/** An icon by name. PATHS has the names. */
 export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><path d=${PATHS[name]} /></svg>`;
 }

@@ -1,4 +1,4 @@
-// A record at three levels of detail, as an agent gets it, each with its tokens.
+// A record at three levels of detail, as an agent receives it, each with its token count.
 import { html, useId, useState } from "../lib.js";
 import { useGet } from "./api.js";
 import { Failure, Loading } from "./placeholders.js";
@@ -10,7 +10,7 @@ const NAMES = [
   ["full", "Full"],
 ];
 
-/** The layers of a record (`{line: {text, tokens}, moment, full}`); `start` is the one that is shown first. */
+/** The layers of a record (`{line: {text, tokens}, moment, full}`). `start` is shown first. */
 export function Layers({ layers, start = "moment" }) {
   const [chosen, choose] = useState(start);
   const id = useId();
@@ -39,7 +39,7 @@ export function Layers({ layers, start = "moment" }) {
   </div>`;
 }
 
-/** The layers of the record with this id, asked for when they are first shown. */
+/** The layers of the record with this id, requested when they are first shown. */
 export function RecordLayers({ id, start }) {
   const state = useGet(`/api/records/${encodeURIComponent(id)}`);
   if (state.error) return html`<${Failure} error=${state.error} retry=${state.reload} />`;

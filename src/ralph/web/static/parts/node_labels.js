@@ -1,7 +1,7 @@
-// The labels of nodes on the canvas, the biggest nodes first; none covers another label or a node. While the layout
-// moves only a few are drawn. A selected or hovered node always has its label.
+// The labels of nodes on the canvas, largest nodes first. A label never covers another label or a node. While the
+// layout moves, only a few are drawn. A selected or hovered node always has its label.
 
-/** How big a node is: by the root of its degree, so that a hub is seen and does not hide the rest. */
+/** The size of a node, from the square root of its degree, so that hubs stand out without hiding the rest. */
 export function radius(node) {
   return 3.5 + Math.min(9, Math.sqrt(node.degree || 1) * 1.4);
 }
@@ -14,7 +14,7 @@ function short(title, most = 32) {
 const MAX_LABELS = 60;
 const MAX_LABELS_MOVING = 12;
 
-/** The names, after all nodes, biggest first: one that would lie over another name or a node is left out. */
+/** Draws the names over all nodes, largest nodes first. A name that would cover another name or a node is left out. */
 export function drawLabels(nodes, canvas, scale, look) {
   const font = 11.5 / scale;
   canvas.font = `${font}px system-ui, sans-serif`;
@@ -38,7 +38,7 @@ export function drawLabels(nodes, canvas, scale, look) {
   }
 }
 
-/** Where a name could stand: below its node, above it, at its sides. */
+/** Possible positions for a name: below its node, above it, or at its sides. */
 function labelPositions(node, width, height) {
   const away = radius(node) * 1.25;
   const size = { width, height };
@@ -50,20 +50,20 @@ function labelPositions(node, width, height) {
   ];
 }
 
-/** A box moved as far as it must be to be seen whole: no name is cut by the edge. */
+/** A box, moved just far enough to be completely visible. */
 function within(box, view) {
   const left = Math.max(view.left, Math.min(box.left, view.left + view.width - box.width));
   const top = Math.max(view.top, Math.min(box.top, view.top + view.height - box.height));
   return { ...box, left, top };
 }
 
-/** The place that hides least; what comes first among those taken counts more. */
+/** The position that covers the least. Earlier entries in `taken` weigh more. */
 function leastCovered(places, taken) {
   const hides = (box) => taken.reduce((sum, other, at) => sum + (overlaps(box, other) ? 1 + 20 / (1 + at) : 0), 0);
   return places.reduce((best, box) => (hides(box) < hides(best) ? box : best));
 }
 
-/** The box of a node itself. */
+/** The bounding box of a node. */
 function boxOf(node) {
   const size = radius(node);
   return { left: node.x - size, top: node.y - size, width: 2 * size, height: 2 * size };

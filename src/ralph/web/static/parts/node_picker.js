@@ -1,4 +1,4 @@
-// Choosing a node by typing: a combobox over the nodes in the page and, when not all are loaded, those of the server.
+// Choose a node by typing. The combobox searches the nodes on the page and, if not all are loaded, those on the server.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { get } from "./api.js";
 import { Shape, typeLabel } from "./node_shapes.js";
@@ -12,7 +12,7 @@ function fitting(nodes, words) {
   return nodes.filter(fits).sort((a, b) => b.degree - a.degree).slice(0, MOST);
 }
 
-/** Nodes that fit the words: those at hand first, then what the server finds. */
+/** Nodes that match the words, first those on the page and then those that the server finds. */
 function useFitting(nodes, words, all) {
   const calm = useDebounced(words, 150);
   const [more, setMore] = useState([]);
@@ -29,7 +29,7 @@ function useFitting(nodes, words, all) {
 
 /**
  * @param {{label: string, nodes: object[], all: boolean, value: string, onPick: (node: object|null) => void,
- *   search?: boolean, placeholder?: string}} props `all` says that `nodes` are all there are; `value` is the chosen title
+ *   search?: boolean, placeholder?: string}} props `all` is true if `nodes` is complete; `value` is the chosen title
  */
 export function Pick({ label, nodes, all, value, onPick, search = false, placeholder = "Type part of its name" }) {
   const own = useId();

@@ -1,8 +1,8 @@
-// The shape of each node type, so that colour is never the only difference: one path in a box from -1 to 1, drawn as SVG
-// in the legend and as Path2D on the canvas.
+// The shape of each node type, so that types never differ by colour alone. A shape is a path in a box from -1 to 1,
+// drawn as SVG in the legend and as Path2D on the canvas.
 import { html } from "../lib.js";
 
-/** The kinds in the order of the legend: what was remembered first, then what it speaks of. */
+/** The node types in the order of the legend: first memories, then what they mention. */
 export const KINDS = ["pattern", "decision", "gotcha", "discovery", "task", "session", "file", "symbol", "tag"];
 
 const PATHS = {
@@ -19,22 +19,22 @@ const PATHS = {
 
 const WORDS = { gotcha: "fix or gotcha", discovery: "context" };
 
-/** The path of a kind; a kind nobody knows is a circle. */
+/** The path for a node type. An unknown type is a circle. */
 export function pathOf(kind) {
   return PATHS[kind] ?? PATHS.pattern;
 }
 
-/** The word a person reads for a kind of node. */
+/** The label of a node type. */
 export function typeLabel(kind) {
   return WORDS[kind] ?? kind;
 }
 
-/** The name of the custom property with a kind's colour. */
+/** The custom property with the colour of a node type. */
 export function colourOf(kind) {
   return `--node-${KINDS.includes(kind) ? kind : "other"}`;
 }
 
-/** A kind's sign in running text; the word beside it says the same, so it is hidden from readers. */
+/** The icon of a node type in running text. Screen readers skip it, because the label is next to it. */
 export function Shape({ kind }) {
   const known = KINDS.includes(kind) ? kind : "other";
   return html`<svg class="shape shape-${known}" viewBox="-1.3 -1.3 2.6 2.6" aria-hidden="true">

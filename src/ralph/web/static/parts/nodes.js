@@ -1,5 +1,5 @@
-// The graph as text: one node with its neighbours, and lists of all nodes and edges. Everything that the picture shows
-// can be reached here.
+// The graph as text: one node with its neighbours, and lists of all nodes and edges. Everything in the picture can be
+// reached here.
 import { html } from "../lib.js";
 import { useGet } from "./api.js";
 import { Empty, Loaded } from "./placeholders.js";
@@ -9,7 +9,7 @@ import { Facts } from "./widgets.js";
 import { typeLabel, Shape } from "./node_shapes.js";
 import { count, number, readable, Time } from "./format.js";
 
-/** Where a node has a page of its own, as [address, words]. */
+/** The page of a node as [address, link text], if it has one. */
 export function pageOf(node) {
   if (node.record) return [`/memory/${encodeURIComponent(node.record)}`, "Open the memory"];
   const name = node.id.slice(node.id.indexOf(":") + 1);
@@ -20,7 +20,7 @@ export function pageOf(node) {
 }
 
 /**
- * The panel of one node.
+ * The panel for one node.
  * @param {{node: object, asOf: string, onOpen: (node: object|null) => void, onAround: () => void,
  *   onMore: (data: object) => void}} props
  */
@@ -57,7 +57,7 @@ const BACKWARD = {
   discovered_in: "discovered here",
 };
 
-/** How a node stands to the other end of an edge, in words. */
+/** The relation between a node and the other end of an edge, in words. */
 function relationText(edge, id) {
   return edge.source === id ? readable(edge.relation) : (BACKWARD[edge.relation] ?? readable(edge.relation));
 }
@@ -95,7 +95,7 @@ export function NodeList({ nodes, selected, onOpen }) {
       <span class="quiet num">${count(node.degree, "edge")}</span></div>`} />`;
 }
 
-/** All edges as a list; opening one opens its source. */
+/** All edges as a list. Opening an edge opens its source. */
 export function EdgeList({ nodes, edges, onOpen }) {
   if (!edges.length) return html`<${Empty} title="No edges match" text="Remove a filter." />`;
   const titles = new Map(nodes.map((node) => [node.id, node]));
@@ -106,7 +106,7 @@ export function EdgeList({ nodes, edges, onOpen }) {
       ${end(edge.target)}${edge.explicit && html`<span class="badge">stated</span>`}</div>`} />`;
 }
 
-/** A path in words: each node, and how it leads to the next. */
+/** A path in words, with each node and its relation to the next one. */
 export function PathSteps({ path, onOpen }) {
   return html`<ol class="path-words">${path.nodes.map((node, at) => {
     const edge = path.edges[at];

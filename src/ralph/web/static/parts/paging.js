@@ -1,5 +1,5 @@
-// A list of the server in a virtual list: pages are requested when they are scrolled to; old rows stay until new ones
-// are there.
+// A virtual list of rows from the server. Pages are requested when they are scrolled to, and old rows stay until new
+// ones have arrived.
 import { html, useEffect, useRef } from "../lib.js";
 import { get } from "./api.js";
 import { Failure, Loading } from "./placeholders.js";
@@ -7,10 +7,10 @@ import { rows, VirtualList } from "./virtual_list.js";
 import { onEvent } from "./events.js";
 
 /**
- * @param {string} path what to ask for
- * @param {object} params the question; another one begins anew
+ * @param {string} path the path to request
+ * @param {object} params the query; if it changes, the list starts again
  * @param {{on?: string[], pick?: (data: any) => {items: any[], total: number}, size?: number}} options
- * @returns what `rows` of list.js gives
+ * @returns the result of `rows` in virtual_list.js
  */
 export function useRows(path, params, { on = [], pick = (data) => data, size = 100 } = {}) {
   const list = useRef(null);
@@ -25,12 +25,12 @@ export function useRows(path, params, { on = [], pick = (data) => data, size = 1
 }
 
 /**
- * The list itself, or why there is none.
+ * The list, or a placeholder that explains why there is none.
  * @param {{list: any, empty: any, label: string, rowHeight: number, render: (row: any) => any, onOpen: (row: any) => void,
  *   detail?: (row: any) => any}} props
  */
 export function Paged({ list, empty, label, rowHeight, render, onOpen, detail }) {
-  // Reading the version is what draws the list again when a page of it has come.
+  // Reading the version renders the list again when a page has arrived.
   const version = list.version.value;
   const failed = list.error.value && html`<${Failure} error=${list.error.value} retry=${() => list.refresh()} />`;
   if (list.answer.value === null) return failed || html`<${Loading} lines=${6} what=${label} />`;

@@ -1,4 +1,4 @@
-// What is shown when there is nothing, nothing yet, or an error: a sentence, and what to do.
+// Placeholders for empty lists, loading data and errors. Each is a sentence with advice on what to do.
 import { html, useState } from "../lib.js";
 import { Icon } from "./icons.js";
 import { sentence } from "./format.js";
@@ -21,7 +21,7 @@ export function Command({ command }) {
     ><span class="visually-hidden" role="status">${status}</span></span>`;
 }
 
-/** A sentence of the server's: a command in backticks is shown to be copied, other names as code. */
+/** A sentence from the server. A command in backticks gets a copy button, and other names are shown as code. */
 export function RichText({ text }) {
   return String(text ?? "").split("`").map((part, at) => {
     if (at % 2 === 0) return part;
@@ -29,12 +29,12 @@ export function RichText({ text }) {
   });
 }
 
-/** Each word on one line: "--task" must not be broken behind its first dash. */
+/** Words that are never broken, because "--task" must not be split after its first dash. */
 function unbroken(command) {
   return command.split(" ").map((word, at) => html`${at > 0 && " "}<span key=${at} class="nowrap">${word}</span>`);
 }
 
-/** An empty state: what is not there, why, and what to do. `command` is shown to be copied, `action` is any element. */
+/** An empty state: what is missing, why, and what to do. `command` gets a copy button, and `action` is any element. */
 export function Empty({ title, text, command, action }) {
   return html`<div class="empty">
     <p class="empty-title">${title}</p>
@@ -44,7 +44,7 @@ export function Empty({ title, text, command, action }) {
   </div>`;
 }
 
-/** An error as a sentence, with its hint; `retry` is called by the button. */
+/** An error with its hint. The button calls `retry`. */
 export function Failure({ error, retry }) {
   if (!error) return null;
   return html`<div class="failure" role="alert">
@@ -57,7 +57,7 @@ export function Failure({ error, retry }) {
   </div>`;
 }
 
-/** Grey bars while something loads; announced once to a screen reader. */
+/** Grey bars while something is loading, announced once to screen readers. */
 export function Loading({ lines = 4, what = "" }) {
   return html`<div class="loading" role="status">
     <span class="visually-hidden">Loading${what && ` ${what}`}…</span>
@@ -66,7 +66,7 @@ export function Loading({ lines = 4, what = "" }) {
 }
 
 /**
- * The three states of `useGet` in one: failure, loading, or the content.
+ * Shows the state of `useGet`: the error, a loading indicator or the content.
  * @param {{state: {value: any, error: any, reload: () => void}, children: (value) => any}} props
  */
 export function Loaded({ state, lines, what, children }) {

@@ -1,11 +1,12 @@
-// A plot over days: uPlot on a canvas, loaded with the first plot, with the same numbers as a table below.
+// A plot over days, drawn by uPlot on a canvas. The library is loaded with the first plot. A table has the same
+// numbers.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { colour, shown } from "./theme.js";
 import { number } from "./format.js";
 
 let library = null;
 
-/** The library with its rules, once. */
+/** Loads the library and its style sheet once. */
 function load() {
   library ??= Promise.all([import("../vendor/uplot.js"), rules()]).then(([module]) => module.default);
   return library;
@@ -63,7 +64,7 @@ function drawn(Plotter, series) {
 
 function options(Plotter, host, { stamps, series, say, height, top }) {
   const width = host.clientWidth;
-  // From the data: for a single point uPlot passes a range of a thousand days.
+  // The range is computed from the data, because uPlot uses a thousand days for a single point.
   const range = [stamps[0] - DAY / 2, stamps[stamps.length - 1] + DAY / 2];
   return {
     width,
@@ -94,7 +95,7 @@ function Legend({ series, days, at, say }) {
   </p>`;
 }
 
-/** The plot's numbers as a table, newest first, for readers and for those who want them exactly. */
+/** The plot's numbers as a table, newest first, for screen readers and for exact values. */
 function Numbers({ title, days, series, say }) {
   const rows = days.map((day, at) => at).reverse();
   return html`<details class="plot-table">
@@ -136,7 +137,7 @@ export function Plot({ title, days, series, say = formatCount, height = 168, top
       plot.over.addEventListener("mouseleave", () => setAt(null));
       plot.over.addEventListener("mousemove", () => setAt(plot.cursor.idx ?? null));
     };
-    // The page may be gone a moment before this effect is undone.
+    // The page may be gone before this effect is cleaned up.
     const sizes = new ResizeObserver(() => {
       if (host.isConnected && plot.width !== host.clientWidth) plot.setSize({ width: host.clientWidth, height });
     });

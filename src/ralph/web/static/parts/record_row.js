@@ -1,4 +1,4 @@
-// One record in a list: its title, its text, its badges, and why it matches.
+// One record in a list, with its title, its text, its badges and the reasons why it matches.
 import { html } from "../lib.js";
 import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";
@@ -9,12 +9,12 @@ import { coded, count, day, Kind, number, readable, sentence, Time } from "./for
 const SPOKEN = ["prompt", "answer"];
 const USUAL = ["", "active", "accepted", "raw"];
 
-/** The word beside the kind: the author's own, or who spoke. */
+/** The label next to the type: the author's own, or the speaker. */
 export function labelOf(row) {
   return SPOKEN.includes(row.title) ? row.title : row.label;
 }
 
-/** What a record is called: its title, else the beginning of its text. */
+/** A record's title, or the beginning of its text if it has none. */
 export function titleOf(row) {
   if (row.title && !SPOKEN.includes(row.title)) return row.title;
   const line = (row.text ?? "").trim().split("\n")[0];
@@ -22,7 +22,7 @@ export function titleOf(row) {
   return (sentence ?? (line.length > 110 ? `${line.slice(0, 100).replace(/\s+\S*$/, "")}…` : line)) || row.id;
 }
 
-/** Badges that ask for attention: superseded, expired, stale, not active, seen several times. Words, never colour alone. */
+/** Badges for records that are superseded, expired, stale, inactive or repeated. They never differ by colour alone. */
 export function Badges({ row, inList = false }) {
   const repeats = `Seen ${count(row.count, "time")} with the same text`;
   const state = USUAL.includes(row.status ?? "") ? "" : readable(row.status);
@@ -35,7 +35,7 @@ export function Badges({ row, inList = false }) {
     ${row.count > 1 && html`<span class="badge num" title=${repeats}>×${number(row.count)}</span>`}`;
 }
 
-/** What a reader must know before believing a record, a sentence for each; `newer` is what took its place, if known. */
+/** Warnings about a record that may be wrong, one sentence each. `newer` is its successor, if known. */
 export function RecordNotices({ row, newer }) {
   const notices = [
     row.superseded_by &&
@@ -48,10 +48,10 @@ export function RecordNotices({ row, newer }) {
   return notices.map((one, at) => html`<p class="notice past-notice" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
 }
 
-/** Whether a record no longer holds. */
+/** Whether a record is no longer valid. */
 const isPast = (row) => Boolean(row.superseded_by || row.expired || row.status === "archived");
 
-/** A text from where the first of the words is, when that is far from its beginning. */
+/** The text from the first matching word on, if that word is far from the beginning. */
 function excerpt(text, words) {
   const places = words.map((word) => text.toLowerCase().indexOf(word.toLowerCase())).filter((at) => at >= 0);
   const first = Math.min(...places);
@@ -61,8 +61,8 @@ function excerpt(text, words) {
 const marked = (text, words) => coded(text, (part) => html`<${Marked} text=${part} words=${words} />`);
 
 /**
- * A row; `words` are marked in it. What has no title of its own shows two lines of its text instead. Neither its link
- * nor its button is a stop of the Tab key, which would have thousands: in the list Enter and `e` do the same.
+ * A row in which `words` are highlighted. A record without a title shows two lines of its text instead. The row's
+ * link and button are not tab stops, because there would be thousands of them. Enter and `e` do the same in the list.
  */
 export function RecordItem({ row, words, open, onToggle }) {
   const title = titleOf(row);
@@ -92,7 +92,7 @@ export function RecordItem({ row, words, open, onToggle }) {
   </article>`;
 }
 
-/** Below an opened row. */
+/** The details below an expanded row. */
 export function RecordDetail({ row }) {
   const why = row.why ?? [];
   return html`<div class="hit-detail">

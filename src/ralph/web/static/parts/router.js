@@ -1,8 +1,8 @@
-// Addresses: a table from path to page, the current route as a signal, and links without reload. The query is part of
-// the route, so that a view can be reloaded and shared.
+// Routing: a table of paths and pages, the current route as a signal, and links that do not reload the page. The
+// query is part of the route, so that a view can be reloaded and shared.
 import { signal } from "../lib.js";
 
-/** Path patterns, in order; `:id` takes one piece. */
+/** Path patterns, in the order in which they are tried. `:id` matches one segment. */
 const TABLE = [
   ["/", "dashboard"],
   ["/memory", "memory"],
@@ -21,7 +21,7 @@ const TABLE = [
   ["/graph", "graph"],
 ];
 
-/** The page's name and its parameters for a path, or null. */
+/** The page and the parameters for a path, or null. */
 export function match(path) {
   const pieces = path.replace(/(.)\/+$/, "$1").split("/");
   for (const [pattern, page] of TABLE) {
@@ -47,13 +47,13 @@ function here() {
   return { path: pathname, query: new URLSearchParams(search), ...(match(pathname) ?? { page: "", params: {} }) };
 }
 
-/** Where the person is: `{path, page, params, query}`. */
+/** The current route: `{path, page, params, query}`. */
 export const route = signal(here());
 
-/** Where the focus goes on the next page: to its search field, or to its main part. */
+/** The element that gets the focus on the next page, its search field or its main part. */
 export const focusTarget = { search: false };
 
-/** Goes to a path of the site, with its query. */
+/** Navigates to a path with its query. */
 export function go(address, { replace = false, search = false } = {}) {
   focusTarget.search = search;
   const target = new URL(address, window.location.href);
@@ -67,7 +67,7 @@ export function go(address, { replace = false, search = false } = {}) {
   if (!samePage) window.scrollTo(0, 0);
 }
 
-/** Sets some of the query's values (null or "" takes one away, a list gives several), without a new history entry. */
+/** Sets query parameters without a new history entry. null or "" removes one, and a list sets several values. */
 export function setQuery(changes, { push = false } = {}) {
   const query = new URLSearchParams(window.location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -88,8 +88,8 @@ const HANDS = ["wheel", "touchmove", "keydown", "pointerdown"];
 const TIMEOUT = 10_000;
 let cancelRestore = () => {};
 
-/** To where the page was scrolled when it was left: its rows may come late, so again whenever it has grown, until
- * the person does something or leaves. */
+/** Restores the scroll position that the page had when it was left. Rows may arrive late, so this is repeated whenever
+ * the page grows, until the person scrolls, types or leaves. */
 function restoreScroll() {
   cancelRestore();
   const wanted = window.history.state?.scroll;
@@ -106,7 +106,7 @@ function restoreScroll() {
   grown.observe(document.body);
 }
 
-/** Starts listening; called once by app.js. */
+/** Starts listening. app.js calls this once. */
 export function startRouter() {
   if (route.value.query.has("token")) setQuery({ token: null });
   window.history.scrollRestoration = "manual";

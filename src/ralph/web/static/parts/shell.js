@@ -1,4 +1,4 @@
-// The frame of every page: navigation, messages, help, and a link to skip to the content.
+// The frame of every page: navigation, messages, help, and a link that skips to the content.
 import { html, signal, useEffect, useState } from "../lib.js";
 import { get } from "./api.js";
 import { Dialog } from "./dialog.js";
@@ -9,7 +9,7 @@ import { go, route } from "./router.js";
 import { shown, toggleTheme } from "./theme.js";
 import { Toasts } from "./toast.js";
 
-/** What /api/state says; null until it is there. */
+/** The response of /api/state, or null until it has arrived. */
 export const project = signal(null);
 
 const PLACES = [
@@ -87,7 +87,7 @@ function More({ onClose, onHelp }) {
   <//>`;
 }
 
-/** Asks for the project's state, and again whenever something changed. */
+/** Requests the project's state, and again whenever something changes. */
 function useProject() {
   useEffect(() => {
     let newest = 0;
@@ -96,7 +96,7 @@ function useProject() {
       get("/api/state").then((state) => mine === newest && (project.value = state), () => undefined);
     };
     ask();
-    // A moment later: what the page itself shows is asked for first.
+    // Wait a moment, so that the page's own data is requested first.
     return onEvent("changed", () => setTimeout(ask, 400));
   }, []);
 }
@@ -106,7 +106,7 @@ function skip(event) {
   document.getElementById("main").focus();
 }
 
-/** The whole window; the page is its child. */
+/** The whole window, with the page as its child. */
 export function Shell({ children }) {
   const [open, setOpen] = useState("");
   const close = () => setOpen("");
@@ -165,7 +165,7 @@ export function Shell({ children }) {
 }
 
 /**
- * The head of a page: its h1, a line below, and what one can do.
+ * The header of a page, with its title, a line below it, and actions.
  * @param {{title: any, sub?: any, actions?: any, back?: [string, string], name?: string}} props `back` is
  *   [path, words]; `name` is what the window is called when the title is no text.
  */

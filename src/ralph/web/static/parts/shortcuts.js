@@ -1,5 +1,5 @@
-// Keyboard shortcuts: single keys, and two keys in a row ("g m"). They are off while a field has the focus, while a
-// dialog is open, and together with Ctrl, Alt or Meta. Esc clears a search field, then moves the focus to the list.
+// Keyboard shortcuts: single keys, and two keys in a row ("g m"). They are disabled while a field has the focus,
+// while a dialog is open, and with Ctrl, Alt or Meta. Esc clears a search field, then moves the focus to the list.
 
 const bound = [];
 let first = "";
@@ -7,22 +7,22 @@ let firstAt = 0;
 const TIMEOUT = 1200;
 
 /**
- * Binds keys: `bind({"/": fn, "g m": fn})`. The newest binding of a key wins; a function that gives back false lets
- * the next older one try. Gives back a function that takes the bindings away.
+ * Binds keys: `bind({"/": fn, "g m": fn})`. The newest binding of a key wins. If its function returns false, the next
+ * older one is tried. Returns a function that removes the bindings.
  */
 export function bind(table) {
   bound.unshift(table);
   return () => bound.splice(bound.indexOf(table), 1);
 }
 
-/** Whether keys go into a text at this element. */
+/** Whether this element accepts typed text. */
 export function isTyping(element) {
   if (!element || !element.tagName) return false;
   if (element.isContentEditable || ["TEXTAREA", "SELECT"].includes(element.tagName)) return true;
   return element.tagName === "INPUT" && !["checkbox", "radio", "button", "range"].includes(element.type);
 }
 
-/** Esc in a field that had nothing of its own to close: clears a search, and else leaves it for the list or the page. */
+/** Handles Esc in a field with nothing to close. It clears a search, or moves the focus to the list or the page. */
 function leave(field) {
   if (field.type === "search" && field.value) {
     field.value = "";
@@ -41,7 +41,7 @@ function onKeyDown(event) {
     leave(event.target);
     return;
   }
-  // Enter and space on a button or a link are that control's own.
+  // Enter and space belong to the focused button or link.
   if (["Enter", " "].includes(event.key) && event.target.closest?.("a, button, summary, input, label")) return;
   const pair = first && event.timeStamp - firstAt < TIMEOUT ? `${first} ${event.key}` : "";
   first = "";
@@ -60,7 +60,7 @@ function onKeyDown(event) {
   }
 }
 
-/** Starts listening; called once by app.js. */
+/** Starts listening. app.js calls this once. */
 export function startKeys() {
   document.addEventListener("keydown", onKeyDown);
 }

@@ -1,4 +1,4 @@
-// The time slider: the graph as of the end of a day. One step is a day; the right end is now.
+// The time slider, which shows the graph as of the end of a day. One step is a day, and the right end is now.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { useDebounced } from "./hooks.js";
 
@@ -29,7 +29,7 @@ export function TimeSlider({ from, until, value, onChange }) {
   useEffect(() => {
     if (!value) setAt(last);
   }, [last]);
-  // Only another's change moves the slider: what it has sent itself comes back late, when it may be farther already.
+  // Ignore values that the slider itself has sent. They arrive late, when it may have moved on already.
   useEffect(() => {
     if (value !== sent.current) setAt(value ? dayOf(value) : last);
     sent.current = value;

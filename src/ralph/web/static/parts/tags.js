@@ -1,4 +1,4 @@
-// Tags as chips with completion: Enter or a comma adds one, Backspace removes the last one, arrows choose.
+// Tags as chips with completion. Enter or a comma adds a tag, Backspace removes the last one, and arrow keys choose.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { get, isAbort } from "./api.js";
 import { Icon } from "./icons.js";
@@ -7,7 +7,7 @@ import { number } from "./format.js";
 const MOST = 8;
 const TYPING_DELAY = 80;
 
-/** The tags in use that fit what is typed, without those that are chosen. */
+/** Existing tags that match the typed text and are not chosen yet. */
 function useOffers(text, chosen) {
   const [offers, setOffers] = useState([]);
   useEffect(() => {
@@ -30,7 +30,7 @@ function Chip({ tag, onRemove }) {
   </button>`;
 }
 
-/** The field; `first` gives it the focus when its dialog opens. */
+/** The field. With `first`, it gets the focus when its dialog opens. */
 export function Tags({ value, onChange, first = false }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(-1);
@@ -46,7 +46,7 @@ export function Tags({ value, onChange, first = false }) {
     setAt(-1);
     if (stay) field.current.focus();
   };
-  // What was typed and not yet added counts, also for who goes on at once.
+  // Text that was typed but not added counts as a tag, even if the form is submitted immediately.
   const rest = useRef(null);
   rest.current = () => text.trim() && add(text, { stay: false });
   useEffect(() => {
@@ -56,7 +56,7 @@ export function Tags({ value, onChange, first = false }) {
     return () => form?.removeEventListener("submit", before, { capture: true });
   }, []);
   const remove = (tag) => onChange(value.filter((one) => one !== tag));
-  // One further than the last is none: what was typed.
+  // The position after the last suggestion stands for the typed text.
   const move = (step) => setAt((before) => ((before + 1 + step + offers.length + 1) % (offers.length + 1)) - 1);
   const onKeyDown = (event) => {
     if (event.isComposing) return;

@@ -1,5 +1,5 @@
-// Light, dark, or the setting of the system. The choice is stored in the browser; early.js applies it before the first
-// paint.
+// The light or dark theme, or the system's setting. The choice is stored in the browser, and early.js applies it
+// before the first paint.
 import { signal } from "../lib.js";
 
 const NAME = "ralph-theme";
@@ -8,7 +8,7 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 /** "light", "dark" or "system". */
 export const theme = signal(document.documentElement.dataset.theme ?? "system");
 
-/** What is shown now, "light" or "dark"; canvases read their colours again when it changes. */
+/** The current theme, "light" or "dark". Canvases read their colours again when it changes. */
 export const shown = signal(current());
 
 function current() {
@@ -17,7 +17,7 @@ function current() {
 
 dark.addEventListener("change", () => (shown.value = current()));
 
-/** Sets the theme and keeps the choice. */
+/** Sets the theme and stores the choice. */
 export function setTheme(name) {
   if (name === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
@@ -25,19 +25,19 @@ export function setTheme(name) {
     if (name === "system") localStorage.removeItem(NAME);
     else localStorage.setItem(NAME, name);
   } catch {
-    // It holds until the page is closed.
+    // The choice lasts until the page is closed.
   }
   theme.value = name;
   shown.value = current();
 }
 
-/** The other one of light and dark; back to the system's when that is what the system shows. */
+/** Switches between light and dark. If the result is what the system shows, the system's setting is used. */
 export function toggleTheme() {
   const next = shown.value === "dark" ? "light" : "dark";
   setTheme(next === (dark.matches ? "dark" : "light") ? "system" : next);
 }
 
-/** A colour of the theme, such as `colour("--accent")`, as canvases understand it: "rgb(13, 107, 95)". */
+/** A colour of the theme in a form that canvases understand: `colour("--accent")` is "rgb(13, 107, 95)". */
 export function colour(name) {
   const probe = document.createElement("span");
   probe.hidden = true;

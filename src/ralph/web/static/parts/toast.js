@@ -1,4 +1,4 @@
-// Short messages: what was done, with Undo. They are announced (role status) and stay while hovered or focused.
+// Short messages about changes, with Undo. They are announced (role status) and stay while hovered or focused.
 import { html, signal } from "../lib.js";
 import { Button } from "./controls.js";
 import { Icon } from "./icons.js";
@@ -6,10 +6,10 @@ import { Icon } from "./icons.js";
 const toasts = signal([]);
 let next = 1;
 
-/** Shows a message; `action` is `{label, run}`. Gives back a function that takes it away. */
+/** Shows a message. `action` is `{label, run}`. Returns a function that removes the message. */
 export function toast(text, { action = null, failed = false, seconds = action ? 12 : 5 } = {}) {
   const one = { key: next++, text, action, failed };
-  // A way back is only good for the newest change, so an older one is not offered any more.
+  // Only the newest change can be undone reliably, so Undo is removed from older messages.
   const others = action ? toasts.value.filter((each) => !each.action) : toasts.value;
   toasts.value = [...others.slice(-2), one];
   const away = () => (toasts.value = toasts.value.filter((each) => each.key !== one.key));
@@ -20,7 +20,7 @@ export function toast(text, { action = null, failed = false, seconds = action ? 
   return away;
 }
 
-/** Where the messages are; once, in the shell. */
+/** The container of the messages, rendered once in the shell. */
 export function Toasts() {
   return html`<div class="toasts" role="status" aria-live="polite">
     ${toasts.value.map(

@@ -1,7 +1,8 @@
-// Long lists: only the visible rows and a few around them are in the page.
+// Long lists. Only the visible rows and a few around them are rendered.
 //
-// The list has the height of all its rows; visible rows are positioned in it. An opened row is measured, and the rows
-// after it move. For assistive technology it is a grid with `aria-rowcount` and `aria-activedescendant`.
+// The list has the height of all its rows, and visible rows are positioned in it. An expanded row is measured, and
+// the rows after it move. For assistive technology the list is a grid with `aria-rowcount` and
+// `aria-activedescendant`.
 import { html, signal, useEffect, useId, useLayoutEffect, useReducer, useRef } from "../lib.js";
 import { isAbort } from "./api.js";
 import { bind } from "./shortcuts.js";
@@ -12,11 +13,11 @@ const mounted = new Set();
 let current = null;
 
 /**
- * Rows that come in pages from the server.
+ * Rows that are loaded from the server page by page.
  * @param {(ask: {offset: number, limit: number, signal: AbortSignal}) => Promise<{items: any[], total: number}>} load
- * @returns `count`, `error`, `loading`, `version` (signals), `answer` (signal: the newest first answer), `get(i)`,
- *   `refresh()` (the same question again, nothing jumps) and `reset(load)` (another question: the old rows stay until
- *   the new first page is there; the newest question wins).
+ * @returns `count`, `error`, `loading`, `version` (signals), `answer` (signal: the newest first page), `get(i)`,
+ *   `refresh()` (repeats the request without moving anything) and `reset(load)` (starts another request; the old rows
+ *   stay until the new first page has arrived, and the newest request wins).
  */
 export function rows(load, { size = 50 } = {}) {
   let pages = new Map();
@@ -69,7 +70,7 @@ export function rows(load, { size = 50 } = {}) {
     if (again) refresh();
   }
 
-  // The same question while its answer is on its way: asked after it, since together they would only be slower.
+  // If the same request is under way, wait for it first. Two at a time would only be slower.
   function refresh() {
     if (loading.peek()) again = true;
     else begin([...wanted].filter((page) => page * size < Math.max(1, count.peek())).sort((a, b) => a - b));
@@ -98,7 +99,7 @@ export function rows(load, { size = 50 } = {}) {
   };
 }
 
-/** Where each row begins: fixed heights, and what the opened ones have in addition. */
+/** The offset of each row, from the fixed row height and the extra height of expanded rows. */
 function places(rowHeight, extras) {
   const opened = [...extras].sort((a, b) => a[0] - b[0]);
   const top = (i) => opened.reduce((sum, [at, extra]) => (at < i ? sum + extra : sum), i * rowHeight);
@@ -115,8 +116,8 @@ function places(rowHeight, extras) {
  * @param {{count: number, rowHeight: number, get: (i: number) => any, render: (row: any, i: number) => any,
  *   onOpen?: (row: any, i: number) => void, label: string, detail?: (row: any, i: number) => any,
  *   handle?: {current: any}, version?: any}} props
- *   `get` gives undefined for a row that is not there yet; `detail` gives what is shown below an opened row, or null;
- *   `handle.current` gets `{focus(), active()}`; Enter or a click calls `onOpen`.
+ *   `get` returns undefined for a row that has not been loaded. `detail` returns the content below an expanded row,
+ *   or null. `handle.current` is set to `{focus(), active()}`. Enter or a click calls `onOpen`.
  */
 export function VirtualList({ count, rowHeight, get, render, onOpen, label, detail, handle, class: name = "" }) {
   const box = useRef(null);
@@ -163,7 +164,7 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
     },
   }).current;
 
-  // Not after each drawing: to look is to measure, and a drawing that scrolling asked for has just been measured.
+  // Not after every render: this forces a layout, and a render caused by scrolling has just been measured.
   useLayoutEffect(look, [count, rowHeight, place.top(count)]);
   useEffect(() => {
     let asked = 0;
@@ -210,7 +211,7 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
     act.move(to);
   };
 
-  // Tab must make the position visible: activate the first row when none is active.
+  // Tab must make the position visible, so the first row is activated if none is active.
   const onFocusIn = (event) => {
     current = box;
     if (event.target !== box.current || state.active >= 0 || !box.current.matches(":focus-visible")) return;
@@ -218,7 +219,7 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
     redraw();
   };
 
-  // Scrolling alone draws no row anew: the same element as before is skipped by Preact.
+  // Scrolling alone renders no row again, because Preact skips an element that is the same object as before.
   if (drawn.render !== render) [drawn.render, drawn.rows] = [render, new Map()];
   const draw = (row, i) => {
     const before = drawn.rows.get(i);
@@ -230,7 +231,7 @@ export function VirtualList({ count, rowHeight, get, render, onOpen, label, deta
   };
   const shown = [];
   for (let i = state.first; i <= Math.min(state.last, count - 1); i++) shown.push(i);
-  // The active row is at its own place among them: as the last one, Tab would lead from the end back to the beginning.
+  // The active row keeps its place among the others. As the last one, it would send Tab from the end to the beginning.
   if (state.active > state.last) shown.push(state.active);
   else if (state.active >= 0 && state.active < state.first) shown.unshift(state.active);
   const total = place.top(count);

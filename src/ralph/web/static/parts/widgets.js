@@ -1,5 +1,5 @@
-// Small components that pages share: sections, states, facts, tabs, choices and switches. A state is always a word with
-// an icon, never a colour alone.
+// Small components that pages share: sections, states, facts, tabs, choices and switches. States never differ by colour
+// alone. Each has a word and an icon.
 import { html, useId, useRef } from "../lib.js";
 
 const STATE_ICONS = {
@@ -9,25 +9,25 @@ const STATE_ICONS = {
   running: "▶", in_progress: "▶", pending: "○", ready: "●", open: "▶", ended: "✓", archived: "–", proposed: "○",
 };
 
-/** The words of a state: `in_progress` reads "in progress". */
+/** A state in words: `in_progress` becomes "in progress". */
 export function stateLabel(state) {
   return String(state ?? "").replaceAll("_", " ") || "unknown";
 }
 
-/** A state with its sign. */
+/** A state with its icon. */
 export function State({ state }) {
   return html`<span class="state state-${state || "unknown"}">
     ${STATE_ICONS[state] && html`<span class="state-sign" aria-hidden="true">${STATE_ICONS[state]}</span>`}${stateLabel(state)}</span>`;
 }
 
-/** The mode of a chat: in "plan" nothing can be written. */
+/** The mode of a chat. In "plan" mode the agent cannot write files. */
 export function Mode({ mode }) {
   if (!mode) return null;
   const title = mode === "plan" ? "Plan mode: the agent could read but not write" : "Agent mode: the agent could write";
   return html`<span class="mode mode-${mode}" title=${title}>${mode} mode</span>`;
 }
 
-/** A part of a page under its own heading. */
+/** A section of a page with a heading. */
 export function Section({ title, aside, id, class: name = "", children }) {
   const own = useId();
   return html`<section class="section ${name}" aria-labelledby=${id ?? own}>
@@ -36,7 +36,7 @@ export function Section({ title, aside, id, class: name = "", children }) {
   </section>`;
 }
 
-/** Pairs of a name and what it is; those without a value are left out. */
+/** Names and values. Pairs without a value are left out. */
 export function Facts({ of }) {
   const known = of.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false);
   return html`<dl class="points">
@@ -45,7 +45,7 @@ export function Facts({ of }) {
 }
 
 /**
- * Tabs; `chosen` is one of the keys. Only the chosen panel is in the page.
+ * Tabs. `chosen` is one of the keys, and only its panel is rendered.
  * @param {{tabs: {key: string, label: string, count?: number}[], chosen: string, onChoose: (key: string) => void,
  *   label: string, aside?: any, children: any}} props
  */
@@ -76,7 +76,7 @@ export function Tabs({ tabs, chosen, onChoose, label, aside, children }) {
   </div>`;
 }
 
-/** A labelled choice from a list. */
+/** A drop-down list with a label. */
 export function Choice({ label, value, options, onChange, name }) {
   const own = useId();
   return html`<div class="field">
@@ -87,7 +87,7 @@ export function Choice({ label, value, options, onChange, name }) {
   </div>`;
 }
 
-/** A labelled line to type into. */
+/** A text field with a label. */
 export function TextInput({ label, value, onInput, type = "text", placeholder, list, search = false }) {
   const own = useId();
   return html`<div class="field">
@@ -97,7 +97,7 @@ export function TextInput({ label, value, onInput, type = "text", placeholder, l
   </div>`;
 }
 
-/** Several switches of which each may be on: filters by state or kind, with their counts. */
+/** Independent switches with counts, for filters by state or type. */
 export function Switches({ label, options, on, onToggle }) {
   return html`<div class="switches" role="group" aria-label=${label}>
     ${options.map(
@@ -108,13 +108,13 @@ export function Switches({ label, options, on, onToggle }) {
   </div>`;
 }
 
-/** Seconds between two times, or since the first when there is no second. */
+/** The seconds between two times, or since the first one if the second is missing. */
 export function secondsBetween(from, until) {
   const start = Date.parse(from);
   return Number.isNaN(start) ? null : Math.max(0, ((until ? Date.parse(until) : Date.now()) - start) / 1000);
 }
 
-/** A set with one member put in or taken out. */
+/** A copy of a set with one member added or removed. */
 export function toggled(set, member) {
   const next = new Set(set);
   if (!next.delete(member)) next.add(member);
