@@ -137,7 +137,7 @@ def clients_page(text: str) -> str:
     for host, client in CLIENTS.items():
         cells = ["yes" if able else "-" for able in client.abilities.values()]
         rows.append(
-            f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.proof or 'not run'} |"
+            f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.tested_version or 'not run'} |"
         )
     table = "\n".join(rows)
     pattern = re.compile(r"(<!-- generated: clients -->\n).*?(<!-- end -->)", re.DOTALL)

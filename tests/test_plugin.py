@@ -17,7 +17,8 @@ import pytest
 import ralph
 from ralph.cli.main import COMMANDS
 from ralph.install import slash_commands
-from ralph.install.clients import CLIENTS, Host, hook_settings
+from ralph.install.client_entries import hook_settings
+from ralph.install.clients import CLIENTS, Host
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "plugin"

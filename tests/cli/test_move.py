@@ -21,7 +21,7 @@ from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.core.record import MemoryKind
 from ralph.learning import review
-from ralph.memory import memory, priming, quarantine
+from ralph.memory import held_memories, memory, priming, quarantine
 from ralph.memory.author import BY_PERSON, Author, WriteContext
 from ralph.sharing import backups, export_import, exported_records, exports
 from ralph.storage.library import Library, Stored
@@ -33,7 +33,7 @@ TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
 
 
 def proposed(ralph: Project) -> dict[str, str]:
-    return {each.text: each.via for each in quarantine.held(ralph.root)}
+    return {each.text: each.via for each in held_memories.list_held(ralph.root)}
 
 
 def claude_mem(home: Path, project: str) -> Path:
@@ -125,7 +125,7 @@ def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(
         f"{rules}\nWe deploy\non Fridays.\n\n```\nx\n```\n<!-- a\n\nb -->\nAsk first.\n",
     )
     assert "CLAUDE.md: text outside lists, not mapped, at line 5, 14\n" in bring(ralph).err
-    first, second = quarantine.held(ralph.root)
+    first, second = held_memories.list_held(ralph.root)
     [item, _] = ralph("review", "--format", "json").json
     assert (item["why"], item["status"]) == ("imported from CLAUDE.md", "proposed")
     assert ralph("review", "accept", first.id).code == 1, "only a person decides"
@@ -243,7 +243,7 @@ def test_an_import_holds_instructions_for_review_and_none_twice(
             == len(notes)
             == new
         )
-        assert [each.text for each in quarantine.held(other)] == [order]
+        assert [each.text for each in held_memories.list_held(other)] == [order]
         assert _read(other, "memories") == []
 
 

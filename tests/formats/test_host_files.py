@@ -24,7 +24,8 @@ from ralph.formats.host_files import (
     without_json_entry,
     without_toml_server,
 )
-from ralph.install.clients import CLIENTS, Host, hook_settings
+from ralph.install.client_entries import hook_settings
+from ralph.install.clients import CLIENTS, Host
 
 LAUNCHER = Path("/home/ann/.local/state/ralph/bin/ralph-hook")
 MOVED_LAUNCHER = Path("/new place/ralph/bin/ralph-hook")

@@ -13,7 +13,7 @@ from ralph.core import paths
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
 from ralph.learning import promotion, review
-from ralph.memory import quarantine
+from ralph.memory import held_memories
 from ralph.memory.author import BY_PERSON
 from ralph.recall import graph
 from ralph.storage import graph as stored
@@ -159,7 +159,7 @@ def test_what_reads_like_an_instruction_waits_for_a_person_and_then_counts_every
     refused = Project(here.root)("memory", "add", "--in", "personal", order)
     assert refused.code == 1
     assert not personal_file().exists()
-    (held,) = quarantine.held(here.root)
+    (held,) = held_memories.list_held(here.root)
     assert (held.in_, held.text) == ("personal", order)
     review.accept(here.root, held.id)
     (tmp_path / "second").mkdir()

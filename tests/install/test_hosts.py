@@ -16,7 +16,8 @@ from ralph.core import launchers
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
 from ralph.install import hosts, launcher_scripts, slash_commands
-from ralph.install.clients import CLIENTS, HookForm, Host, InstallScope, hook_settings
+from ralph.install.client_entries import hook_settings
+from ralph.install.clients import CLIENTS, HookForm, Host, InstallScope
 from ralph.install.hosts import apply_plan, plan_install, plan_uninstall
 from ralph.install.install_target import InstallTarget
 from ralph.install.launcher_scripts import HookProgram

@@ -19,7 +19,7 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, promotion, review
 from ralph.loop import loop
 from ralph.loop.request import LoopRequest
-from ralph.memory import knowledge, memory, priming, quarantine, reading
+from ralph.memory import caller, held_memories, knowledge, memory, priming, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.session_start import brief_session
 from ralph.tasks import task
@@ -58,7 +58,7 @@ def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(
         memory.add(root, ORDER, context=WriteContext(Author(by, via="mcp (x)")))
     with pytest.raises(Refused, match="waits for a person"):  # once, however often it is tried
         memory.add(root, ORDER, context=WriteContext(Author(by)))
-    assert [each.text for each in quarantine.held(root)] == [ORDER]
+    assert [each.text for each in held_memories.list_held(root)] == [ORDER]
     assert git(root, "status", "--porcelain") == ""
     assert reading.list_entries(root) == []
     assert ORDER not in injected(root)
@@ -71,19 +71,19 @@ def test_knowledge_of_an_agent_is_held_as_well(root: Path) -> None:
         knowledge.add(root, "Steps", ORDER, ["deploy"], context=BY_AGENT)
     (learned,) = knowledge.learn(root, [KnowledgeSigil(tags=("deploy",), title="More", text=ORDER)])
     assert "waits for a person" in learned.why
-    assert len(quarantine.held(root)) == 2
+    assert len(held_memories.list_held(root)) == 2
     assert knowledge.entries(root) == []
 
 
 def test_a_person_accepts_what_is_held_and_its_author_stays(root: Path) -> None:
     with pytest.raises(Refused):
         memory.add(root, ORDER, tags=["x"], context=WriteContext(Author("agent", via="mcp (x)")))
-    name = quarantine.held(root)[0].id
+    name = held_memories.list_held(root)[0].id
     with pytest.raises(Refused, match="held for a person"):
         review.accept(root, name, context=BY_AGENT)
     record = review.accept(root, name).record
     assert (record.text, record.tags, record.origin.by) == (ORDER, ("x",), "agent")
-    assert quarantine.held(root) == []
+    assert held_memories.list_held(root) == []
     assert ORDER in injected(root)
     assert inbox.items(root) == []
 
@@ -91,9 +91,9 @@ def test_a_person_accepts_what_is_held_and_its_author_stays(root: Path) -> None:
 def test_a_person_rejects_what_is_held(root: Path) -> None:
     with pytest.raises(Refused):
         memory.add(root, ORDER, context=BY_AGENT)
-    name = quarantine.held(root)[0].id
+    name = held_memories.list_held(root)[0].id
     review.reject(root, name)
-    assert (quarantine.held(root), reading.list_entries(root)) == ([], [])
+    assert (held_memories.list_held(root), reading.list_entries(root)) == ([], [])
     with pytest.raises(NotFound):
         review.reject(root, name)
 
@@ -150,12 +150,12 @@ def test_an_edit_that_nobody_signed_is_injected_once_a_person_accepts_it(root: P
 def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
     with pytest.raises(Refused):
         memory.add(root, ORDER, context=BY_AGENT)
-    (held,) = quarantine.held(root)
+    (held,) = held_memories.list_held(root)
     path = paths.held_memories(root)
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text(path.read_text(encoding="utf-8") + '{"torn\n[1]\n{"id": 7}\n', encoding="utf-8")
-    assert quarantine.held(root) == [held]
-    quarantine.release(root, held.id)
+    assert held_memories.list_held(root) == [held]
+    held_memories.release(root, held.id)
     assert path.read_text(encoding="utf-8") == '{"torn\n[1]\n{"id": 7}\n'
 
 
@@ -163,9 +163,10 @@ def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
 
 
 def test_a_terminal_without_an_agents_variable_is_a_person(root: Path) -> None:
-    assert quarantine.author({}, is_terminal=False) == "agent"
+    assert caller.identify_author({}, is_terminal=False) == "agent"
     assert (
-        quarantine.author({"CODEX_HOME": "/x"}, is_terminal=True, parents=[["HOME"], []]) == "human"
+        caller.identify_author({"CODEX_HOME": "/x"}, is_terminal=True, parents=[["HOME"], []])
+        == "human"
     )
     for name in (
         "CLAUDECODE",
@@ -175,8 +176,8 @@ def test_a_terminal_without_an_agents_variable_is_a_person(root: Path) -> None:
         "QWEN_CODE",
         "RALPH_RUN",
     ):
-        assert quarantine.author({name: "1"}, is_terminal=True) == "agent"
-    script = "import sys; from ralph.memory.quarantine import author; print(author({}, is_terminal=True))"
+        assert caller.identify_author({name: "1"}, is_terminal=True) == "agent"
+    script = "import sys; from ralph.memory.caller import identify_author; print(identify_author({}, is_terminal=True))"
     clean = {"PATH": os.environ["PATH"], "HOME": str(root)}
     with_agent = {**clean, "CLAUDECODE": "1"}
     middle = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], env={}, check=True)"

@@ -8,7 +8,7 @@ import pytest
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import MemoryKind
 from ralph.learning import review
-from ralph.memory import knowledge, memory, priming, quarantine, reading
+from ralph.memory import held_memories, knowledge, memory, priming, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.memory.record_shapes import memory_json
 
@@ -98,7 +98,7 @@ def test_an_agent_is_named_by_its_host_and_session_also_after_a_person_accepted_
         )
     for variable in ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"):
         monkeypatch.delenv(variable)
-    held = review.accept(tmp_path, quarantine.held(tmp_path)[0].id).record
+    held = review.accept(tmp_path, held_memories.list_held(tmp_path)[0].id).record
     for record in (reading.get_entry(tmp_path, name).record, held):
         assert [memory_json(record)[key] for key in ("by", "who", "session")] == [
             "agent",

@@ -25,7 +25,7 @@ from ralph.core import discovery, launchers
 from ralph.core.errors import UsageError
 from ralph.core.extras import add_command, has_extra, missing_extra
 from ralph.install import hosts, installations, launcher_scripts, merge_registration
-from ralph.install.clients import Host, InstallScope, client_rows, is_there
+from ralph.install.clients import Host, InstallScope, client_rows, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
 
@@ -217,7 +217,7 @@ def _change_hosts(chosen: _HostOptions, verb: str, plan_host: Planner) -> None:
     if bool(chosen.hosts) == chosen.every:
         raise UsageError("name the agents, or use --all", hint=f"the agents are {', '.join(Host)}")
     if chosen.every:
-        found = [host for host in Host if is_there(host, os.environ)]
+        found = [host for host in Host if has_client(host, os.environ)]
     else:
         found = [Host(name) for name in dict.fromkeys(chosen.hosts)]
     if not found:

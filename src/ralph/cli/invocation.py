@@ -100,9 +100,9 @@ class Invocation:
     def author(self) -> Author:
         """Who calls: a person or an agent."""
         from ralph.memory.author import Author
-        from ralph.memory.quarantine import author
+        from ralph.memory.caller import identify_author
 
-        return Author(author(os.environ, is_terminal=can_ask()))
+        return Author(identify_author(os.environ, is_terminal=can_ask()))
 
     def write_context(self, *, allow_secret: bool = False) -> WriteContext:
         """Return the caller and the user's patterns, for the functions that write memories."""

@@ -74,7 +74,7 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     The printed address works once; --link prints another one.
     """
     with needs_extra("web", "`ralph web`"):
-        from ralph.memory import quarantine
+        from ralph.memory import caller
         from ralph.web import server
 
     def open_address(address: str) -> None:
@@ -82,7 +82,7 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
         if not no_open and not webbrowser.open(address):
             say("could not open a browser: open the address yourself")
 
-    by = "agent" if quarantine.is_called_by_agent(os.environ) else "human"
+    by = "agent" if caller.is_called_by_agent(os.environ) else "human"
     if link:
         options.exclude({"--link": link, "--port": port})
         if by == "agent":  # whoever has the link acts as the person who started the server

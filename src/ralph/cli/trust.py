@@ -19,7 +19,7 @@ from ralph.core.config import (
     load,
 )
 from ralph.core.errors import Refused, UsageError
-from ralph.memory import quarantine
+from ralph.memory import caller
 from ralph.storage import trust_records
 
 
@@ -98,7 +98,7 @@ def _approve(call: Invocation, *, yes: bool) -> int:
         click.echo("This project's config names no commands and no addresses.")
     if not new_values and not logs:
         return 0
-    if quarantine.is_called_by_agent(os.environ):
+    if caller.is_called_by_agent(os.environ):
         raise Refused(
             "only a person can grant trust, and an agent made this call",
             hint="run `ralph trust` in a terminal",

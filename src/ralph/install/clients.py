@@ -9,7 +9,6 @@ the table.
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,29 +16,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.errors import Refused, UsageError
-from ralph.core.json_text import dump_json
+from ralph.core.errors import UsageError
 from ralph.core.launchers import folder_in
-from ralph.install.slash_commands import SLASH_COMMANDS, sign_text, slash_command
 
 Env = Mapping[str, str]
-
-_TIMEOUTS = {
-    "SessionStart": 15,
-    "PreToolUse": 5,
-    "PostToolUseFailure": 5,
-    "SubagentStart": 5,
-    "SessionEnd": 2,
-    "PreCompact": 20,
-    "PreCompress": 20,
-    "Stop": 20,
-    "AfterAgent": 20,
-}
-"""How many seconds a host waits for a hook, keyed by our name for the event."""
-_DEFAULT_TIMEOUT = 10  # seconds, for all other events
-_CLINE_SERVER_TIMEOUT = 60  # seconds; by default, Cline drops a server that starts slowly
-_SCRIPT_MODE = 0o755
-_PLUGIN_FILE = Path(__file__).parents[1] / "hooks" / "opencode.js"
 
 
 class Host(StrEnum):
@@ -59,7 +39,7 @@ class Host(StrEnum):
 
 
 class InstallScope(StrEnum):
-    """Where something is installed."""
+    """The settings into which Ralph is installed."""
 
     USER = "user"
     PROJECT = "project"
@@ -94,13 +74,13 @@ class Client:
     events: Mapping[str, str] = field(default_factory=dict)  # from the client's names to ours
     keys: tuple[str, ...] = ("mcpServers",)  # path to the MCP servers in their file
     form: HookForm = HookForm.GROUPS
-    variable: str = ""  # environment variable that overrides the home or the folder
-    below: str = ""  # the client's folder inside the one that the variable names
-    proof: str = ""  # version used in the end-to-end tests
+    variable: str = ""  # environment variable that overrides where the folder is
+    below: str = ""  # path of the client's folder inside the variable's folder
+    tested_version: str = ""  # in the end-to-end tests
 
     @property
     def abilities(self) -> dict[str, bool]:
-        """What the client can do with Ralph, by name."""
+        """The abilities that Ralph has with this client, by name."""
         events = set(self.events.values())
         return {
             "record": bool(events),
@@ -136,7 +116,7 @@ CLIENTS: Mapping[Host, Client] = {
             "SessionEnd",
         ),
         variable="CLAUDE_CONFIG_DIR",
-        proof="2.1.325",
+        tested_version="2.1.325",
     ),
     Host.CODEX: Client(
         title="Codex",
@@ -156,7 +136,7 @@ CLIENTS: Mapping[Host, Client] = {
         ),
         keys=(),
         variable="CODEX_HOME",
-        proof="0.166.0",
+        tested_version="0.166.0",
     ),
     Host.GEMINI: Client(
         title="Gemini CLI",
@@ -174,7 +154,7 @@ CLIENTS: Mapping[Host, Client] = {
         ),
         variable="GEMINI_CLI_HOME",
         below=".gemini",
-        proof="0.61.0",
+        tested_version="0.61.0",
     ),
     Host.OPENCODE: Client(
         title="OpenCode",
@@ -195,7 +175,7 @@ CLIENTS: Mapping[Host, Client] = {
         form=HookForm.PLUGIN,
         variable="XDG_CONFIG_HOME",
         below="opencode",
-        proof="1.18.33",
+        tested_version="1.18.33",
     ),
     Host.QWEN: Client(
         title="Qwen Code",
@@ -213,7 +193,7 @@ CLIENTS: Mapping[Host, Client] = {
             "PostToolUseFailure": "PostToolUseFailure",
         },
         variable="QWEN_HOME",
-        proof="0.24.4",
+        tested_version="0.24.4",
     ),
     Host.COPILOT: Client(
         title="Copilot CLI",
@@ -231,7 +211,7 @@ CLIENTS: Mapping[Host, Client] = {
             "PostToolUseFailure": "PostToolUseFailure",
         },
         variable="COPILOT_HOME",
-        proof="1.0.102",
+        tested_version="1.0.102",
     ),
     Host.CLINE: Client(
         title="Cline CLI",
@@ -247,7 +227,7 @@ CLIENTS: Mapping[Host, Client] = {
             "TaskComplete": "Stop",
         },
         form=HookForm.SCRIPTS,
-        proof="3.0.65",
+        tested_version="3.0.65",
     ),
     Host.CURSOR: Client(
         title="Cursor",
@@ -317,9 +297,9 @@ def client_rows(env: Env) -> list[dict[str, object]]:
             "host": host.value,
             "client": client.title,
             "folder": str(host_folder(host, InstallScope.USER, Path(), env)),
-            "found": is_there(host, env),
+            "found": has_client(host, env),
             **client.abilities,
-            "tested": client.proof or None,
+            "tested": client.tested_version or None,
         }
         rows.append(row)
     return rows
@@ -402,19 +382,21 @@ def _claude_servers_file(scope: InstallScope, root: Path, env: Env) -> ServersFi
     return ServersFile(folder / client.servers, keys)
 
 
-class InstalledPlace(NamedTuple):
-    """A project and an environment to pass to `settings_file`."""
+class InstallLocation(NamedTuple):
+    """The project and the environment of an installation."""
 
     root: Path
     env: dict[str, str]
 
 
-def installed_at(host: Host, scope: InstallScope, settings: Path, env: Env) -> InstalledPlace:
-    """Return the project and environment for which `settings_file` returns the given file."""
+def locate_installation(
+    host: Host, scope: InstallScope, settings: Path, env: Env
+) -> InstallLocation:
+    """Return the project and environment for which `settings_file` returns this file."""
     client = CLIENTS[host]
     folder = _folder_above(settings, client.hooks or client.servers)
     if scope is not InstallScope.USER:
-        return InstalledPlace(_folder_above(folder, client.project), {**env})
+        return InstallLocation(_folder_above(folder, client.project), {**env})
     if client.variable:
         variable = client.variable
         below = client.below
@@ -422,7 +404,7 @@ def installed_at(host: Host, scope: InstallScope, settings: Path, env: Env) -> I
         variable = "HOME"
         below = client.folder
     named_folder = _folder_above(folder, below)
-    return InstalledPlace(folder.parent, {**env, variable: str(named_folder)})
+    return InstallLocation(folder.parent, {**env, variable: str(named_folder)})
 
 
 def _folder_above(path: Path, relative: str) -> Path:
@@ -433,107 +415,8 @@ def _folder_above(path: Path, relative: str) -> Path:
     return path.parents[levels - 1]
 
 
-def is_there(host: Host, env: Env) -> bool:
+def has_client(host: Host, env: Env) -> bool:
     """Return whether the user has this client's settings folder, or its program on the PATH."""
     folder = host_folder(host, InstallScope.USER, Path(), env)
     program = "code" if host is Host.VSCODE else host.value
     return folder.is_dir() or shutil.which(program, path=env.get("PATH", "")) is not None
-
-
-# --- our entries and files ----------------------------------------------------------------------
-
-
-def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
-    """Return the hooks for the client's settings, by event.
-
-    Each hook is one short command, so that people can read it before they trust it. Raises Refused
-    if the client would misread the launcher's path.
-    """
-    client = CLIENTS[host]
-    if host is Host.GEMINI and "$" in str(launcher):
-        raise Refused(
-            f"{launcher}: Gemini would read the `$` in this path as a variable",
-            hint="set XDG_STATE_HOME to a folder without `$` in its name; nothing was written",
-        )
-    settings: dict[str, object] = {}
-    if client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
-        return settings
-    for event, our_event in client.events.items():
-        hook = _hook_entry(host, launcher, our_event)
-        if client.form is HookForm.GROUPS:
-            settings[event] = {"hooks": [hook]}
-        else:
-            settings[event] = hook
-    return settings
-
-
-def _hook_entry(host: Host, launcher: Path, event: str) -> dict[str, object]:
-    seconds = _TIMEOUTS.get(event, _DEFAULT_TIMEOUT)
-    if host is Host.CLAUDE:  # it starts a program with arguments, while the others use a shell
-        return {
-            "type": "command",
-            "command": str(launcher),
-            "args": [host.value, event],
-            "timeout": seconds,
-        }
-    command = shlex.join([str(launcher), host.value, event])
-    if host is Host.GEMINI:
-        milliseconds = seconds * 1000
-        return {"type": "command", "name": "ralph", "command": command, "timeout": milliseconds}
-    if host is Host.WINDSURF:
-        return {"command": command, "show_output": False}
-    return {"type": "command", "command": command, "timeout": seconds}
-
-
-def server_entry(host: Host, ralph: Path) -> dict[str, object]:
-    """Return the entry for our MCP server, in the form that the client expects."""
-    arguments = ["mcp", "serve"]
-    if host is Host.OPENCODE:
-        return {"type": "local", "command": [str(ralph), *arguments], "enabled": True}
-    entry: dict[str, object] = {"command": str(ralph), "args": arguments}
-    if host is Host.COPILOT:
-        return {"type": "local", **entry, "tools": ["*"]}
-    if host is Host.CLINE:
-        return {**entry, "timeout": _CLINE_SERVER_TIMEOUT}
-    if host in (Host.CLAUDE, Host.VSCODE):
-        return {"type": "stdio", **entry}
-    return entry
-
-
-class OwnFile(NamedTuple):
-    """A file that belongs entirely to Ralph. A `mode` of None means the usual permissions."""
-
-    text: str
-    name: str
-    mode: int | None = None
-
-
-def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, OwnFile]:
-    """Return the files in a client's folder that belong entirely to Ralph, by path."""
-    client = CLIENTS[host]
-    if host is Host.CLAUDE:
-        return _slash_command_files(folder, ralph)
-    if client.form is HookForm.PLUGIN:
-        source = _PLUGIN_FILE.read_text(encoding="utf-8")
-        text = sign_text(source.replace('"LAUNCHER"', dump_json(str(hook))), host, "//")
-        return {folder / client.hooks: OwnFile(text, "plugin")}
-    if client.form is HookForm.SCRIPTS:
-        return _hook_scripts(host, (folder / client.hooks).parent, hook)
-    return {}
-
-
-def _slash_command_files(folder: Path, ralph: Path) -> dict[Path, OwnFile]:
-    own: dict[Path, OwnFile] = {}
-    for name in SLASH_COMMANDS:
-        text = sign_text(slash_command(name, shlex.quote(str(ralph))))
-        own[folder / f"commands/{name}.md"] = OwnFile(text, f"/{name}")
-    return own
-
-
-def _hook_scripts(host: Host, folder: Path, hook: Path) -> dict[Path, OwnFile]:
-    own: dict[Path, OwnFile] = {}
-    for event, our_event in CLIENTS[host].events.items():
-        command = shlex.join([str(hook), host, our_event])
-        text = sign_text(f"#!/bin/sh\nexec {command}\n", host)
-        own[folder / event] = OwnFile(text, f"hook {event}", _SCRIPT_MODE)
-    return own

@@ -27,11 +27,8 @@ from ralph.formats.host_files import (
     is_ralph_server,
     ralph_hooks,
 )
-from ralph.install import clients
-from ralph.install.clients import (
-    HookForm,
-    Host,
-)
+from ralph.install import client_entries
+from ralph.install.clients import HookForm, Host
 from ralph.install.install_target import InstallTarget
 from ralph.install.launcher_scripts import LAUNCHER_MODE, LAUNCHERS, HookProgram, interpreter_file
 from ralph.install.slash_commands import is_signed
@@ -132,7 +129,7 @@ class HostEdits:
         text = self.current_text(path)
         settings: dict[str, object] = {}
         if add:
-            settings = clients.hook_settings(target.host, launcher(target.env))
+            settings = client_entries.hook_settings(target.host, launcher(target.env))
         with _name_file(path):
             count = len(ralph_hooks(text))
             without_ours = text
@@ -183,7 +180,7 @@ class HostEdits:
             without_ours = text
             if text is not None and is_ours:
                 without_ours = _without_server(target, text)
-            entry = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
+            entry = client_entries.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
             if not add:
                 self.put(path, without_ours, "MCP server removed", inside=inside)
             elif server is None:

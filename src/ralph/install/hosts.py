@@ -18,11 +18,7 @@ from ralph.core.errors import (
     WriteFailed,
 )
 from ralph.install import clients
-from ralph.install.clients import (
-    HookForm,
-    Host,
-    InstallScope,
-)
+from ralph.install.clients import HookForm, Host, InstallScope
 from ralph.install.host_edits import FileEdit, HostEdits
 from ralph.install.install_target import InstallTarget
 from ralph.install.installations import (

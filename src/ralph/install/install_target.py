@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.core.launchers import COMMAND_LAUNCHER, launcher
-from ralph.install import clients
-from ralph.install.clients import (
-    CLIENTS,
-    Client,
-    Host,
-    InstallScope,
-    OwnFile,
-    ServersFile,
-)
+from ralph.install import client_entries, clients
+from ralph.install.client_entries import OwnFile
+from ralph.install.clients import CLIENTS, Client, Host, InstallScope, ServersFile
 
 PLUGIN_ENTRY = "plugin"
 
@@ -57,7 +51,7 @@ class InstallTarget:
         folder = clients.host_folder(self.host, self.scope, self.root, self.env)
         hook_launcher = launcher(self.env)
         command_launcher = launcher(self.env, COMMAND_LAUNCHER)
-        return clients.own_files(self.host, folder, hook_launcher, command_launcher)
+        return client_entries.own_files(self.host, folder, hook_launcher, command_launcher)
 
     @property
     def inside(self) -> Path | None:

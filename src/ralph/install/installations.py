@@ -32,11 +32,7 @@ from ralph.formats.host_files import (
     ralph_hooks,
 )
 from ralph.install import clients
-from ralph.install.clients import (
-    HookForm,
-    Host,
-    InstallScope,
-)
+from ralph.install.clients import HookForm, Host, InstallScope
 from ralph.install.host_edits import HostEdits, find_server
 from ralph.install.install_target import PLUGIN_ENTRY, InstallTarget
 from ralph.install.slash_commands import is_signed
@@ -142,7 +138,7 @@ def _listed_target(entry: str, root: Path, env: Mapping[str, str]) -> InstallTar
         return None
     host = Host(host_name)
     scope = InstallScope(scope_name)
-    place = clients.installed_at(host, scope, Path(settings), env)
+    place = clients.locate_installation(host, scope, Path(settings), env)
     return InstallTarget(host, scope, place.root, place.env)
 
 

@@ -41,7 +41,7 @@ from ralph.learning.forget_plan import (
     ForgetRequest,
     ForgottenRecord,
 )
-from ralph.memory import quarantine
+from ralph.memory import held_memories
 from ralph.recall import sessions
 from ralph.search import index
 from ralph.storage import db, files, forgotten, queries, team_db
@@ -182,7 +182,7 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
             keys += queries.keys_of(connection, record_id)
     entries = plan_entries(root, record_ids, request.matching.casefold())
     if record_ids:
-        held = {memory.id: memory.text for memory in quarantine.held(root)}
+        held = {memory.id: memory.text for memory in held_memories.list_held(root)}
         _check_ids(request.ids, connection, entries, held)
         held_texts = [held[record_id] for record_id in record_ids if record_id in held]
         request = replace(request, quotes=_find_quotes(connection, keys, held_texts))

@@ -24,7 +24,7 @@ from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
 from ralph.learning.insights import Insight
 from ralph.learning.propose import COUNT, evidence, is_proven, is_well_evidenced, places
-from ralph.memory import quarantine, reading
+from ralph.memory import held_memories, quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
 from ralph.search.citations import STALE
@@ -120,7 +120,7 @@ def held_items(root: Path) -> list[ReviewItem]:
     """
     reads_like = "it reads like an instruction to an agent"
     found = []
-    for held in quarantine.held(root):
+    for held in held_memories.list_held(root):
         text = injection.guarded_text(held.title, held.text, held.tags)
         if injection.looks_like_instructions(text):
             status = "held"
@@ -134,7 +134,7 @@ def held_items(root: Path) -> list[ReviewItem]:
             held.id, HELD, held.text, why, status=status, label=held.kind, source=held.in_
         )
         found.append(_with_actions(item))
-    for stored in quarantine.unattributed(root):
+    for stored in quarantine.unaccepted_entries(root):
         why = f"{reads_like}, and it is not committed: nobody has signed for it"
         found.append(_memory_item(root, EDIT, stored, why, status="held"))
     return found

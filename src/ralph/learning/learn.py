@@ -157,7 +157,7 @@ def load_prompt(file: str = "") -> str:
 def _describe_memories(root: Path, budget: int) -> str:
     """Return the newest memories as lines with their ids, within a number of tokens."""
     entries = [stored.record for stored in reading.list_entries(root)]
-    may_inject = quarantine.injectable(root)
+    may_inject = quarantine.injection_filter(root)
     records = [record for record in reading.current_records(entries) if may_inject(record)]
     records.sort(key=lambda record: record.added_at, reverse=True)
     names = ids.short_ids(record.id for record in records)

@@ -9,7 +9,7 @@ from ralph.core import ids
 from ralph.core.errors import RalphError
 from ralph.core.record import SESSION, VIA, MemoryKind, Record, Status, kind_of
 from ralph.core.similarity import TextMatcher
-from ralph.memory import memory, quarantine, reading
+from ralph.memory import caller, memory, reading
 from ralph.memory.author import PERSON, Author, WriteContext
 from ralph.memory.reading import MEMORIES
 
@@ -67,7 +67,7 @@ def forget_last(root: Path, session: str) -> str:
 
 
 def _context(root: Path, host: str, session: str, patterns: Sequence[str]) -> WriteContext:
-    signature = {**PERSON.signature(root), SESSION: quarantine.clean_name(session)}
+    signature = {**PERSON.signature(root), SESSION: caller.clean_name(session)}
     author = Author(PERSON.by, f"{VIA_PROMPT} ({host})", signature)
     return WriteContext(author, patterns=patterns)
 

@@ -21,10 +21,10 @@ from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import acceptance, inbox, insights, promotion
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import Insight
-from ralph.memory import memory, quarantine, reading
+from ralph.memory import held_memories, memory, quarantine, reading
 from ralph.memory.author import BY_PERSON, PERSON, Author, WriteContext
+from ralph.memory.held_memories import HeldMemory
 from ralph.memory.memory import NewEntry
-from ralph.memory.quarantine import HeldMemory
 from ralph.storage import board, task_files
 from ralph.storage.library import Library, Stored
 from ralph.storage.write_observers import WriteObserver
@@ -74,7 +74,7 @@ def _accept_held(root: Path, held: HeldMemory, observer: WriteObserver | None) -
     author = Author(held.by, held.via, {WHO: held.who, SESSION: held.session})
     context = WriteContext(author, accepted=True, allow_secret=True, observer=observer)
     added = memory.add_entry(root, entry, context)
-    quarantine.release(root, held.id, observer)
+    held_memories.release(root, held.id, observer)
     return added.stored
 
 
@@ -124,7 +124,7 @@ def reject(root: Path, name: str, *, context: WriteContext = BY_PERSON) -> Store
         return _decide(root, name, insights.REJECTED, context.observer).stored
     if isinstance(held, Stored):
         raise Refused(f"{name} is stored in a file", hint=f"ralph memory delete {name}")
-    quarantine.release(root, held.id, context.observer)
+    held_memories.release(root, held.id, context.observer)
     return Stored(Record(held.id, MemoryKind.CONTEXT, held.text), paths.held_memories(root), 0)
 
 
@@ -137,9 +137,9 @@ def is_waiting(root: Path, name: str) -> bool:
 
 def _find_held(root: Path, name: str, author: Author) -> Stored | HeldMemory | None:
     """Return what is held under an id. Raises Refused for an agent: only a person may decide."""
-    found: Stored | HeldMemory | None = quarantine.find(root, name)
+    found: Stored | HeldMemory | None = held_memories.find_held(root, name)
     if found is None:
-        for stored in quarantine.unattributed(root):
+        for stored in quarantine.unaccepted_entries(root):
             if stored.record.id == name:
                 found = stored
                 break

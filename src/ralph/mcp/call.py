@@ -11,7 +11,7 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.config import load
 from ralph.core.settings import Config
-from ralph.memory import quarantine
+from ralph.memory import caller
 from ralph.memory.author import AGENT, WriteContext
 from ralph.storage.library import Stored
 from ralph.storage.pattern_limit import PatternLimit
@@ -51,7 +51,7 @@ class ToolCall:
     @property
     def write_context(self) -> WriteContext:
         """The agent as the author of what a tool writes, and the user's patterns for secrets."""
-        name = quarantine.clean_name(self.client)
+        name = caller.clean_name(self.client)
         via = f"mcp ({name})" if name else "mcp"
         return WriteContext(replace(AGENT, via=via), patterns=self.config.privacy.patterns)
 

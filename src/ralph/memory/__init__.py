@@ -5,6 +5,8 @@ Other parts may import only the modules listed in `__all__`.
 
 __all__ = [
     "author",
+    "caller",
+    "held_memories",
     "knowledge",
     "knowledge_match",
     "memory",

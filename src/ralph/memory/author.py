@@ -44,7 +44,7 @@ class Author:
         """Return the members that sign an entry: a person's name, or an agent and its session."""
         if self.signed is not None:
             return self.signed
-        from ralph.memory.quarantine import signature
+        from ralph.memory.caller import signature
 
         return signature(root, self.by)
 

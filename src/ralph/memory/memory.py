@@ -259,11 +259,11 @@ def check_author(
 
     Raises Refused if the entry is held.
     """
-    from ralph.memory import quarantine
+    from ralph.memory import held_memories, quarantine
 
     if context.is_trusted or not quarantine.is_suspicious(record):
         return
-    held = quarantine.HeldMemory(
+    held = held_memories.HeldMemory(
         id="",
         at="",
         text=record.text,
@@ -277,7 +277,7 @@ def check_author(
         who=str(record.extra.get(WHO) or ""),
         session=str(record.extra.get(SESSION) or ""),
     )
-    raise quarantine.hold(root, held)
+    raise held_memories.hold(root, held)
 
 
 def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:

@@ -138,7 +138,7 @@ def brief_session(
         skill=_skill(config, program, seen),
         strategy=config.context.strategy,
         so_far=so_far,
-        may_inject=quarantine.injectable(root, records),
+        may_inject=quarantine.injection_filter(root, records),
     )
     marks = [_line_mark(line) for line in (*active, *notices)]
     if result.skill_tokens:
@@ -217,7 +217,7 @@ def _recent_work(root: Path, session: str, task: str) -> _RecentWork:
 
 
 def _active_lines(root: Path, connection: sqlite3.Connection, task: str) -> list[str]:
-    may_show = quarantine.injectable(root)
+    may_show = quarantine.injection_filter(root)
     lines = []
     for what, text, state in sessions.active_work(connection, task):
         shown = text

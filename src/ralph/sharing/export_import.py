@@ -16,7 +16,7 @@ from ralph.core.record import WHO, Family, Record
 from ralph.core.text import normalise_text
 from ralph.formats.knowledge import render_knowledge
 from ralph.formats.log import put_record
-from ralph.memory import quarantine
+from ralph.memory import held_memories, quarantine
 from ralph.privacy.privacy import find_secrets
 from ralph.search import index
 from ralph.sharing.exported_records import (
@@ -44,7 +44,7 @@ def import_records(
     hidden = forgotten.load()
     library = Library(root)
     known = {named.record.id for named in [*curated_records(library), *logged_records(root)]}
-    held_before = [held.text for held in quarantine.held(root)]
+    held_before = [held.text for held in held_memories.list_held(root)]
     logs: dict[str, SessionLog] = {}
     for name, record in read_export(path, notes):
         found.count += 1
@@ -67,7 +67,7 @@ def import_records(
             notes.append(f"{record.id}: skipped, {error.message}")
     for log in logs.values():
         log.finish()
-    newly_held = len(quarantine.held(root)) - len(held_before)
+    newly_held = len(held_memories.list_held(root)) - len(held_before)
     if newly_held:
         notes.append(
             f"{newly_held} of them read like instructions to an agent "
@@ -134,7 +134,7 @@ def _add_journal_entry(root: Path, record: Record) -> None:
 def _hold(root: Path, named: ExportedRecord) -> None:
     """Hold a suspicious memory for review."""
     record = named.record
-    held = quarantine.HeldMemory(
+    held = held_memories.HeldMemory(
         id="",
         at="",
         text=record.text,
@@ -145,7 +145,7 @@ def _hold(root: Path, named: ExportedRecord) -> None:
         by=quarantine.IMPORT,
         via="an export",
     )
-    quarantine.hold_all(root, [held])
+    held_memories.hold_all(root, [held])
 
 
 def _add_knowledge(root: Path, library: Library, record: Record) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from ralph.core.errors import UsageError
 from ralph.core.record import Status
 from ralph.core.text import normalise_text
-from ralph.memory import quarantine, reading
-from ralph.memory.quarantine import HeldMemory
+from ralph.memory import held_memories, quarantine, reading
+from ralph.memory.held_memories import HeldMemory
 from ralph.privacy.privacy import redact
 from ralph.sharing import histories
 from ralph.sharing.histories import Transcript
@@ -140,7 +140,7 @@ def propose(
                 collector.add(text, proposal)
         found.append(result)
     if really and collector.held:
-        quarantine.hold_all(root, collector.held)
+        held_memories.hold_all(root, collector.held)
         ledger.add(collector.items)
         for result in found:
             result.added = result.new
@@ -156,7 +156,7 @@ class _ProposalCollector:
         self._ledger = ledger
         self._patterns = privacy_rules(root).patterns
         self._forgotten = forgotten.load()
-        self._known = {normalise_text(held.text) for held in quarantine.held(root)}
+        self._known = {normalise_text(held.text) for held in held_memories.list_held(root)}
         for stored in reading.list_entries(root, in_=(reading.ALL,)):
             if stored.record.status is not Status.RETIRED:
                 self._known.add(normalise_text(stored.record.text))
