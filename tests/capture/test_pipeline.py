@@ -21,7 +21,8 @@ from tests.support.captured_hooks import (
 from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, TOKENS, key_block
 
-from ralph.capture.events import Event, event_of
+from ralph.capture.events import Event
+from ralph.capture.host_payloads import event_of
 from ralph.capture.own_traffic import without_injected
 from ralph.capture.pipeline import interpret, observe
 from ralph.capture.short_text import LIMIT

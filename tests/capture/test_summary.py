@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.capture.events import Event, EventKind, event_of
+from ralph.capture.events import Event, EventKind
+from ralph.capture.host_payloads import event_of
 from ralph.capture.pipeline import observe
 from ralph.capture.summary import Summary, summary, text
 from ralph.core import tokens

@@ -11,7 +11,8 @@ import pytest
 from tests.support.hook_answers import PAY, here
 from tests.support.world import World, call_hook
 
-from ralph.capture.events import Event, EventKind, event_of
+from ralph.capture.events import Event, EventKind
+from ralph.capture.host_payloads import event_of
 from ralph.hooks.adapters import read_payload, write_answer
 from ralph.hooks.handler import READING_TOOLS
 

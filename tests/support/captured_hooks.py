@@ -6,7 +6,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from ralph.capture.events import Event, event_of
+from ralph.capture.events import Event
+from ralph.capture.host_payloads import event_of
 
 HERE = Path(__file__).parents[1] / "golden" / "hooks"
 AT = "2026-11-15T12:00:00.123456Z"

@@ -4,8 +4,10 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "client_transcripts",
     "commands",
     "events",
+    "host_payloads",
     "observations",
     "own_traffic",
     "pipeline",
@@ -13,5 +15,6 @@ __all__ = [
     "recoveries",
     "short_text",
     "summary",
+    "text_transcripts",
     "transcripts",
 ]

@@ -20,10 +20,10 @@ from ralph.capture.events import (
     Event,
     EventKind,
     FileEdit,
-    event_of,
     outline,
     whole_number,
 )
+from ralph.capture.host_payloads import event_of
 from ralph.capture.observations import make_record, redact_text
 from ralph.capture.own_traffic import OWN_TOOL, calls_ralph, without_injected
 from ralph.core.ids import parse_time

@@ -136,7 +136,7 @@ def _question(host: str, payload: Payload) -> str:
 
     prompt = payload.text("prompt")
     if host == "gemini" and prompt.lstrip().startswith(_GEMINI_CONTEXTS):
-        from ralph.capture.events import without_context  # only for one host
+        from ralph.capture.host_payloads import without_context  # only for one host
 
         prompt = without_context(prompt)
     first, *rest = prompt.split(_REDACTION_MARKER)

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from ralph.capture import recorder
 from ralph.capture import summary as summaries
-from ralph.capture.events import Event, EventKind, event_of
+from ralph.capture.events import Event, EventKind
+from ralph.capture.host_payloads import event_of
 from ralph.capture.own_traffic import is_own_traffic
 from ralph.capture.pipeline import observe, session_of, with_loop_origin
 from ralph.core import config as settings

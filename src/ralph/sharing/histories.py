@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.capture import transcripts
+from ralph.capture import client_transcripts, text_transcripts, transcripts
 from ralph.capture.events import Json
 from ralph.capture.transcripts import TranscriptEvent
 from ralph.core import discovery
@@ -132,7 +132,9 @@ def _claude(context: ImportContext) -> Iterator[Transcript]:
 
 def _read_claude(parts: Sequence[Path], notes: list[str]) -> Events:
     """Return the events of a session and its subagents in chronological order."""
-    streams = [transcripts.read_claude(json_lines(path, notes, _CLAUDE_LINES)) for path in parts]
+    streams = [
+        client_transcripts.read_claude(json_lines(path, notes, _CLAUDE_LINES)) for path in parts
+    ]
     if len(streams) == 1:
         return streams[0]
     return heapq.merge(*streams, key=attrgetter("at"))
@@ -151,7 +153,7 @@ def _codex(context: ImportContext) -> Iterator[Transcript]:
         first_line = islice(json_lines(path, []), 1)
         cwd = _first_text(first_line, lambda value: transcripts.member(value, "payload", "cwd"))
         if context.is_in_project(cwd):
-            read = partial(_read_lines, transcripts.read_codex, path, context.notes)
+            read = partial(_read_lines, client_transcripts.read_codex, path, context.notes)
             yield from _file_transcript("codex", [path], read)
 
 
@@ -177,8 +179,8 @@ def _gemini(context: ImportContext) -> Iterator[Transcript]:
 
 def _read_gemini(path: Path, cwd: str, notes: list[str]) -> Events:
     if path.suffix == ".jsonl":
-        return transcripts.read_gemini(json_lines(path, notes), cwd)
-    return transcripts.read_gemini(iter(json_objects([read_json(path, notes)])), cwd)
+        return client_transcripts.read_gemini(json_lines(path, notes), cwd)
+    return client_transcripts.read_gemini(iter(json_objects([read_json(path, notes)])), cwd)
 
 
 # --- OpenCode ------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def _opencode(context: ImportContext) -> Iterator[Transcript]:
 
     def read(session: str) -> Events:
         with foreign.open_store(path) as connection:
-            yield from transcripts.read_opencode(foreign.opencode_parts(connection, session))
+            yield from client_transcripts.read_opencode(foreign.opencode_parts(connection, session))
 
     try:
         with foreign.open_store(path) as connection:
@@ -222,7 +224,7 @@ def _copilot(context: ImportContext) -> Iterator[Transcript]:
             json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd")
         )
         if context.is_in_project(cwd):
-            read = partial(_read_lines, transcripts.read_copilot, path, context.notes)
+            read = partial(_read_lines, client_transcripts.read_copilot, path, context.notes)
             yield from _file_transcript("copilot", [path], read)
 
 
@@ -270,10 +272,17 @@ def _cursor_transcripts(
 ) -> Iterator[Transcript]:
     def read(name: str, cwd: str) -> Events:
         with foreign.open_store(path) as connection:
-            composer = transcripts.parsed(foreign.cursor_value(connection, f"composerData:{name}"))
-            keys = (f"bubbleId:{name}:{bubble}" for bubble in transcripts.cursor_headers(composer))
-            bubbles = (transcripts.parsed(foreign.cursor_value(connection, key)) for key in keys)
-            yield from transcripts.read_cursor(composer, bubbles, cwd)
+            composer = transcripts.parse_object(
+                foreign.cursor_value(connection, f"composerData:{name}")
+            )
+            keys = (
+                f"bubbleId:{name}:{bubble}"
+                for bubble in client_transcripts.cursor_headers(composer)
+            )
+            bubbles = (
+                transcripts.parse_object(foreign.cursor_value(connection, key)) for key in keys
+            )
+            yield from client_transcripts.read_cursor(composer, bubbles, cwd)
 
     try:
         with foreign.open_store(path) as connection:
@@ -333,7 +342,7 @@ def _read_cline(path: Path, cwd: str, item: Mapping[str, object], notes: list[st
     if not start:
         start = int(session) if session.isdecimal() else ""
     messages = json_objects(read_json(path, notes))
-    return transcripts.read_cline(messages, f"cline-{session}", cwd, start)
+    return text_transcripts.read_cline(messages, f"cline-{session}", cwd, start)
 
 
 # --- Aider ---------------------------------------------------------------------------------------
@@ -349,7 +358,7 @@ def _aider(context: ImportContext) -> Iterator[Transcript]:
     def read() -> Events:
         with files.open_regular(path) as file:
             lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
-            yield from transcripts.read_aider(lines, str(context.root), session_id)
+            yield from text_transcripts.read_aider(lines, str(context.root), session_id)
 
     if path.is_file() and not path.is_symlink():
         yield from _file_transcript("aider", [path], read)

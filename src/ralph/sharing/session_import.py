@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ralph.capture import summary as summaries
-from ralph.capture.events import event_of, patch_edits, reads_only
+from ralph.capture.host_payloads import event_of, patch_edits, reads_only
 from ralph.capture.pipeline import observe, session_of
 from ralph.capture.transcripts import TranscriptEvent
 from ralph.core import paths

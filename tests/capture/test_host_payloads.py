@@ -19,13 +19,13 @@ from ralph.capture.events import (
     Event,
     EventKind,
     FileEdit,
-    event_of,
     files_of,
     outline,
     relative_path,
     response_text,
 )
-from ralph.capture.events import without_context as asked
+from ralph.capture.host_payloads import event_of
+from ralph.capture.host_payloads import without_context as asked
 
 IGNORED = {
     *[
