@@ -282,7 +282,7 @@ def _make_proposal(
         label=kind.value,
         tags=tags,
         status=Status.PROPOSED,
-        scope=Scope.PROJECT,
+        scope=Scope.TASK,  # as in every file of insights
         origin=Origin(by="agent", session=sessions[0], files=tuple(files)[: propose.MAX_FILES]),
         created_at=created_at,
         extra=extra,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ralph.capture.short_text import first_line
 from ralph.capture.summary import is_message, is_prompt
 from ralph.core.record import Record
-from ralph.core.similarity import TextMatcher
+from ralph.core.similarity import similarity, term_weights
 from ralph.learning.candidates import Candidate, InsightSource
 from ralph.learning.labels import is_substantial
 
@@ -40,12 +40,11 @@ def find_repetitions(
     if not prompts:
         return
     earlier = [record for record in earlier_prompts if _may_repeat(record)]
-    matcher = TextMatcher(record.text for record in earlier)
     for prompt in prompts:
-        number = matcher.nearest(prompt.record.text)
-        if number is None:
+        nearest = _find_nearest(prompt.record, earlier)
+        if nearest is None:
             continue
-        for record in (earlier[number], prompt.record):
+        for record in (nearest, prompt.record):
             yield Candidate(
                 prompt.lesson,
                 "context",
@@ -53,6 +52,23 @@ def find_repetitions(
                 (record,),
                 compared=prompt.record.text,
             )
+
+
+def _find_nearest(prompt: Record, earlier: Sequence[Record]) -> Record | None:
+    """Return the earlier prompt that is most similar, or None if none is similar.
+
+    People repeat a correction in other words ("no, use X", "please use X"), so a single differing
+    word does not matter here.
+    """
+    weights = term_weights(prompt.text)
+    best_score = 0.0
+    nearest = None
+    for record in earlier:
+        score = similarity(weights, term_weights(record.text))
+        if score > best_score:
+            best_score = score
+            nearest = record
+    return nearest
 
 
 def _repeatable_prompts(session: Sequence[Record]) -> Iterator[_Prompt]:

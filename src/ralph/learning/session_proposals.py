@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ralph.capture.summary import error_line
 from ralph.core import paths
 from ralph.core.errors import RalphError
-from ralph.core.record import ObservationKind, Record, Scope, Status
+from ralph.core.record import ObservationKind, Record, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.learning import insights, propose
@@ -47,7 +46,7 @@ def extract(
     records = [record for record in session if not record.origin.task and not record.origin.run]
     repetitions = find_repetitions(records, earlier_prompts)
     proposed = propose.propose(records, repetitions)
-    cleaned = insights.clean_proposals(map(_of_project, proposed), patterns)
+    cleaned = insights.clean_proposals(proposed, patterns)
     new = list(_without_known(root, filter(_may_propose, cleaned)))
     new += _further_sightings(root, records)
     return insights.save_proposals(root, NO_TASK, paths.proposals_file(root), new)
@@ -90,12 +89,11 @@ def extract_missed(
     return missed
 
 
-def _of_project(record: Record) -> Record:
-    """Return a proposal with the scope of the project. Nothing is accepted without a person."""
-    return replace(record, scope=Scope.PROJECT, status=Status.PROPOSED)
-
-
 def _may_propose(record: Record) -> bool:
+    """Return whether a person should see a proposal.
+
+    What a person marked is stored by the hook itself, and an instruction to agents is dropped.
+    """
     is_marked = record.extra.get(propose.SOURCE) == InsightSource.MARKED.value
     return not is_marked and not injection.looks_like_instructions(record.text)
 
