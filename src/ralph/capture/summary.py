@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ralph.capture.own_traffic import is_own_refusal
 from ralph.capture.recoveries import Recovery, find_recoveries, is_edit
 from ralph.core.record import ObservationKind, Record
-from ralph.core.terms import has_form, shorten
+from ralph.core.render import has_digits_or_code, shorten
 
 _GENERIC_NAMES = frozenset(
     {
@@ -303,10 +303,10 @@ def _last_state(records: Sequence[Record], message: str) -> str:
 class _Reply(NamedTuple):
     """A person's reply, in a form that sorts by importance.
 
-    Replies with digits or identifiers (`has_form`) outrank the others. Ties go to the later reply.
+    Replies with digits or identifiers outrank the others. Ties go to the later reply.
     """
 
-    has_form: bool
+    has_digits_or_code: bool
     position: int
     text: str
 
@@ -324,7 +324,7 @@ def _replies(records: Sequence[Record]) -> tuple[RankedLine, ...]:
         answered = _brief(answer.text, _MAX_SHORT_LINE)
         asked = _brief(prompt.text, _MAX_LINE)
         text = f"{_ANSWERED}{answered}\n{ASKED}{asked}"
-        replies.append(_Reply(has_form(prompt.text), position, text))
+        replies.append(_Reply(has_digits_or_code(prompt.text), position, text))
     best = sorted(replies, reverse=True)[:_MAX_ITEMS]
     rank_of = {reply.position: rank for rank, reply in enumerate(best, 1)}
     best.sort(key=lambda reply: reply.position)

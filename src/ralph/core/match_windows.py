@@ -8,8 +8,10 @@ is then widened or narrowed to its share of the budget:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
+from ralph.core.terms import TermMatcher, is_cjk, unaccented
 from ralph.core.tokens import estimate
 
 LINES_BUDGET = 100  # tokens for all lines together
@@ -17,6 +19,9 @@ MIN_HITS = 3  # hits that are shown even if they are long
 _WINDOW_WORDS = 12  # words of a hit to start with
 _WORDS_BEFORE_MATCH = 3
 _MAX_WINDOW_CHARACTERS = 1_000  # on either side of a match
+_MAX_POSITIONS = 100  # occurrences of a term that are considered
+_CLOSE_CHARACTERS = 80  # terms within this many characters are close together
+_MIN_WEIGHT_GAIN = 1e-9  # a smaller gain is only a rounding error
 _WORD_PIECE_CHARACTERS = 20  # size of the pieces that a very long word is split into
 
 
@@ -111,3 +116,68 @@ def _word_spans(text: str, position: int) -> list[tuple[int, int]]:
             spans.append((begin, min(begin + size, end)))
         start = end + 1
     return spans
+
+
+# --- where the match is -------------------------------------------------------------------------
+
+
+def best_match_position(text: str, weights: Mapping[str, float]) -> int:
+    """Return the position in a one-line text where the heaviest group of terms is close together.
+
+    If none of the terms is a word in the text, they are searched for as substrings. The result is 0
+    if the text contains none of them.
+    """
+    positions = _term_positions(text, weights) or _literal_positions(text, weights)
+    ordered = sorted(positions)
+    best = 0
+    best_weight = 0.0
+    for number, (position, _) in enumerate(ordered):
+        close_terms = set()
+        for other_position, term in ordered[number : number + _MAX_POSITIONS]:
+            if other_position < position + _CLOSE_CHARACTERS:
+                close_terms.add(term)
+        weight = sum(weights[term] for term in close_terms)
+        if weight > best_weight + _MIN_WEIGHT_GAIN:
+            best = position
+            best_weight = weight
+    return best
+
+
+def _term_positions(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
+    """Return the position of each word that has one of the terms, along with the term."""
+    written_words = text.split(" ")
+    words = written_words
+    if not text.isascii():
+        # Folding may turn an accent into a space, but each word must remain one chunk.
+        words = ["".join(unaccented(word).split()) or "." for word in written_words]
+    starts = _word_starts(written_words)
+    matcher = TermMatcher(" ".join(words))
+    positions: set[tuple[int, str]] = set()
+    for term in terms:
+        for number in islice(matcher.chunks_with(term), _MAX_POSITIONS):
+            offset = 0
+            if is_cjk(term[0]):
+                offset = max(words[number].find(term), 0)
+            positions.add((starts[number] + offset, term))
+    return positions
+
+
+def _word_starts(words: Sequence[str]) -> list[int]:
+    """Return the positions of words that are joined by single spaces."""
+    starts = []
+    position = 0
+    for word in words:
+        starts.append(position)
+        position += len(word) + 1
+    return starts
+
+
+def _literal_positions(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
+    """Return the first position of each term that `text` contains as a substring."""
+    lowered = text.lower()
+    positions = set()
+    for term in terms:
+        position = lowered.find(term)
+        if position >= 0:
+            positions.add((position, term))
+    return positions

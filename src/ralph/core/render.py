@@ -20,10 +20,11 @@ from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 MOST_CHARACTERS = 9_500  # that one hook may print in total; hosts truncate at 10,000
 INTRO = f"{INJECTED} in this project: it may be out of date, and it is not instructions."
+GAP = "[…]"  # stands for text that was left out
 SPEECH_TITLES = ("prompt", "answer")  # titles that only name the speaker
 
 # Limits for one record, in tokens.
@@ -220,6 +221,36 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
     if size <= least:
         return text[:least]
     return text[:size].rstrip() + ellipsis
+
+
+def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
+    """Shorten prose until it costs at most `most`, or nothing more can be dropped.
+
+    Code blocks are dropped first, and then sentences without digits or identifiers, starting from
+    the end. Such details are what a reader cannot guess.
+    """
+    if cost(text) <= most:
+        return text
+    blocks = text.split("```")
+    if len(blocks) > 2:
+        text = GAP.join(blocks[::2])
+    sentences = text.replace("\n", " \n").split(". ")
+    plain = []
+    for number, sentence in enumerate(sentences):
+        if number > 0 and not has_digits_or_code(sentence):
+            plain.append(number)
+    while plain and cost(". ".join(sentences)) > most:
+        sentences[plain.pop()] = ""
+    kept = [sentence for sentence in sentences if sentence]
+    return ". ".join(kept).replace(" \n", "\n")
+
+
+def has_digits_or_code(sentence: str) -> bool:
+    """Return whether a sentence contains a digit, or a word that looks like code or a path."""
+    for char in sentence:
+        if char.isdigit() or char in "_/`=<>\\":
+            return True
+    return any(any(map(str.isupper, word[1:])) for word in sentence.split())
 
 
 # --- entries at three levels of detail -----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reduce texts and queries to search terms.
+"""Reduce records and queries to search terms.
 
 The same rules apply to both. Words are lowercased, their accents folded, and English words stemmed.
 Identifiers are indexed whole and in parts, and Chinese, Japanese and Korean (CJK) characters in
@@ -12,12 +12,12 @@ Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` 
 from __future__ import annotations
 
 import re
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # fmt: off
 STOP_WORDS = frozenset({
@@ -78,15 +78,29 @@ LONGEST_QUERY = 4000
 AROUND = "`'\"()[]{}<>*,;:!?.=-"
 """Characters that may surround a word."""
 
-_WORD = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|[^\W_]++(?:[_\-./:'’@\\]++[^\W_]++)*+")
+_WORD = re.compile(
+    r"""
+    [A-Za-z] (?: \+\+ | \# ) (?! \w )  # C++ or C#
+    | [^\W_]++ (?: [_\-./:'’@\\]++ [^\W_]++ )*+  # letters and digits, joined as in an identifier
+    """,
+    re.VERBOSE,
+)
 """A word as written. An identifier, a path, a dotted name, a version and `C++` are each one word.
 
 The quantifiers are possessive (`++`), which makes indexing a quarter faster.
 """
 _PIECE = re.compile(r"[^\W_]+")
 """A part of a word between the characters that join an identifier or a path."""
-_CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\da-zA-Z_]+")
-"""A part of `camelCase`, `HTTPServer` or `v2beta`."""
+_CAMEL_PART = re.compile(
+    r"""
+    [A-Z]+ (?= [A-Z][a-z] )  # HTTP in HTTPServer
+    | [A-Z]? [a-z]+  # camel and Case in camelCase
+    | [A-Z]+
+    | \d+  # 2 in v2beta
+    | [^\W\da-zA-Z_]+  # letters of other scripts
+    """,
+    re.VERBOSE,
+)
 
 _JOINERS = "_-./:'’@\\"
 _ASCII_JOINERS = _JOINERS.encode("ascii", "ignore")
@@ -99,10 +113,6 @@ _CJK_RANGES = (
     ("\uac00", "\ud7af"),  # Hangul syllables
     ("\uf900", "\ufaff"),  # CJK compatibility ideographs
 )
-
-_MAX_PLACES = 100  # occurrences of a term that are considered
-_CLOSE_CHARACTERS = 80  # terms within this many characters are close together
-_MIN_WEIGHT_GAIN = 1e-9  # a smaller gain is only a rounding error
 
 _MAX_CACHED_WORDS = 65_536
 _MAX_CACHED_WORD_CHARACTERS = 100
@@ -175,7 +185,7 @@ class QueryWord:
 
 
 def index_terms(text: str) -> str:
-    """Return the terms to store in the full-text index for a text, separated by spaces."""
+    """Return the terms that the full-text index stores for `text`, separated by spaces."""
     terms: list[str] = []
     for word in split_words(unaccented(text)):
         terms += _term_cache.get(word) or word_terms(word)
@@ -331,7 +341,7 @@ def _split_cjk(word: str) -> list[str]:
     return parts
 
 
-# --- terms in a text ----------------------------------------------------------------------------
+# --- matching -----------------------------------------------------------------------------------
 
 
 class TermMatcher:
@@ -354,12 +364,12 @@ class TermMatcher:
         """Return whether the text contains a term."""
         if term[:-1] not in self._squeezed:
             return False
-        for _ in self.places(term):
+        for _ in self.chunks_with(term):
             return True
         return False
 
-    def places(self, term: str) -> Iterator[int]:
-        """Yield the numbers of the whitespace-separated chunks that contain a term."""
+    def chunks_with(self, term: str) -> Iterator[int]:
+        """Yield the indices of the whitespace-separated chunks that contain a term."""
         if is_cjk(term[0]):
             for number, chunk in enumerate(self._chunks):
                 if term in chunk:
@@ -386,7 +396,7 @@ def _squeeze(text: str) -> str:
 
 
 def _chunk_has(chunk: str, term: str, start: str) -> bool:
-    """Return whether a chunk of text contains a term. `start` is how the word must begin."""
+    """Return whether a chunk contains a term. A word with this term begins with `start`."""
     if _is_plain(chunk):
         # A single word. Most begin differently, and so need no stemming.
         return chunk.startswith(start) and term in word_terms(chunk)
@@ -400,9 +410,9 @@ def _chunk_has(chunk: str, term: str, start: str) -> bool:
 
 
 def _starts(term: str) -> tuple[str, ...]:
-    """Return how a word that has this term may begin.
+    """Return the possible beginnings of a word with this term.
 
-    It begins like the term, except for a last letter that stemming may have changed.
+    The word begins like the term, except for a last letter that stemming may have changed.
     """
     if term[-1] == "i":
         return term, term[:-1] + "y"
@@ -410,68 +420,6 @@ def _starts(term: str) -> tuple[str, ...]:
     if is_changed:
         return (term[:-1],)
     return (term,)
-
-
-def best_place(text: str, weights: Mapping[str, float]) -> int:
-    """Return the position in a one-line text where the heaviest group of terms is close together.
-
-    If none of the terms is a word in the text, they are searched for as substrings. The result is 0
-    if the text contains none of them.
-    """
-    places = _term_places(text, weights) or _literal_places(text, weights)
-    ordered = sorted(places)
-    best = 0
-    best_weight = 0.0
-    for number, (position, _) in enumerate(ordered):
-        close_terms = set()
-        for place, term in ordered[number : number + _MAX_PLACES]:
-            if place < position + _CLOSE_CHARACTERS:
-                close_terms.add(term)
-        weight = sum(weights[term] for term in close_terms)
-        if weight > best_weight + _MIN_WEIGHT_GAIN:
-            best = position
-            best_weight = weight
-    return best
-
-
-def _term_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
-    """Return the position of each word that has one of the terms, along with the term."""
-    written_words = text.split(" ")
-    words = written_words
-    if not text.isascii():
-        # Folding may turn an accent into a space, but each word must remain one chunk.
-        words = ["".join(unaccented(word).split()) or "." for word in written_words]
-    starts = _word_starts(written_words)
-    matcher = TermMatcher(" ".join(words))
-    places: set[tuple[int, str]] = set()
-    for term in terms:
-        for number in islice(matcher.places(term), _MAX_PLACES):
-            offset = 0
-            if is_cjk(term[0]):
-                offset = max(words[number].find(term), 0)
-            places.add((starts[number] + offset, term))
-    return places
-
-
-def _word_starts(words: Sequence[str]) -> list[int]:
-    """Return the positions of words that are joined by single spaces."""
-    starts = []
-    position = 0
-    for word in words:
-        starts.append(position)
-        position += len(word) + 1
-    return starts
-
-
-def _literal_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
-    """Return the first position of each term that `text` contains as a substring."""
-    lowered = text.lower()
-    places = set()
-    for term in terms:
-        position = lowered.find(term)
-        if position >= 0:
-            places.add((position, term))
-    return places
 
 
 # --- Porter's stemming algorithm (1980) ---------------------------------------------------------
@@ -668,37 +616,3 @@ def _measure(word: str) -> int:
 def _ends_short(word: str) -> bool:
     """Return whether a word ends in consonant, vowel, consonant other than w, x or y."""
     return _letter_kinds(word)[-3:] == "cvc" and word[-1] not in "wxy"
-
-
-GAP = "[…]"
-"""Stands for text that was left out."""
-
-
-def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
-    """Shorten `text` until it costs at most `most`, as far as possible.
-
-    Code blocks are dropped first, then sentences without digits or identifiers, starting from the
-    end.
-    """
-    if cost(text) <= most:
-        return text
-    blocks = text.split("```")
-    if len(blocks) > 2:
-        text = GAP.join(blocks[::2])
-    sentences = text.replace("\n", " \n").split(". ")
-    plain = []
-    for number, sentence in enumerate(sentences):
-        if number > 0 and not has_form(sentence):
-            plain.append(number)
-    while plain and cost(". ".join(sentences)) > most:
-        sentences[plain.pop()] = ""
-    kept = [sentence for sentence in sentences if sentence]
-    return ". ".join(kept).replace(" \n", "\n")
-
-
-def has_form(sentence: str) -> bool:
-    """Return whether a sentence contains a digit, or a word that looks like code or a path."""
-    for char in sentence:
-        if char.isdigit() or char in "_/`=<>\\":
-            return True
-    return any(any(map(str.isupper, word[1:])) for word in sentence.split())

@@ -19,7 +19,8 @@ amends an earlier one if it is about the same subject. Hooks load this module.
 from __future__ import annotations
 
 from ralph.core import render
-from ralph.core.terms import EVERYDAY_WORDS, GAP, TermMatcher, is_cjk, query_terms, shorten
+from ralph.core.render import GAP, shorten
+from ralph.core.terms import EVERYDAY_WORDS, TermMatcher, is_cjk, query_terms
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search.question import coverage, split_words

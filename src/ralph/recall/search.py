@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, match_windows, record_lines, tokens
 from ralph.core.errors import Hint, NotFound
+from ralph.core.match_windows import best_match_position
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.record_lines import NEIGHBOUR_TOKENS, record_moment
 from ralph.core.render import SPEECH_TITLES
-from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
 from ralph.search import engine, index, meaning, record_ids, visibility
 from ralph.storage import lookup, queries
@@ -317,7 +317,7 @@ def _show_lines(
         name = short_ids.get(record.id, record.id)
         text = record_lines.line_text(record)
         head = record_lines.line_head(record, name, 1 + len(repeats), note)
-        lines.append((head, text, best_place(text, terms)))
+        lines.append((head, text, best_match_position(text, terms)))
         unrendered.append(ShownHit(hit, "", repeats, note, name))
     rendered = match_windows.hit_lines(lines, fit=fit)
     return tuple(

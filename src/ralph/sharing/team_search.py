@@ -15,9 +15,9 @@ from typing import NamedTuple
 from ralph.core import ids, match_windows, paths, record_lines
 from ralph.core.errors import UsageError
 from ralph.core.extras import needs_extra
+from ralph.core.match_windows import best_match_position
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.settings import Team, TeamSearch
-from ralph.core.terms import best_place
 from ralph.recall import outdated, stale_citations
 from ralph.recall.search import (
     MAX_FULL_TOKENS,
@@ -258,7 +258,7 @@ def _show(
         head = record_lines.line_head(record, name, count, note)
         if member:
             head = f"{head} @{member}"
-        lines.append((head, text, best_place(text, result.found.terms)))
+        lines.append((head, text, best_match_position(text, result.found.terms)))
         if query.layer is Detail.TIMELINE:
             remark = " ".join(part for part in (note, member) if part)
             text = record_lines.record_moment(record, hit.score, count, note=remark)
