@@ -20,8 +20,8 @@ from tests.support.runner import (
     page,
 )
 
+from ralph.core.documents import EditableDocument
 from ralph.core.errors import NotFound
-from ralph.core.text import EditableDocument
 from ralph.core.tokens import estimate
 from ralph.storage.library import Library
 

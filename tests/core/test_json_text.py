@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.laws import messy
 
+from ralph.core.documents import Problem
 from ralph.core.errors import Refused
 from ralph.core.json_text import MAX_DEPTH, JsonNode, JsonReader, check_json, read_json, same_json
-from ralph.core.text import Problem
 
 scalars = st.one_of(
     st.none(),

@@ -7,21 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.laws import messy
 
-from ralph.core.text import (
-    BOM,
+from ralph.core.bullets import (
     Bullet,
-    LineRole,
     bullet_marker,
-    cut_lines,
     dedent,
     indentation,
+    read_bullets,
+    render_bullet,
+)
+from ralph.core.text import (
+    BOM,
+    LineRole,
+    cut_lines,
     insertion_below,
     is_rule,
     line_problem,
     normalise_text,
     parse_heading,
-    read_bullets,
-    render_bullet,
     scan_lines,
 )
 

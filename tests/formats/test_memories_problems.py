@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support import laws
 
+from ralph.core.documents import Problem
 from ralph.core.record import MemoryKind, Record
-from ralph.core.text import Problem
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
 from ralph.install import doctor
 from ralph.memory import memory, reading

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.laws import messy
 
+from ralph.core.documents import Problem
 from ralph.core.errors import Refused, Unreadable
-from ralph.core.text import Problem
 from ralph.core.work import Claim, Feature, Task
 from ralph.formats.feature_files import (
     FEATURE_KEYS,

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ralph.core.text import Document
+from ralph.core.documents import Document
 
 HERE = Path(__file__).parent.parent / "golden"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from ralph.core.documents import Document
 from ralph.core.record import Record
-from ralph.core.text import Document
 from ralph.formats.log import LogDocument
 
 Parse = Callable[[str], Document]

@@ -5,9 +5,11 @@ Other packages import only the modules listed in `__all__`.
 
 __all__ = [
     "budget",
+    "bullets",
     "config",
     "config_files",
     "discovery",
+    "documents",
     "errors",
     "extras",
     "family",

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
+from ralph.core.documents import Problem
 from ralph.core.errors import ConfigError
-from ralph.core.text import BOM, Problem
+from ralph.core.text import BOM
 
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]

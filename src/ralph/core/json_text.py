@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
+from ralph.core.documents import Problem
 from ralph.core.errors import Refused, Unreadable
-from ralph.core.text import BOM, Problem
+from ralph.core.text import BOM
 
 Members = dict[str, Any]
 Path = tuple[str | int, ...]

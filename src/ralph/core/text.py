@@ -1,120 +1,27 @@
-"""The building blocks shared by all Markdown codecs: lines, headings, bullets and splices.
+"""The lines of a Markdown file, and the splices that insert and remove them.
 
-A codec parses one file format into a Document and edits it. A Document keeps every byte of its
-file, and an edit changes only one block, by splicing text in or out. Lines inside a code fence or
-an HTML comment are examples, so they are never read as entries. Every reader makes a single pass
-over the text, so that even a 10 MB file is fast to read.
+`scan_lines` gives every line a role, because lines inside a code fence or an HTML comment are
+examples and never entries:
+
+    # Title        TEXT
+    ```sh          OPENS
+    - not an entry INSIDE
+    ```            INSIDE
+    - an entry     TEXT
+
+Every reader makes a single pass over the text, so that even a 10 MB file is fast to read.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple
 
-from ralph.core.errors import Conflict, Hint, NotFound, Refused
-from ralph.core.record import Record
-
-# --- what every codec returns ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem on one line of a file: what is wrong, and what to do about it.
-
-    The level is `error` (something is not read, or may be lost), `warning` (it is read, but perhaps
-    not as intended) or `note`.
-    """
-
-    line: int
-    what: str
-    hint: str
-    level: str = "warning"
-    code: str = ""
-
-
-class Entry(NamedTuple):
-    """A record and its span `text[start:end]`, which begins on `line` (counted from 1)."""
-
-    record: Record
-    start: int
-    end: int
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextDocument:
-    """A parsed file, with its entries and problems in file order.
-
-    `str()` returns the file's text unchanged.
-    """
-
-    text: str
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class Document(Protocol):
-    """A parsed file. `docs/formats.md` lists the laws that every implementation obeys."""
-
-    @property
-    def text(self) -> str:
-        """The content of the file, byte for byte."""
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """The records and their spans, in file order."""
-
-    @property
-    def problems(self) -> Sequence[Problem]:
-        """The problems in this file, in file order."""
-
-    def add(self, record: Record) -> Self:
-        """Return a copy of the document with a block added."""
-
-    def remove(self, record_id: str) -> Self:
-        """Return a copy of the document with a block removed."""
-
-
-class EditableDocument(Document, Protocol):
-    """A parsed file whose entries can be changed in place."""
-
-    def replace(self, record_id: str, record: Record) -> Self:
-        """Return a copy of the document with one block changed."""
-
-
-def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return the problems in file order."""
-    return tuple(sorted(problems, key=lambda problem: problem.line))
-
-
-def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
-    """Return the only entry with this id.
-
-    Raises NotFound if no entry has the id, and Conflict if several do.
-    """
-    matches = [entry for entry in entries if entry.record.id == record_id]
-    if not matches:
-        raise NotFound(
-            f"Memory not found: {record_id}",
-            hint=Hint("find-record", "`ralph memory list --in all` shows the ids"),
-        )
-    if len(matches) > 1:
-        lines = ", ".join(str(entry.line) for entry in matches)
-        raise Conflict(
-            f"{len(matches)} entries have the id {record_id} (lines {lines})",
-            hint="run `ralph doctor --fix` to give each its own id",
-        )
-    return matches[0]
-
-
-# --- lines -------------------------------------------------------------------------------------
+from ralph.core.documents import Problem
+from ralph.core.errors import Refused
 
 BOM = "\ufeff"
 BLANK = " \t"
@@ -133,14 +40,14 @@ _NOT_A_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
 
 
 class LineRole(Enum):
-    """The part that a line plays in its file, regardless of its wording."""
+    """The part that a line plays in its file."""
 
     TEXT = "text"
     OPENS = "opens"  # opens a fence or a comment, or is a whole comment
     INSIDE = "inside"  # within a fence or a comment, including its last line
     UNCLOSED = "unclosed"  # would open a fence or comment, but nothing closes it; read as text
     CONFLICT = "conflict"  # a git conflict marker
-    BLOCK = "block"  # several lines that the caller asked to get as one
+    BLOCK = "block"  # several lines that the caller treats as one
 
 
 class Line(NamedTuple):
@@ -168,7 +75,7 @@ class Line(NamedTuple):
 
 
 def newline_of(text: str) -> str:
-    """Return the line ending of a text's first line, or a line feed if it has only one line."""
+    """Return the line ending of the first line, or a line feed if there is only one line."""
     first = text.find("\n")
     if first > 0 and text[first - 1] == "\r":
         return "\r\n"
@@ -303,7 +210,7 @@ def fence_mark(content: str) -> str:
 def line_problem(line: Line) -> Problem | None:
     """Return the problem with a line, or None.
 
-    The problem is a conflict marker, or a fence or comment that is never closed.
+    A problem is a conflict marker, or a fence or comment that is never closed.
     """
     if line.role is LineRole.CONFLICT and line.text.startswith("<"):
         return Problem(
@@ -382,8 +289,8 @@ def insertion_below(
 ) -> Insertion:
     """Return how to insert a block below the last text before `at`.
 
-    With `apart`, a blank line separates the block from that text. `cut_lines` later finds and
-    removes all the line endings added here.
+    If `apart` is set, a blank line separates the block from that text. `cut_lines` can later find
+    and remove every line ending that is added here.
     """
     position = text_end(text, at)
     if position:
@@ -400,9 +307,9 @@ def insertion_below(
 
 
 def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
-    """Return the text without some lines and the blank line that was inserted with them.
+    """Return the text without the lines from `start` to `end` and the blank line added with them.
 
-    `apart` says that there was such a blank line, even if none follows the lines now.
+    `apart` is set if a blank line was added, even if none follows the lines now.
     """
     end = text_end(text, end)
     line_endings = 1
@@ -463,7 +370,7 @@ def normalise_text(text: str) -> str:
 def check_text(text: str, what: str) -> str:
     """Return text in the form in which it can be stored in these files.
 
-    Raises Refused if it is empty or contains a NUL character. `what` names the text in the error.
+    Raises Refused if it is empty or contains a NUL character. The error calls it `what`.
     """
     if "\x00" in text:
         raise Refused(
@@ -473,145 +380,3 @@ def check_text(text: str, what: str) -> str:
     if not clean.strip():
         raise Refused(f"the {what} is empty", hint="write what to remember, in a sentence")
     return clean
-
-
-# --- bullets -----------------------------------------------------------------------------------
-
-ANY_DEPTH = 1_000_000  # columns; deeper than any bullet
-_TOP_LEVEL_DEPTH = 3  # columns; Markdown treats a line that is indented further as nested or code
-_TAB = 4  # columns
-_MAX_MARKER_GAP = 5  # columns from a bullet's marker to its text; beyond that, the text is code
-_NESTED_INDENT = 2  # columns by which a line must be indented to belong to the bullet above
-
-
-class Bullet(NamedTuple):
-    """A bullet, including its continuation lines."""
-
-    start: int
-    end: int
-    number: int
-    text: str
-
-
-class BulletMarker(NamedTuple):
-    """The column of a bullet's marker, and the column and index at which its text starts."""
-
-    indent: int
-    text_column: int
-    text_index: int
-
-
-def indentation(text: str) -> int:
-    """Return the width of a line's indentation in columns. Tab stops are 4 columns apart."""
-    spaces = text[: len(text) - len(text.lstrip(BLANK))]
-    return len(spaces.expandtabs(_TAB))
-
-
-def bullet_marker(text: str) -> BulletMarker | None:
-    """Return the marker of the bullet that starts on this line, or None if none does."""
-    item = text.lstrip(BLANK)
-    content = item[1:].lstrip(BLANK)
-    if item[:2] not in MARKERS or not content or is_rule(item):
-        return None
-    indent = indentation(text)
-    index = len(text) - len(content)
-    column = len(text[:index].expandtabs(_TAB))
-    if column - indent > _MAX_MARKER_GAP:
-        column = indent + 2
-    return BulletMarker(indent, column, index)
-
-
-@dataclass(slots=True)
-class _OpenBullet:
-    """A bullet that the following lines may continue."""
-
-    first: Line
-    marker: BulletMarker
-    end: int
-    parts: list[str]
-    waiting: list[str]  # blank lines, which belong to the bullet only if it continues
-    in_paragraph: bool  # the last line was plain text, which an unindented line may continue
-    in_block: bool  # the open fence or comment belongs to the bullet
-
-    def is_continued_by(self, line: Line, deepest: int) -> bool:
-        """Return whether a non-blank line belongs to this bullet."""
-        if line.role is LineRole.CONFLICT:
-            return False
-        if line.role is LineRole.INSIDE:
-            return self.in_block
-        column = indentation(line.text)
-        if column >= self.marker.indent + _NESTED_INDENT or column > deepest:
-            return True
-        is_lazy = self.in_paragraph and line.role is LineRole.TEXT
-        return is_lazy and bullet_marker(line.text) is None and continues_paragraph(line)
-
-    def append(self, line: Line) -> None:
-        self.parts += self.waiting
-        self.waiting = []
-        self.parts.append(dedent(line.text, self.marker.text_column))
-        self.end = line.end
-        if line.role is not LineRole.INSIDE:
-            self.in_block = line.role is LineRole.OPENS
-            self.in_paragraph = line.is_markdown
-
-    def append_blank(self, line: Line) -> None:
-        self.waiting.append(dedent(line.text, self.marker.text_column))
-        self.in_paragraph = False
-
-    def close(self) -> Bullet:
-        text = "\n".join(self.parts).rstrip(BLANK)
-        return Bullet(self.first.start, self.end, self.first.number, text)
-
-
-def read_bullets(region: Iterable[Line], deepest: int = _TOP_LEVEL_DEPTH) -> Iterator[Bullet]:
-    """Yield the bullets in a section.
-
-    A bullet indented by more than `deepest` columns is nested, and belongs to the one above.
-    """
-    bullet: _OpenBullet | None = None
-    for line in region:
-        if bullet is not None:
-            if line.blank and line.role is not LineRole.INSIDE:
-                bullet.append_blank(line)
-                continue
-            if bullet.is_continued_by(line, deepest):
-                bullet.append(line)
-                continue
-            yield bullet.close()
-        bullet = _open_bullet(line, deepest)
-    if bullet is not None:
-        yield bullet.close()
-
-
-def _open_bullet(line: Line, deepest: int) -> _OpenBullet | None:
-    if line.role is LineRole.INSIDE:
-        return None
-    marker = bullet_marker(line.text)
-    if marker is None or marker.indent > deepest:
-        return None
-    return _OpenBullet(
-        line,
-        marker,
-        end=line.end,
-        parts=[line.text[marker.text_index :]],
-        waiting=[],
-        in_paragraph=line.is_markdown,
-        in_block=line.role is LineRole.OPENS,
-    )
-
-
-def dedent(text: str, width: int) -> str:
-    """Remove the whitespace in a line's first `width` columns."""
-    at = 0
-    while text[at : at + 1] in (" ", "\t") and len(text[:at].expandtabs(_TAB)) < width:
-        at += 1
-    return text[at:]
-
-
-def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
-    """Format text as a bullet. All lines but the first are indented by `pad` columns."""
-    first, *rest = text.split("\n")
-    lines = [lead + first]
-    for line in rest:
-        lines.append(" " * pad + line if line else "")
-    return newline.join(lines) + newline

@@ -6,8 +6,9 @@ import re
 from dataclasses import fields
 
 from ralph.core import json_text
+from ralph.core.documents import Problem, sort_problems
 from ralph.core.json_text import JsonReader
-from ralph.core.text import BOM, Problem, sort_problems
+from ralph.core.text import BOM
 from ralph.core.work import Feature
 from ralph.formats.json_members import check_identity, join_members
 

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ralph.core.config_files import ConfigNode, YamlError, read_yaml
+from ralph.core.documents import Problem
 from ralph.core.errors import Refused
 from ralph.core.record import kind_of
-from ralph.core.text import BOM, Problem
+from ralph.core.text import BOM
 from ralph.formats.knowledge_text import clean_tags
 
 # In characters. Larger front matter is an accident, and parsing YAML is not always linear.

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ralph.core.documents import Problem
 from ralph.core.errors import Conflict, Unreadable
 from ralph.core.json_text import (
     JsonMember,
@@ -23,7 +24,7 @@ from ralph.core.json_text import (
     read_json,
     same_json,
 )
-from ralph.core.text import BOM, Problem, newline_of
+from ralph.core.text import BOM, newline_of
 
 SERVER_NAME = "ralph"
 STATUS_LINE = ("statusLine",)

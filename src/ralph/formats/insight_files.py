@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ralph.core import json_text
+from ralph.core.documents import Entry, TextDocument, find_entry, sort_problems
 from ralph.core.errors import Conflict, Refused
 from ralph.core.ids import derived
 from ralph.core.json_text import JsonReader, Members, Path
 from ralph.core.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
-from ralph.core.text import Entry, TextDocument, find_entry, sort_problems
 from ralph.formats.json_members import MAX_SHOWN_VALUE, join_members, merge_members
 
 INSIGHT_KEYS = (

@@ -17,10 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ralph.core import documents
 from ralph.core import text as markdown
+from ralph.core.documents import Entry, Problem, TextDocument
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import Link, MemoryKind, Record, Status, kind_of
-from ralph.core.text import BOM, Entry, Problem, TextDocument
+from ralph.core.text import BOM
 from ralph.formats.front_matter import (
     FrontMatter,
     FrontMatterFault,
@@ -64,7 +66,7 @@ class KnowledgeDocument(TextDocument):
 
         Raises NotFound if there is no such entry, and Refused if the record cannot be stored.
         """
-        old = markdown.find_entry(self.entries, record_id).record
+        old = documents.find_entry(self.entries, record_id).record
         expected = normalise_entry(record, self.slug)
         if self.matter is None or expected == old:
             return self
@@ -108,7 +110,7 @@ class KnowledgeDocument(TextDocument):
 
         Raises NotFound if there is no such entry.
         """
-        markdown.find_entry(self.entries, record_id)
+        documents.find_entry(self.entries, record_id)
         return parse_knowledge(bom_of(self.text), self.slug)
 
     def _checked(self, text: str, expected: Record) -> KnowledgeDocument:
@@ -147,7 +149,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
         if problem is not None:
             problems.append(replace(problem, line=problem.line + lines_above))
     entry = Entry(_build_record(matter, slug, body), len(bom_of(text)), len(text), 1)
-    return KnowledgeDocument(text, (entry,), markdown.sort_problems(problems), slug, matter)
+    return KnowledgeDocument(text, (entry,), documents.sort_problems(problems), slug, matter)
 
 
 class _Body(NamedTuple):

@@ -20,10 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from ralph.core.documents import Entry, Problem
 from ralph.core.errors import Refused
 from ralph.core.json_text import Members, dump_line, read_members
 from ralph.core.record import KINDS, USUAL, Family, Link, Origin, Record, Scope, Status
-from ralph.core.text import BOM, Entry, Problem
+from ralph.core.text import BOM
 
 LOG_VERSION = 1
 

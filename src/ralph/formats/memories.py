@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ralph.core import ids
+from ralph.core import documents, ids
 from ralph.core import text as markdown
+from ralph.core.documents import Entry, Problem
 from ralph.core.errors import Refused
 from ralph.core.record import SECTIONS, MemoryKind, Record, kind_of
-from ralph.core.text import BOM, Entry, Problem
+from ralph.core.text import BOM
 from ralph.formats.memories_reader import MemoriesScan, MemorySection, build_entries
 from ralph.formats.memories_writer import (
     MEMORY_KINDS,
@@ -79,7 +80,7 @@ class MemoriesDocument:
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """The problems in this file, in file order."""
-        return markdown.sort_problems(
+        return documents.sort_problems(
             [
                 *self._scan.problems,
                 *self._entry_problems(),
@@ -292,7 +293,7 @@ class MemoriesDocument:
         return MemoriesDocument("".join(pieces), self.layout)
 
     def _find_changeable(self, record_id: str) -> Entry:
-        entry = markdown.find_entry(self.entries, record_id)
+        entry = documents.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
         if isinstance(block, Entry) or block.conflict_start is None:
             return entry

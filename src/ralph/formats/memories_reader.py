@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 from ralph.core import ids
 from ralph.core import text as markdown
+from ralph.core.documents import Entry, Problem
 from ralph.core.record import SECTIONS, MemoryKind, Record, kind_of, label_of
-from ralph.core.text import DATE, Entry, Line, LineRole, Problem
+from ralph.core.text import DATE, Line, LineRole
 from ralph.formats.memories_metadata import (
     TORN_COMMENT_START,
     mask_torn_comments,

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ralph.core import text as markdown
+from ralph.core.documents import Entry
 from ralph.core.errors import Refused
-from ralph.core.text import BOM, Entry
+from ralph.core.text import BOM
 from ralph.formats.memories import MemoriesDocument
 from ralph.formats.merge_blocks import decide_blocks
 from ralph.formats.merge_lines import Merged, MergeLines, merge_prose

@@ -26,9 +26,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ralph.core import text as markdown
+from ralph.core.documents import Entry
 from ralph.core.errors import Refused
 from ralph.core.record import Family, Record
-from ralph.core.text import BOM, Entry
+from ralph.core.text import BOM
 from ralph.formats.memories import MemoriesDocument
 from ralph.formats.merge_records import age_of
 from ralph.formats.patterns import PatternsDocument

@@ -26,11 +26,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ralph.core import ids
+from ralph.core import documents, ids
 from ralph.core import text as markdown
+from ralph.core.bullets import Bullet, bullet_marker, read_bullets, render_bullet
+from ralph.core.documents import Entry, Problem, TextDocument
 from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record, kind_of, label_of
-from ralph.core.text import BOM, Bullet, Entry, Line, Problem, TextDocument
+from ralph.core.text import BOM, Line
 from ralph.formats.splices import check_splice
 
 HEADINGS = {
@@ -83,7 +85,7 @@ class PatternsDocument(TextDocument):
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + " \t\r\n"):
             return parse_patterns(self.text + patterns_template(newline)).add(record)
-        bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
+        bullet = render_bullet(expected.text, newline).removesuffix(newline)
         section = self._section_for(expected, record.label)
         if section is None:
             block = f"## {HEADINGS[MemoryKind(expected.kind)]}{newline * 2}{bullet}"
@@ -130,18 +132,18 @@ class PatternsDocument(TextDocument):
         Raises NotFound or Conflict unless exactly one bullet has the id, and Refused if the
         new text would not read back the same.
         """
-        entry = markdown.find_entry(self.entries, record_id)
+        entry = documents.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
             return self.remove(record_id).add(record)
         expected = dataclasses.replace(as_pattern(record), label=entry.record.label)
         first_line = self.text[entry.start : entry.end].partition("\n")[0]
         newline = markdown.newline_of(self.text)
-        marker = markdown.bullet_marker(first_line)
+        marker = bullet_marker(first_line)
         if marker is None:
-            written = markdown.render_bullet(expected.text, newline, "")
+            written = render_bullet(expected.text, newline, "")
         else:
             lead = first_line[: marker.text_index]
-            written = markdown.render_bullet(expected.text, newline, lead, marker.text_column)
+            written = render_bullet(expected.text, newline, lead, marker.text_column)
         if not self.text[: entry.end].endswith("\n"):
             written = written.rstrip("\r\n")
         return self._spliced(start=entry.start, end=entry.end, block=written, expected=expected)
@@ -151,7 +153,7 @@ class PatternsDocument(TextDocument):
 
         Raises NotFound or Conflict unless exactly one bullet has the id.
         """
-        entry = markdown.find_entry(self.entries, record_id)
+        entry = documents.find_entry(self.entries, record_id)
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> PatternsDocument:
@@ -223,7 +225,7 @@ def parse_patterns(text: str) -> PatternsDocument:
     entries: list[Entry] = []
     sections: list[PatternSection] = []
     for chunk in chunks:
-        bullets = list(markdown.read_bullets(chunk.lines))
+        bullets = list(read_bullets(chunk.lines))
         kind = _section_kind(chunk.name or "")
         label = label_of(chunk.name or "")
         for bullet in bullets:
@@ -235,7 +237,7 @@ def parse_patterns(text: str) -> PatternsDocument:
     return PatternsDocument(
         text,
         tuple(entries),
-        markdown.sort_problems(problems),
+        documents.sort_problems(problems),
         sections=tuple(sections),
         footer=footer,
         sections_end=sections_end,

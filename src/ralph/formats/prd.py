@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ralph.core import json_text
+from ralph.core.documents import Problem, sort_problems
 from ralph.core.json_text import JsonMember, JsonNode, JsonReader
-from ralph.core.text import Problem, sort_problems
 from ralph.core.work import Story
 from ralph.formats.json_members import check_identity
 

@@ -24,8 +24,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ralph.core import ids
+from ralph.core import bullets, documents, ids
 from ralph.core import text as markdown
+from ralph.core.documents import Entry, Problem, TextDocument
 from ralph.core.errors import Refused
 from ralph.core.record import (
     Family,
@@ -38,7 +39,7 @@ from ralph.core.record import (
     kind_of,
     label_of,
 )
-from ralph.core.text import BOM, Entry, Line, Problem, TextDocument
+from ralph.core.text import BOM, Line
 from ralph.formats.progress_blocks import JOURNAL_KEY, as_block, read_block, render_block
 from ralph.formats.progress_learnings import read_learnings
 
@@ -81,7 +82,7 @@ class ProgressDocument(TextDocument):
         expected = as_progress_pattern(record)
         if self._has_pattern(expected.text):
             return self
-        bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
+        bullet = bullets.render_bullet(expected.text, newline).removesuffix(newline)
         if self.patterns is not None:
             insertion = markdown.insertion_below(
                 self.text, self.patterns.end, bullet, newline, apart=False
@@ -106,7 +107,7 @@ class ProgressDocument(TextDocument):
 
         Raises NotFound or Conflict unless exactly one of them has the id.
         """
-        entry = markdown.find_entry(self.entries, record_id)
+        entry = documents.find_entry(self.entries, record_id)
         start = self.text.rfind("\n", 0, entry.start) + 1
         if not start and self.text.startswith(BOM):
             start = len(BOM)
@@ -175,7 +176,7 @@ def parse_progress(text: str) -> ProgressDocument:
     top = blocks[0].head.start if blocks else _title_end(lines)
     if text.startswith(BOM):
         top = max(top, len(BOM))
-    return ProgressDocument(text, tuple(entries), markdown.sort_problems(problems), patterns, top)
+    return ProgressDocument(text, tuple(entries), documents.sort_problems(problems), patterns, top)
 
 
 def _read_blocks(lines: Iterable[Line]) -> list[_Block]:
@@ -231,7 +232,7 @@ def _read_entries(
     for block in blocks:
         if _is_patterns_heading(block.title):
             label = label_of(block.title)
-            for bullet in markdown.read_bullets(block.lines):
+            for bullet in bullets.read_bullets(block.lines):
                 pattern = _pattern_record(bullet.text, label)
                 entries.append(
                     Entry(with_unique_id(pattern), bullet.start, bullet.end, bullet.number)
@@ -337,7 +338,7 @@ def without_pointer(text: str) -> str:
     return _POINTER.sub("", text)
 
 
-def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
+def searchable_entries(document: documents.Document) -> tuple[Entry, ...]:
     """Return the entries that do not repeat another entry or another file.
 
     Blocks with a journal id are also in the journal, patterns with a pointer are also in the

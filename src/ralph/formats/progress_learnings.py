@@ -15,8 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ralph.core import bullets
 from ralph.core import text as markdown
-from ralph.core.text import BLANK, Bullet, Line, LineRole
+from ralph.core.bullets import Bullet
+from ralph.core.text import BLANK, Line, LineRole
 
 # `Learnings`, `**Learnings:**` or `Learnings for future iterations:`. The colon may be inside or
 # outside the emphasis.
@@ -31,7 +33,7 @@ _ITEM_INDENT = 2  # columns by which a line below a label must be indented to be
 def read_learnings(title: str, lines: Sequence[Line]) -> Iterator[Bullet]:
     """Yield the learnings in a block, given its title and the lines below its heading."""
     if _LEARNINGS.fullmatch(title):
-        yield from markdown.read_bullets(lines)
+        yield from bullets.read_bullets(lines)
         return
     number = 0
     while number < len(lines):
@@ -49,17 +51,17 @@ def read_learnings(title: str, lines: Sequence[Line]) -> Iterator[Bullet]:
 def _learnings_after(label: Line, label_end: int, below: Sequence[Line]) -> Iterator[Bullet]:
     """Yield the learnings after a label, both on the same line and in the list below."""
     if label_end == len(label.text):
-        yield from markdown.read_bullets(below, markdown.ANY_DEPTH)
+        yield from bullets.read_bullets(below, bullets.ANY_DEPTH)
         return
     start = label.start + label_end
-    marker = markdown.bullet_marker(label.text)
+    marker = bullets.bullet_marker(label.text)
     if marker is None:
         text = label.text[label_end:].rstrip(BLANK)
         yield Bullet(start, label.end, label.number, text)
-        yield from markdown.read_bullets(below, markdown.ANY_DEPTH)
+        yield from bullets.read_bullets(below, bullets.ANY_DEPTH)
         return
     # The label is a bullet itself, so the lines below it may continue its learning.
-    first, *others = markdown.read_bullets([label, *below], markdown.ANY_DEPTH)
+    first, *others = bullets.read_bullets([label, *below], bullets.ANY_DEPTH)
     yield first._replace(start=start, text=first.text[label_end - marker.text_index :])
     yield from others
 
@@ -71,7 +73,7 @@ def _label_end(line: Line) -> int | None:
     heading = markdown.parse_heading(line)
     if heading is not None:
         return len(line.text) if _LEARNINGS.fullmatch(heading.title) else None
-    marker = markdown.bullet_marker(line.text)
+    marker = bullets.bullet_marker(line.text)
     if marker is not None:
         start = marker.text_index
     else:
@@ -92,12 +94,12 @@ def _is_under(label: Line, line: Line, *, above: Line) -> bool:
     """
     if line.blank or line.role in (LineRole.INSIDE, LineRole.CONFLICT):
         return True
-    indent = markdown.indentation(line.text)
-    if markdown.bullet_marker(label.text) is not None:
-        return indent > markdown.indentation(label.text)
+    indent = bullets.indentation(line.text)
+    if bullets.bullet_marker(label.text) is not None:
+        return indent > bullets.indentation(label.text)
     if markdown.parse_heading(line) is not None:
         return False
-    is_item = markdown.bullet_marker(line.text) is not None or indent >= _ITEM_INDENT
+    is_item = bullets.bullet_marker(line.text) is not None or indent >= _ITEM_INDENT
     if is_item or markdown.parse_heading(label) is not None:
         return True
     return not above.blank and line.role is LineRole.TEXT and markdown.continues_paragraph(line)

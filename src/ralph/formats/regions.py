@@ -17,11 +17,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ralph.core import ids
+from ralph.core import bullets, documents, ids
 from ralph.core import text as markdown
+from ralph.core.documents import Entry, Problem, TextDocument
 from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record
-from ralph.core.text import Entry, Line, LineRole, Problem, TextDocument
+from ralph.core.text import Line, LineRole
 from ralph.formats.splices import check_splice
 
 REGION_START = "<!-- ralph:start -->"
@@ -61,7 +62,7 @@ class RegionDocument(TextDocument):
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
         newline = markdown.newline_of(self.text)
-        bullet = markdown.render_bullet(expected.text, newline)
+        bullet = bullets.render_bullet(expected.text, newline)
         if self.regions:
             return self._spliced(self._end_of_text(self.regions[0]), bullet, expected)
         block = f"{REGION_START}{newline}{bullet}{REGION_END}"
@@ -82,7 +83,7 @@ class RegionDocument(TextDocument):
         mark is unpaired.
         """
         self._check_marks()
-        entry = markdown.find_entry(self.entries, record_id)
+        entry = documents.find_entry(self.entries, record_id)
         return parse_region(self.text[: entry.start] + self.text[entry.end :])
 
     def _check_marks(self) -> None:
@@ -109,7 +110,7 @@ def parse_region(text: str) -> RegionDocument:
     entries: list[Entry] = []
     for region in regions:
         inside = [line for line in lines if region.start <= line.start < region.end]
-        for bullet in markdown.read_bullets(inside):
+        for bullet in bullets.read_bullets(inside):
             record = _region_record(bullet.text)
             entries.append(Entry(record, bullet.start, bullet.end, bullet.number))
     return RegionDocument(text, tuple(entries), tuple(problems), tuple(regions))

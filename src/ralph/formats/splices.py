@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ralph.core.documents import Entry
 from ralph.core.errors import Refused
 from ralph.core.record import Record
-from ralph.core.text import Entry
 
 
 def check_splice(

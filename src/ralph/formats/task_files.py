@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from ralph.core import json_text
+from ralph.core.documents import Problem, sort_problems
 from ralph.core.json_text import JsonReader, Members
-from ralph.core.text import Problem, sort_problems
 from ralph.core.work import Claim, Task
 from ralph.formats.json_members import check_identity, join_members, merge_members
 

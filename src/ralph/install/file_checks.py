@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import paths
+from ralph.core.documents import Problem
 from ralph.core.errors import RalphError
-from ralph.core.text import Problem
 from ralph.formats.insight_files import parse_insights
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log

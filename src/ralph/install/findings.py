@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.text import Problem
+from ralph.core.documents import Problem
 
 _FIXABLE_CODES = (  # of the problems that `doctor.fix` repairs
     "duplicate-id",

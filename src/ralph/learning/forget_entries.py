@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from ralph.core import paths
+from ralph.core.documents import Entry
 from ralph.core.errors import NotFound, RalphError, Refused
 from ralph.core.record import Family, Record
-from ralph.core.text import Entry
 from ralph.formats.progress_blocks import JOURNAL_KEY
 from ralph.learning.forget_matching import (
     text_values,

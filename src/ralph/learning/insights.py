@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ralph.core import ids, paths
+from ralph.core.documents import Entry
 from ralph.core.errors import Hint, NotFound, RalphError, Unreadable, UsageError
 from ralph.core.record import Link, Record, Status
 from ralph.core.similarity import TextMatcher
-from ralph.core.text import Entry
 from ralph.formats import proposals
 from ralph.formats.insight_files import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing

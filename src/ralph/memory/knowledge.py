@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
+from ralph.core.documents import Document
 from ralph.core.errors import Conflict, RalphError, Refused
 from ralph.core.record import SESSION, VIA, WHO, Link, MemoryKind, Origin, Record, Status
-from ralph.core.text import Document
 from ralph.formats import knowledge, knowledge_text
 from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
+from ralph.core.documents import EditableDocument, Entry, Problem, find_entry
 from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
 from ralph.core.record import Record, Scope
-from ralph.core.text import EditableDocument, Entry, Problem, find_entry
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.storage import files, forgotten
 from ralph.storage.source_contents import parse_editable, with_file_scope

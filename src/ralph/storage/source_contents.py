@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ralph.core.documents import Document, EditableDocument
 from ralph.core.record import Family, ObservationKind, Record
-from ralph.core.text import Document, EditableDocument
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
 from ralph.storage import files
 from ralph.storage.sources import OUTSIDE_SCOPES, Format, Source

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
+from ralph.core.documents import Problem
 from ralph.core.errors import Refused
 from ralph.core.json_text import read_json
-from ralph.core.text import Problem
 from ralph.core.work import Story, Task, TaskStatus
 from ralph.formats.prd import parse_prd
 from ralph.formats.task_files import parse_task_line, render_task_line
