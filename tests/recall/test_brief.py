@@ -16,7 +16,7 @@ from ralph.core.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry
 from ralph.recall import skill
-from ralph.recall.brief import SKILL, Brief, BriefCaps, session_brief
+from ralph.recall.brief import SKILL, Brief, BriefCaps, BriefContents, build_brief
 from ralph.recall.journal_section import JOURNAL_BUDGET, journal_block, render_journal
 from ralph.recall.memory_order import filter_memories, order_by_use
 from ralph.storage.sessions import RecentSession
@@ -47,22 +47,27 @@ def _records(values: list[tuple[MemoryKind, str, str]], first: int = 0) -> list[
 
 
 def _brief(memories: list[Record], caps: BriefCaps | None = None, **more: list[str]) -> Brief:
-    return session_brief(
-        [], memories, [], more.get("active", []), more.get("notices", []), caps=caps or BriefCaps()
+    return build_brief(
+        BriefContents(
+            memories=memories, active=more.get("active", []), notices=more.get("notices", [])
+        ),
+        caps=caps or BriefCaps(),
     )
 
 
 def test_nothing_to_say_gives_nothing() -> None:
-    assert session_brief([], [], [], [], [], caps=BriefCaps()) == Brief()
+    assert build_brief(BriefContents(), caps=BriefCaps()) == Brief()
 
 
 def test_guardrails_come_first_then_memories_then_sessions_then_what_is_active() -> None:
-    brief = session_brief(
-        [_record(1, "Never push to main")],
-        [_record(2, "Use pnpm")],
-        [RecentSession("s-1", "Added JWT to auth.ts", "2026-02-03")],
-        ["loop run-1: iteration 3 of 10, JWT"],
-        ["2 hooks failed: `ralph doctor` says why"],
+    brief = build_brief(
+        BriefContents(
+            guardrails=[_record(1, "Never push to main")],
+            memories=[_record(2, "Use pnpm")],
+            summaries=[RecentSession("s-1", "Added JWT to auth.ts", "2026-02-03")],
+            active=["loop run-1: iteration 3 of 10, JWT"],
+            notices=["2 hooks failed: `ralph doctor` says why"],
+        ),
         caps=BriefCaps(),
     )
     assert brief.text == (
@@ -97,7 +102,17 @@ def test_it_is_never_over_its_caps_and_shows_whole_entries(
 ) -> None:
     guardrails, memories = _records(rules), _records(learned, 100)
     summaries = [RecentSession(f"s-{number}", text) for number, text in enumerate(recaps)]
-    brief = session_brief(guardrails, memories, summaries, active, notices, caps=caps, skill=skill)
+    brief = build_brief(
+        BriefContents(
+            guardrails=guardrails,
+            memories=memories,
+            summaries=summaries,
+            active=active,
+            notices=notices,
+            skill=skill,
+        ),
+        caps=caps,
+    )
     assert render.length(brief.text) <= caps.characters
     assert not caps.tokens or estimate(brief.text) <= caps.tokens
     shown = {each.id: each.tokens for each in brief.records}
@@ -107,8 +122,16 @@ def test_it_is_never_over_its_caps_and_shows_whole_entries(
     assert brief.left_out == len(guardrails) + len(memories) + len(summaries) - len(shown)
     assert (
         brief.text
-        == session_brief(
-            guardrails, memories, summaries, active, notices, caps=caps, skill=skill
+        == build_brief(
+            BriefContents(
+                guardrails=guardrails,
+                memories=memories,
+                summaries=summaries,
+                active=active,
+                notices=notices,
+                skill=skill,
+            ),
+            caps=caps,
         ).text
     )
     if brief.left_out and shown:
@@ -135,7 +158,9 @@ def test_a_large_store_fills_the_cap_and_says_how_to_get_the_rest() -> None:
 def test_guardrails_take_at_most_half_of_the_tokens() -> None:
     rules = [_record(number, "word " * 40) for number in range(100)]
     learned = [_record(1000 + number, "word " * 40) for number in range(100)]
-    brief = session_brief(rules, learned, [], [], [], caps=BriefCaps(memories=1000))
+    brief = build_brief(
+        BriefContents(guardrails=rules, memories=learned), caps=BriefCaps(memories=1000)
+    )
     spent = sum(each.tokens for each in brief.records if int(each.id.split("-")[1]) < 1000)
     rest = sum(each.tokens for each in brief.records) - spent
     assert 350 <= spent <= 500
@@ -148,14 +173,16 @@ def test_the_newest_summary_is_there_however_many_memories_there_are() -> None:
         RecentSession("s-new", "Did this. " * 20),
         RecentSession("s-old", "Did that. " * 20),
     ]
-    brief = session_brief([], many, summaries, [], [], caps=BriefCaps(memories=0))
+    brief = build_brief(
+        BriefContents(memories=many, summaries=summaries), caps=BriefCaps(memories=0)
+    )
     assert "[s-new]" in brief.text
     assert "[s-old]" not in brief.text
 
 
 def test_a_summary_that_is_far_too_long_is_cut_and_says_so() -> None:
-    brief = session_brief(
-        [], [], [RecentSession("s-1", "Did this. " * 1000)], [], [], caps=BriefCaps()
+    brief = build_brief(
+        BriefContents(summaries=[RecentSession("s-1", "Did this. " * 1000)]), caps=BriefCaps()
     )
     assert "ralph search --layer 3 s-1" in brief.text
 
@@ -169,8 +196,10 @@ def test_notices_alone_are_said_without_a_frame() -> None:
 
 def test_what_may_not_be_injected_is_withheld() -> None:
     records = [_record(1, KNOWN_HOSTILE[0]), _record(2, "Use pnpm"), _record(3, KNOWN_HOSTILE[1])]
-    brief = session_brief(
-        [], records, [], [], [], caps=BriefCaps(), may_inject=lambda record: record.id != "mem-1-a"
+    brief = build_brief(
+        BriefContents(memories=records),
+        caps=BriefCaps(),
+        may_inject=lambda record: record.id != "mem-1-a",
     )
     assert [each.id for each in brief.records] == ["mem-3-a", "mem-2-a"]
     assert (brief.withheld, brief.left_out) == (1, 0)
@@ -178,14 +207,14 @@ def test_what_may_not_be_injected_is_withheld() -> None:
 
 def test_the_skill_is_added_when_it_fits_in_a_block_of_its_own() -> None:
     memories = [_record(1, "Use pnpm")]
-    brief = session_brief(
-        [], memories, [], [], [], caps=BriefCaps(), skill="# Skill\n```sh\nralph\n```\n"
+    brief = build_brief(
+        BriefContents(memories=memories, skill="# Skill\n```sh\nralph\n```\n"), caps=BriefCaps()
     )
     assert brief.skill_tokens
     assert brief.text.endswith(f"{SKILL}\n````\n# Skill\n```sh\nralph\n```\n````\n")
     assert SKILL.startswith(INJECTED)
-    full = session_brief(
-        [], memories, [], [], [], caps=BriefCaps(characters=400), skill="word " * 100
+    full = build_brief(
+        BriefContents(memories=memories, skill="word " * 100), caps=BriefCaps(characters=400)
     )
     assert not full.skill_tokens
     assert full.text == _brief(memories, BriefCaps(characters=400)).text
@@ -231,7 +260,7 @@ class TestFilter:
 def test_no_strategy_breaks_the_caps(
     values: list[tuple[MemoryKind, str, str]], caps: BriefCaps, strategy: str
 ) -> None:
-    brief = session_brief([], _records(values), [], [], [], caps=caps, strategy=strategy)
+    brief = build_brief(BriefContents(memories=_records(values)), caps=caps, strategy=strategy)
     assert render.length(brief.text) <= caps.characters
     assert not caps.tokens or estimate(brief.text) <= caps.tokens
     assert len({shown.id for shown in brief.records}) == len(brief.records)

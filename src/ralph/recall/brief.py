@@ -120,40 +120,53 @@ class _Candidates:
     withheld: int
 
 
-def session_brief(
-    guardrails: Sequence[Record],
-    memories: Sequence[Record],
-    summaries: Sequence[RecentSession],
-    active: Sequence[str],
-    notices: Sequence[str],
+@dataclass(frozen=True, slots=True)
+class BriefContents:
+    """Everything that a brief may include.
+
+    `summaries` are ordered newest first, and `so_far` is the recap of a compacted session. `active`
+    and `notices` are lines of text.
+    """
+
+    guardrails: Sequence[Record] = ()
+    memories: Sequence[Record] = ()
+    summaries: Sequence[RecentSession] = ()
+    active: Sequence[str] = ()
+    notices: Sequence[str] = ()
+    so_far: str = ""
+    skill: str = ""
+
+
+def build_brief(
+    contents: BriefContents,
     *,
     caps: BriefCaps,
     uses: Uses = NO_USES,
     stale: Collection[str] = (),
-    skill: str = "",
     strategy: str = "",
-    so_far: str = "",
     may_inject: Callable[[Record], bool] = lambda _: True,
 ) -> Brief:
     """Build a brief within `caps`.
 
-    `summaries` are ordered newest first, and `so_far` is the recap of a compacted session.
+    `uses` and `stale` determine the order of records, and `strategy` how memories are trimmed.
+    Records that fail the test `may_inject` are withheld.
     """
 
     def select(records: Sequence[Record]) -> _Candidates:
         return _select(records, uses, stale, may_inject, caps)
 
-    rules = select(guardrails)
+    memories = contents.memories
+    rules = select(contents.guardrails)
     learned = select([record for record in memories if record.scope not in OUTSIDE_SCOPES])
     outside: dict[str, _Candidates] = {}
     for scope, section in _SECTIONS_OF_SCOPES.items():
         outside[section] = select([record for record in memories if record.scope is scope])
-    groups = [rules, learned, *outside.values()]
-    withheld = sum(group.withheld for group in groups)
-    total = len(guardrails) + len(memories) - withheld + len(summaries)
+    others = [learned, *outside.values()]
+    withheld = rules.withheld + sum(group.withheld for group in others)
+    total = len(contents.guardrails) + len(memories) - withheld + len(contents.summaries)
 
     room = _remaining(caps.memories, _FRAME_TOKENS)
-    cost_of_others = sum(_cost(group.records) for group in groups[1:])
+    cost_of_others = sum(_cost(group.records) for group in others)
     rule_tokens = budgets.guardrails_budget(room, _cost(rules.records), cost_of_others)
     rule_pieces = _pieces(GUARDRAILS, rules.records, rule_tokens)
     room = _remaining(room, _tokens(rule_pieces))
@@ -166,25 +179,39 @@ def session_brief(
     else:
         learned_pieces = _pieces(MEMORIES, learned.records, room)
 
-    so_far_pieces = []
-    if so_far:
-        so_far_pieces.append(BriefPiece(SO_FAR, so_far, estimate(so_far) + 1))
-    recaps = _recaps(summaries, caps)
-    pieces = [
-        *so_far_pieces,
-        *_line_pieces(ACTIVE, active),
+    recaps = _recaps(contents.summaries, caps)
+    pieces = [  # most important first
+        *_so_far_pieces(contents.so_far),
+        *_line_pieces(ACTIVE, contents.active),
         *rule_pieces,
         *recaps[:1],
         *outside_pieces,
         *learned_pieces,
         *recaps[1:],
     ]
+    return _lay_out(pieces, contents, caps, total=total, withheld=withheld)
+
+
+def _so_far_pieces(so_far: str) -> list[BriefPiece]:
+    if not so_far:
+        return []
+    return [BriefPiece(SO_FAR, so_far, estimate(so_far) + 1)]
+
+
+def _lay_out(
+    pieces: Sequence[BriefPiece],
+    contents: BriefContents,
+    caps: BriefCaps,
+    *,
+    total: int,
+    withheld: int,
+) -> Brief:
+    """Render the pieces that fit, the notices, and the skill if there is room for it."""
     skill_block = ""
-    if skill:
-        skill_block = render.framed(SKILL, skill.strip("\n"))
-    text, shown = _fill_page(
-        pieces, _line_pieces(_NOTICE, notices), _reserve(caps, skill_block), total
-    )
+    if contents.skill:
+        skill_block = render.framed(SKILL, contents.skill.strip("\n"))
+    notices = _line_pieces(_NOTICE, contents.notices)
+    text, shown = _fill_page(pieces, notices, _reserve(caps, skill_block), total)
     skill_tokens = 0
     if skill_block and _is_within(text + skill_block, shown, caps):
         text += skill_block

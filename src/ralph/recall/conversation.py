@@ -8,17 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ralph.capture import summary as summaries
 from ralph.capture.short_text import first_line
 from ralph.core import ids
 from ralph.core.record import ObservationKind, Record
+from ralph.recall import sessions
 from ralph.recall.chat_log import session_members
-
-if TYPE_CHECKING:
-    from ralph.recall.sessions import Session
-
 
 _MAX_TITLE_CHARACTERS = 100
 _MAX_TOOLS = 8  # tools listed on one line; the rest are counted
@@ -77,7 +74,7 @@ class Turn(NamedTuple):
 class ChatHistory(NamedTuple):
     """A session and its turns."""
 
-    session: Session
+    session: sessions.Session
     turns: tuple[Turn, ...] = ()
 
 
@@ -87,8 +84,6 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
     Only sessions that the task `within` may see are considered. Raises the same errors as
     `sessions.find`.
     """
-    from ralph.recall import sessions
-
     session, records = sessions.session_records(root, session_id, within=within)
     full_texts: dict[str, str] = {}
     for messages in session_members(root, session.id, "messages"):

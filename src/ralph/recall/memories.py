@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from ralph.core import ids
 from ralph.core.record import Family, Query, SearchResult
 from ralph.memory.reading import MEMORIES, collection_names, list_entries
+from ralph.recall import outdated
+from ralph.search import engine, index, meaning
+from ralph.storage import queries
 from ralph.storage.library import Library, Stored
+from ralph.storage.sources import source_names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,10 +36,6 @@ def search(
 
     Archived entries are left out. With `as_of`, so are entries that were not valid on that day.
     """
-    from ralph.recall import outdated
-    from ralph.search import engine, index, meaning
-    from ralph.storage.sources import source_names
-
     library = Library(root)
     name_of = source_names(root)
     path_of: dict[str, Path] = {}
@@ -77,8 +77,6 @@ def _locate(
     path_of: Mapping[str, Path],
 ) -> list[Stored]:
     """Return where each hit is stored. Several records may have the same id."""
-    from ralph.storage import queries
-
     stored: dict[int, Stored] = {}  # by key, so that each row is used once
     any_text = replace(query, text="")
     for hit in result.hits:

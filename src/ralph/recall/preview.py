@@ -30,7 +30,7 @@ from ralph.recall.session_start import (
     state_of,
 )
 from ralph.search import index
-from ralph.storage import index_schema, lookup, queries
+from ralph.storage import index_schema, lookup, queries, task_files
 
 if TYPE_CHECKING:
     from ralph.storage.lookup import RecordRow
@@ -72,8 +72,6 @@ def preview(
 
     If `prompt` is None, preview the start of a session. Nothing is recorded.
     """
-    from ralph.storage import task_files
-
     if task:
         task_files.find_task(root, task)
     if prompt is None:

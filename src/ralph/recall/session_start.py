@@ -34,7 +34,7 @@ from ralph.recall import (
     skill,
     stale_citations,
 )
-from ralph.recall.brief import Brief, BriefCaps
+from ralph.recall.brief import Brief, BriefCaps, BriefContents
 from ralph.recall.memory_budget import memory_budget, memory_cap
 from ralph.search import index
 from ralph.storage import queries, sessions
@@ -124,20 +124,28 @@ def brief_session(
     records = [*curated.guardrails, *curated.memories]
     stale = stale_citations.citation_notes(root, records)
     cap = memory_cap(config)
-    result = brief.session_brief(
-        stale_citations.add_citation_notes(root, _unseen(curated.guardrails, seen), stale),
-        stale_citations.add_citation_notes(root, _unseen(curated.memories, seen), stale),
-        [recap for recap in work.summaries if recap.id not in seen],
-        active,
-        notices,
+    contents = BriefContents(
+        guardrails=stale_citations.add_citation_notes(
+            root, _unseen(curated.guardrails, seen), stale
+        ),
+        memories=stale_citations.add_citation_notes(root, _unseen(curated.memories, seen), stale),
+        summaries=[recap for recap in work.summaries if recap.id not in seen],
+        active=active,
+        notices=notices,
+        so_far=so_far,
+        skill=_skill(config, program, seen),
+    )
+    result = brief.build_brief(
+        contents,
         caps=BriefCaps(
-            cap, memory_budget(config), min(MAX_SUMMARY_TOKENS, cap), render.MOST_CHARACTERS
+            tokens=cap,
+            memories=memory_budget(config),
+            summaries=min(MAX_SUMMARY_TOKENS, cap),
+            characters=render.MOST_CHARACTERS,
         ),
         uses=injection_ledger.count_uses(injection_ledger.read_ledger(root)),
         stale=stale,
-        skill=_skill(config, program, seen),
         strategy=config.context.strategy,
-        so_far=so_far,
         may_inject=quarantine.injection_filter(root, records),
     )
     marks = [_line_mark(line) for line in (*active, *notices)]

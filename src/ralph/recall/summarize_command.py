@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import render
+from ralph.core import process, render
 from ralph.core.errors import UsageError
 from ralph.core.settings import Config
 from ralph.core.tokens import estimate
@@ -84,8 +84,6 @@ def ask_command(
     Lines that look like prompt injection are removed from the answer, unless they also occur in
     `earlier_text`, which the answer replaces. Raises the same errors as `split_command`.
     """
-    from ralph.core import process
-
     argv = split_command(command)
     ended = process.run(
         argv,
