@@ -19,7 +19,7 @@ from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.search import engine, index
 from ralph.sharing import team, team_push
-from ralph.sharing.team_rows import RowCleaner
+from ralph.sharing.row_cleaner import RowCleaner
 from ralph.storage import team_db
 from ralph.storage.team_errors import ServerError
 

@@ -31,9 +31,9 @@ _OWNED_FOLDERS = ("tasks", "features", "local", "log", "cache")
 
 
 class DeinitPlan(NamedTuple):
-    """What would be removed: files, whole folders (`trees`), and entries in other files.
+    """The files, whole folders (`trees`) and entries in other files to remove.
 
-    `stays` lists what is kept, with the reasons.
+    `stays` lists the files that are kept, with the reasons.
     """
 
     root: Path
@@ -44,7 +44,7 @@ class DeinitPlan(NamedTuple):
 
     @property
     def changes(self) -> list[tuple[Path, str]]:
-        """Each affected path, and what would happen to it."""
+        """The affected paths, each with a description of its change."""
         changes = [(path, "would be removed") for path in self.files]
         for tree in self.trees:
             count = sum(1 for path in tree.rglob("*") if path.is_file())
@@ -185,7 +185,7 @@ def _owned_folders(root: Path) -> Iterator[Path]:
 
 
 def _project_state(root: Path) -> Path:
-    """Return the folder that holds the project's state for every machine."""
+    """Return the folder with the project's state on all machines."""
     return Path(paths.location(root).home)
 
 
@@ -195,7 +195,7 @@ def _is_inside(path: Path, top: Path) -> bool:
 
 
 def _remaining_files(root: Path, removed: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield what is kept in Ralph's folders, and the project's files that Ralph wrote into."""
+    """Yield the files that are kept in Ralph's folders, and project files that Ralph has edited."""
     ralph = paths.ralph_folder(root)
     folders = (root / ".agent", ralph, ralph / "agent", paths.knowledge_folder(root))
     for folder in folders:

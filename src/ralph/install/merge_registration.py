@@ -52,7 +52,7 @@ _DRIVER_PROGRAM = re.compile(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ")
 
 
 class Registration(NamedTuple):
-    """What a registration changed in the repository's config and in .gitattributes (`path`)."""
+    """The changes to the repository's config and to .gitattributes (`path`)."""
 
     config: bool
     attributes: tuple[str, ...]
@@ -75,7 +75,7 @@ def register(root: Path, env: Mapping[str, str]) -> Registration:
     missing = missing_attributes(root)
     if missing:
         new_lines = "".join(f"{line}\n" for line in missing)
-        files.update(attributes_file, lambda text: _ended(text) + new_lines)
+        files.update(attributes_file, lambda text: _with_final_newline(text) + new_lines)
     return Registration(is_new, missing, attributes_file)
 
 
@@ -220,7 +220,7 @@ def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
     section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
     if section in text:
         return text
-    return _ended(_without_driver(text) or "") + section
+    return _with_final_newline(_without_driver(text) or "") + section
 
 
 def _without_driver(text: str | None) -> str | None:
@@ -231,8 +231,8 @@ def _without_driver(text: str | None) -> str | None:
     return after or None
 
 
-def _ended(text: str) -> str:
-    """Return text with a line break at the end. Empty text stays empty."""
+def _with_final_newline(text: str) -> str:
+    """Return text that ends with a line break, unless it is empty."""
     if text and not text.endswith("\n"):
         return f"{text}\n"
     return text

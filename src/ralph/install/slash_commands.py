@@ -37,9 +37,9 @@ without repeating their texts. This cannot be undone."""
 
 
 class _SlashCommand(NamedTuple):
-    """A slash command: the command it runs, and the text before and after the output.
+    """A slash command, and the text before and after the output of the command that it runs.
 
-    Without `before`, the command is only allowed, not run.
+    Without `before`, the agent may run the command, but it is not run automatically.
     """
 
     description: str
@@ -132,7 +132,7 @@ def slash_command(name: str, ralph: str = "ralph") -> str:
 
 
 def sign_text(body: str, host: str = "claude", comment: str = "#") -> str:
-    """Add a line with a digest of the file, by which `is_signed` recognises it."""
+    """Add a line with a digest of the text, so that `is_signed` recognises it."""
     line = (
         f"{comment} Written by `ralph install {host}`, signed {_digest(body)}. "
         "If you change this file, Ralph leaves it alone.\n"

@@ -18,7 +18,7 @@ from ralph.core.errors import Hint, NotFound, RalphError
 from ralph.core.record import WHO, Record
 from ralph.core.repository import Repository, first_line
 from ralph.learning.promotion import unified_diff
-from ralph.memory.knowledge import replaced_bodies
+from ralph.memory.knowledge import replaced_bodies_log
 from ralph.recall import injection_ledger
 from ralph.recall.locate import locate_record
 from ralph.storage import files
@@ -41,10 +41,7 @@ _NOT_COMMITTED = "not committed yet"
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit that changed an entry.
-
-    `old` and `new` are the entry's lines before and after.
-    """
+    """A commit that changed an entry, with the entry's lines before and after."""
 
     hash: str = ""
     parent: str = ""
@@ -63,7 +60,7 @@ class _Block(NamedTuple):
 
 
 def record_history(root: Path, record_id: str) -> dict[str, Any]:
-    """Return the changes to a record, how often it was injected, and a note about git.
+    """Return the changes to a record, the number of injections, and a note about git.
 
     A deleted record can be found by its full id. Raises NotFound if no version has the id.
     """
@@ -124,7 +121,7 @@ def _logged_bodies(
     root: Path, record: Record, items: list[dict[str, Any]]
 ) -> Iterator[dict[str, str]]:
     """Yield the changes to a knowledge entry that only the log has, oldest first."""
-    log = replaced_bodies(root)
+    log = replaced_bodies_log(root)
     logged = parse_contents(Source(log, log.name, Format.LOG), files.read(log) or "").records
     bodies = []
     for placed in logged:
@@ -217,7 +214,7 @@ def _commits(
             commit = _parse_commit(entry)
             old = commit.old
             if commit.new.startswith("### ") and not old.startswith(f"### {record_id}"):
-                old = ""  # the lines belong to another entry, whose place this one took
+                old = ""  # these are the lines of another entry, which this one has replaced
             if old:
                 items.append(_describe_change(source.name, old, commit.new, commit))
                 continue

@@ -1,4 +1,4 @@
-"""Who writes a memory, and under which rules: the values that every writing verb takes.
+"""The author of a memory, and the rules that apply to a write.
 
 An adapter (the command line, MCP, the web) builds one `WriteContext` and passes it on unchanged.
 """
@@ -21,7 +21,7 @@ _RALPH = ""  # a caller inside Ralph that names no author
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who says something, how it reached Ralph, and the name and session it is signed with."""
+    """The author of a text, and the way it reached Ralph."""
 
     by: str = _RALPH
     """`human`, `agent`, `import`, or "" for a caller inside Ralph."""
@@ -32,16 +32,16 @@ class Author:
 
     @property
     def is_person(self) -> bool:
-        """Whether a person says it."""
+        """Whether the author is a person."""
         return self.by == _PERSON
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a person says it, or Ralph itself."""
+        """Whether the author is a person or Ralph itself."""
         return self.by in (_PERSON, _RALPH)
 
     def signature(self, root: Path) -> Mapping[str, str]:
-        """Return the members that sign an entry: a person's name, or an agent and its session."""
+        """Return the members of `extra` that identify the author."""
         if self.signed is not None:
             return self.signed
         from ralph.memory.caller import signature
@@ -55,7 +55,7 @@ AGENT = Author(_AGENT)
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """Who writes, what a person has allowed, and who watches the files that change."""
+    """The author of a change, the permissions of a person, and the observer of written files."""
 
     author: Author = Author()
     accepted: bool = False
@@ -74,7 +74,7 @@ class WriteContext:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a text may read like an instruction to an agent."""
+        """Whether the text is stored even if it reads like an instruction to an agent."""
         return self.accepted or self.author.is_trusted
 
     @property

@@ -22,8 +22,7 @@ from ralph.core.record import SESSION, VIA, WHO, Link, MemoryKind, Origin, Recor
 from ralph.formats import knowledge, knowledge_text
 from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.memory import knowledge_match as choosing
-from ralph.memory import quarantine
+from ralph.memory import knowledge_match, quarantine
 from ralph.memory.author import BY_AGENT, BY_RALPH, WriteContext
 from ralph.memory.knowledge_match import BUDGET, Match, Titles, Work
 from ralph.memory.memory import Change, SavedMemory, accept_by_author, check_author, check_forgotten
@@ -41,24 +40,21 @@ _SIGNATURE_MEMBERS = ("run", "by", VIA, WHO, SESSION)
 
 
 class LearnedEntry(NamedTuple):
-    """The result of storing one `<knowledge>` sigil.
-
-    `why` explains a refusal or an alteration.
-    """
+    """The result of storing one `<knowledge>` sigil."""
 
     title: str
     slug: str
     change: Change
-    why: str = ""
+    why: str = ""  # why it was refused or altered
     text: str = ""
 
 
 class KnowledgeLink(NamedTuple):
-    """A `[[link]]`: the entry that contains it, its words, and its target if that exists."""
+    """A `[[link]]` in a knowledge entry."""
 
     source: Record
-    words: str
-    target: Record | None
+    words: str  # between the brackets
+    target: Record | None  # None if there is no such entry
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -76,7 +72,7 @@ def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (
         stored.record for stored in entries(root) if stored.record.status is not Status.RETIRED
     ]
     work = Work(words, features.names(root, feature), tuple(files))
-    return choosing.expand(choosing.match(records, work), records)
+    return knowledge_match.expand(knowledge_match.match(records, work), records)
 
 
 def section(
@@ -88,7 +84,7 @@ def section(
     for matched in match(root, words, feature=feature, files=files):
         if may_inject(matched.record):
             records.append(matched.record)
-    return choosing.render(records, budget)
+    return knowledge_match.render(records, budget)
 
 
 def links(root: Path, name: str = "") -> list[KnowledgeLink]:
@@ -131,8 +127,8 @@ def add(
 ) -> SavedMemory:
     """Add an entry, or update the one about the same subject.
 
-    `accepted` has the same meaning as in `memory.add`. Raises Refused for a secret, a missing title
-    or tag, forgotten text added by an agent, and text that is held for review.
+    Raises Refused for a secret, a missing title or tag, forgotten text added by an agent, and text
+    that is held for review.
     """
     feature = features.resolve_name(root, feature)
     clean = partial(clean_memory, allow_secret=context.allow_secret, patterns=context.patterns)
@@ -160,7 +156,7 @@ def learn(
     run: str = "",
     patterns: Sequence[str] = (),
 ) -> list[LearnedEntry]:
-    """Store what an agent has learned, with secrets redacted.
+    """Store the knowledge that an agent has reported, with secrets redacted.
 
     If one entry is refused, the others are still stored.
     """
@@ -247,7 +243,7 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
     check_folders(collection.places[0] / "entry.md", collection.root)
 
     def edit(text: str) -> tuple[str, SavedMemory | None]:
-        if _file_for(root, short) != path:  # another process was faster
+        if _file_for(root, short) != path:  # another process has written in the meantime
             return text, None
         document = knowledge.parse_knowledge(text, path.stem)
         updated = _with_entry(root, document, short, observer)
@@ -289,22 +285,21 @@ def _file_for(root: Path, entry: Record) -> Path:
     if similar:
         tags = set(entry.tags)
         return max(similar, key=lambda stored: len(tags.intersection(stored.record.tags))).path
-    taken = {
+    existing_slugs = {
         unicodedata.normalize("NFC", path.stem).lower(): ""
         for path in library.files_of(library.knowledge)
     }
-    return library.knowledge.places[0] / f"{knowledge_text.slug_for(entry.title, taken)}.md"
+    return (
+        library.knowledge.places[0] / f"{knowledge_text.slug_for(entry.title, existing_slugs)}.md"
+    )
 
 
 class _Update(NamedTuple):
-    """A document with an entry added or updated.
-
-    `replaced` is the log id of the body that was replaced.
-    """
+    """A document with an entry added or updated."""
 
     document: Document
     change: Change
-    replaced: str = ""
+    replaced: str = ""  # the log id of the previous body
 
 
 def _with_entry(
@@ -329,7 +324,7 @@ def _with_entry(
     replaced = ""
     if not has_same_text:
         run = str(entry.extra.get("run", ""))
-        replaced = keep_body(root, old, now, run, observer)
+        replaced = log_replaced_body(root, old, now, run, observer)
     return _Update(after, Change.UPDATED, replaced)
 
 
@@ -340,7 +335,7 @@ def as_stored(record: Record) -> Record:
     return knowledge.normalise_entry(record, record.id.removeprefix("know-"))
 
 
-def keep_body(
+def log_replaced_body(
     root: Path, old: Record, now: str, run: str = "", observer: WriteObserver | None = None
 ) -> str:
     """Log a body that is about to be replaced, and return its id.
@@ -350,7 +345,7 @@ def keep_body(
     """
     if not old.text.strip():
         return ""
-    log = replaced_bodies(root)
+    log = replaced_bodies_log(root)
     name = ids.derived("ret", "\n".join((old.id, old.updated_at or old.created_at, old.text)))
     if f'"id":"{name}"' in (files.read(log, observer) or ""):
         return name
@@ -363,7 +358,7 @@ def keep_body(
         links=superseded,
         origin=Origin(run=run),
     )
-    files.target(log, paths.state_boundary(root))  # raises before anything is created there
+    files.target(log, paths.state_boundary(root))  # a refusal must come before anything is created
     ensure_gitignore(root)
     files.append(
         log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer
@@ -371,6 +366,6 @@ def keep_body(
     return name
 
 
-def replaced_bodies(root: Path) -> Path:
-    """Return the path of the log that keeps replaced bodies, which is in the main checkout."""
+def replaced_bodies_log(root: Path) -> Path:
+    """Return the path of the log in which replaced bodies are kept."""
     return paths.log_folder(root) / "knowledge.jsonl"

@@ -37,7 +37,7 @@ _CJK_GAP = r"[\W_]{0,3}"  # may occur between the parts of a CJK tag
 
 
 class Work(NamedTuple):
-    """What is being worked on: the task's words, its feature's names, and the changed files."""
+    """A piece of work: the task's words, the names of its feature, and the changed files."""
 
     words: str = ""
     features: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ def _lower_headings(body: str) -> str:
 
 
 class Titles:
-    """Looks up entries by the names a link may use: the title, in any case, or the file name."""
+    """Looks up entries by title, ignoring case, or by file name."""
 
     def __init__(self, entries: Iterable[Record]) -> None:
         self._by_title: dict[str, Record] = {}
@@ -255,7 +255,7 @@ class Titles:
                 self._by_name.setdefault(fold_title(name), record)
 
     def find(self, name: str) -> Record | None:
-        """Return the entry that a link or a person names, or None.
+        """Return the entry with this title or file name, or None.
 
         In `Title#part` and `Title|other words`, only the title counts.
         """

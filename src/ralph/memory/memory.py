@@ -478,7 +478,7 @@ def change_entry(
         # A merge compares these times, and knowledge files store whole seconds.
         now = ids.timestamp(precision="seconds" if is_knowledge else "microseconds")
         if is_knowledge and after.text.strip() != record.text.strip():
-            replaced = knowledge.keep_body(root, record, now, observer=observer)
+            replaced = knowledge.log_replaced_body(root, record, now, observer=observer)
         return replace(after, updated_at=now)
 
     stored = library.replace(collection, record_id, change_and_date)

@@ -17,7 +17,7 @@ def status_word(record: Record) -> str:
 
 
 def describe_author(record: Record) -> str:
-    """Return who said it and how it was added, as one line."""
+    """Return one line about the author of a record and the way it was added."""
     names = [record.origin.by or record.extra.get("by"), record.extra.get(WHO)]
     for member in (VIA, SESSION):
         value = record.extra.get(member)
@@ -27,12 +27,12 @@ def describe_author(record: Record) -> str:
 
 
 def session_of(record: Record) -> str:
-    """Return the session that a record comes from; a memory names it in its file."""
+    """Return the session in which a record was created, or ""."""
     return record.origin.session or str(record.extra.get(SESSION) or "")
 
 
 def record_json(record: Record, source: str = "") -> dict[str, object]:
-    """Return a memory, observation or journal record; `source` is `file:line` if it is known."""
+    """Return a memory, observation or journal entry as JSON. `source` is `file:line`, if known."""
     origin = record.origin
     always: dict[str, object] = {
         "id": record.id,
@@ -73,7 +73,7 @@ def memory_json(record: Record, source: str = "") -> dict[str, object]:
 
 
 def mark_weak(weak: bool) -> dict[str, object]:
-    """Return the mark of a hit that is only near, because no exact match was found."""
+    """Return the member that marks a hit as close rather than exact."""
     if weak:
         return {"weak": True}
     return {}

@@ -25,10 +25,7 @@ from ralph.search import index, record_ids
 from ralph.sharing.team_connection import connect_project, project_name, tombstones
 from ralph.sharing.team_pull import is_log, pull
 from ralph.sharing.team_push import is_changed, push, sources_of
-from ralph.sharing.team_rows import (
-    SharedRows,
-    machine_name,
-)
+from ralph.sharing.team_rows import SharedRows, machine_name
 from ralph.storage import config as settings
 from ralph.storage import db, files, team_db, team_errors, team_server, team_url
 from ralph.storage.team_db import (

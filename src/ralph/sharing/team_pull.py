@@ -18,9 +18,7 @@ from ralph.formats.log import encode_record, parse_log
 from ralph.privacy import injection
 from ralph.sharing.team_connection import connect_project, tombstones
 from ralph.sharing.team_push import CURATED_FORMATS, Progress
-from ralph.sharing.team_rows import (
-    machine_name,
-)
+from ralph.sharing.team_rows import machine_name
 from ralph.storage import db, files, team_db
 from ralph.storage.team_db import (
     PREFIX,

@@ -17,14 +17,7 @@ from ralph.core.errors import RalphError
 from ralph.core.settings import Config, Shared
 from ralph.search import index
 from ralph.sharing.team_connection import connect_project, tombstones
-from ralph.sharing.team_rows import (
-    CURATED,
-    GitState,
-    Part,
-    SharedRows,
-    git_state,
-    machine_name,
-)
+from ralph.sharing.team_rows import CURATED, GitState, Part, SharedRows, git_state, machine_name
 from ralph.storage import files
 from ralph.storage.read_progress import digest_to
 from ralph.storage.team_db import (

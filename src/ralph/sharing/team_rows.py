@@ -9,30 +9,22 @@ form a transcript. A source is shared in parts, one for each family of records.
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 import sqlite3
-import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph import __version__
-from ralph.capture.observations import AGENT_CHARACTERS
 from ralph.core import discovery, ids, paths, terms
 from ralph.core.errors import RalphError
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
-from ralph.core.render import SPEECH_TITLES
 from ralph.core.repository import Repository
 from ralph.core.settings import Privacy, Shared
 from ralph.formats.log import encode_line, encode_record
-from ralph.privacy.json_values import all_texts, map_texts, redact_members
-from ralph.privacy.private_paths import PrivatePaths
-from ralph.privacy.redactor import Redactor
-from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_rules import rules_mark
 from ralph.search.scoring import STANDARD
+from ralph.sharing.row_cleaner import RowCleaner
 from ralph.storage import files, team_db
 from ralph.storage.index_schema import FAMILIES
 from ralph.storage.record_rows import search_columns, storable_text
@@ -60,33 +52,6 @@ _MAX_INDEX_BYTES = 2 * MAX_ROW_BYTES  # for a row's search columns, and for its 
 _EVENT_START = b'{"v": 1, "type": "event"'
 _SESSION_START = b'{"v": 1, "type": "session"'
 _EVENT_HEAD_BYTES = 300
-
-_PATH_START = r"(?<![\w.~-])"
-_HOME_FOLDERS = (
-    _PATH_START
-    + r"(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
-)
-_TEMPORARY_NAME = r"/[^\s\"'<>:;,)\]}]*"
-_TEMPORARY_FILES = (
-    _PATH_START
-    + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)"
-    + _TEMPORARY_NAME
-)
-_LOCAL_MARKS = (
-    "/home/",
-    "/Users/",
-    "/root",
-    "\\Users\\",
-    "/tmp/",  # noqa: S108 - the name of a folder, not of a file
-    "/var/",
-    "/private/",
-    "/dev/shm/",  # noqa: S108 - the name of a folder, not of a file
-)
-"""Parts of local paths, for a quick check.
-
-Text that names a path on this machine contains one of them, or one of this machine's folder names.
-"""
-_NOT_RELATIVE = ("/", "~", "(", "\\")  # how a cleaned name outside the project can start
 
 
 class Part(NamedTuple):
@@ -280,134 +245,3 @@ def _row(record: Record, seq: int) -> PushedRow:
     return PushedRow(
         FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length
     )
-
-
-def _folders_pattern(folders: Collection[str]) -> str:
-    """Return a pattern that matches folders, whose slashes may be escaped as in JSON.
-
-    A top-level folder such as `/app` does not match within a path such as `src/app`.
-    """
-    if not folders:
-        return "(?!)"  # matches nothing
-    alternatives = []
-    for folder in sorted(folders, key=len, reverse=True):
-        pattern = re.escape(folder).replace("/", r"\\*/")
-        if folder.count("/") < 2:
-            pattern = _PATH_START + pattern
-        alternatives.append(pattern)
-    return rf"(?:{'|'.join(alternatives)})"
-
-
-class RowCleaner:
-    """Cleans records before they leave the machine, and rejects those that must not leave it."""
-
-    def __init__(self, root: Path, privacy: Privacy) -> None:
-        self.patterns = privacy.patterns
-        self._private = PrivatePaths(privacy.paths) if privacy.paths else None
-        self._root = os.path.realpath(root)
-        folders = {
-            str(root),
-            self._root,
-            str(paths.main_checkout(root)),
-            str(paths.state_folder(root)),
-        }
-        home = str(Path.home())
-        homes = {home, os.path.realpath(home)} - {"/", "~"}
-        temporary = tempfile.gettempdir()
-        folder_names = [Path(folder).name for folder in (*folders, *homes, temporary)]
-        self._marks = (*_LOCAL_MARKS, *folder_names)
-        project_pattern = _folders_pattern(folders)
-        home_pattern = _folders_pattern(homes)
-        self._paths = re.compile(
-            rf"(?P<here>{project_pattern}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)"
-            rf"|(?P<home>{home_pattern}|{_HOME_FOLDERS})"
-            rf"|(?P<temporary>{re.escape(temporary)}{_TEMPORARY_NAME}|{_TEMPORARY_FILES})"
-        )
-
-    def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
-        """Return the record without secrets, private parts and local paths.
-
-        Returns None if the record must not leave the machine. `is_redacted` means that it has
-        already been redacted under the current rules.
-        """
-        if not _may_be_shared(record) or self._names_private_path(record):
-            return None
-        extra_texts = list(all_texts(dict(record.extra))) if record.extra else []
-        needs_redaction = not is_redacted and self._may_contain_secret(record, extra_texts)
-        redact = Redactor(self.patterns, tolerant=True)
-
-        def clean(text: str) -> str:
-            if needs_redaction:
-                text = redact(text)
-            return self.localise(text)
-
-        # A private part may start in one text and end in a later one, so the order matters.
-        origin = record.origin
-        relative_files = []
-        for name in origin.files:
-            clean_name = clean(name)
-            if clean_name and not clean_name.startswith(_NOT_RELATIVE):
-                relative_files.append(clean_name)
-        origin = replace(
-            origin,
-            files=tuple(relative_files),
-            task=clean(origin.task),
-            agent=clean(origin.agent),
-        )
-        text = clean(record.text)
-        title = clean(record.title)
-        label = clean(record.label)
-        extra = record.extra
-        has_paths = any("/" in value or "\\" in value for value in extra_texts)
-        if extra and (needs_redaction or has_paths):
-            value = redact_members(map_texts(dict(extra), clean), self.patterns)
-            extra = value if isinstance(value, dict) else {}
-        if text != record.text:
-            # It held the length of the text before the tool's output, which no longer fits.
-            extra = {name: value for name, value in extra.items() if name != AGENT_CHARACTERS}
-        tags = tuple(map(clean, record.tags))
-        return replace(
-            record, title=title, text=text, tags=tags, label=label, origin=origin, extra=extra
-        )
-
-    def _names_private_path(self, record: Record) -> bool:
-        if self._private is None:
-            return False
-        texts = (record.title, record.text, *record.tags, *record.origin.files)
-        return self._private.named_in(texts, record.origin.files, self._root)
-
-    def _may_contain_secret(self, record: Record, extra_texts: Sequence[str]) -> bool:
-        """Return whether a record must be redacted. A quick check rules out most records."""
-        if self.patterns:
-            return True
-        origin = record.origin
-        texts = (record.title, record.text, *record.tags, *origin.files, *extra_texts)
-        return needs_rules("\n".join((*texts, record.label, origin.task, origin.agent)))
-
-    def localise(self, text: str) -> str:
-        """Return the text with all paths on this machine replaced."""
-        if not any(mark in text for mark in self._marks):
-            return text
-        return self._paths.sub(_localised_path, text)
-
-
-def _may_be_shared(record: Record) -> bool:
-    """Return whether a record is valid, belongs to the project, and is not part of a dialogue."""
-    if record.status in (Status.RETIRED, Status.PROPOSED):
-        return False
-    if record.scope in (Scope.PERSONAL, Scope.ENCLOSING):
-        return False
-    return record.family is not Family.OBSERVATION or record.title not in SPEECH_TITLES
-
-
-def _localised_path(match: re.Match[str]) -> str:
-    """Return the replacement for a local path."""
-    if match["sibling"] is not None:  # `shop2` next to `shop`
-        return "../" + match["here"].rpartition("/")[2]
-    if match["inner"]:
-        return ""
-    if match["here"]:
-        return "."
-    if match["home"]:
-        return "~"
-    return "(temporary file)"

@@ -1,4 +1,4 @@
-"""Search what the whole team shares, using Ralph's own ranking (`ralph search --team`).
+"""Search the records of the whole team with Ralph's own ranking (`ralph search --team`).
 
 Depending on the config, the search covers either the local index together with the pulled records
 in `team.db`, or the rows on the team's server.
@@ -35,7 +35,7 @@ from ralph.storage.server_lookup import ServerLookup
 
 
 class _TeamResult(NamedTuple):
-    """The records found, with two mappings by id: who shared a record, and why it is outdated."""
+    """The records found, and two mappings from ids to the member and to why it is outdated."""
 
     found: SearchResult
     members: Mapping[str, str]
@@ -143,7 +143,7 @@ def _rank_in_files(
 
 
 def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
-    """Return the records that contain the text as letters, for text without any indexed words."""
+    """Return the records that contain a text literally. It has no indexed words."""
     keep = query_filters.filter_of(query)
     words = record_rows.storable_text(text).split()
     keys = store.select(lambda connection: lookup.containing(connection, words, keep))
@@ -274,7 +274,7 @@ def _show(
 
 
 def _member_in(record: Record) -> str:
-    """Return the team member named in a pulled record, or ""."""
+    """Return the team member who shared a pulled record, or ""."""
     team = record.extra.get("team")
     if isinstance(team, dict):
         return str(team.get("member", ""))
