@@ -39,9 +39,9 @@ def test_the_page_of_clients_has_the_programs_table_and_the_versions_that_are_ru
     page = read("docs/clients.md")
     assert page == clients_page(page), "run `make docs`"
     pins = (pin.CLAUDE, pin.CODEX, pin.GEMINI, pin.OPENCODE, pin.QWEN, pin.COPILOT, pin.CLINE)
-    assert sorted(client.tested_version for client in CLIENTS.values() if client.tested_version) == sorted(
-        each.version for each in pins
-    )
+    assert sorted(
+        client.tested_version for client in CLIENTS.values() if client.tested_version
+    ) == sorted(each.version for each in pins)
 
 
 @pytest.mark.parametrize(
