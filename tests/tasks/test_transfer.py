@@ -77,7 +77,7 @@ def test_importing_again_adds_nothing_and_ends_what_passes_by_then(tmp_path: Pat
     first = taken(tmp_path, prd(story(1), story(2)))
     before = {path: path.read_bytes() for path in tmp_path.rglob("task.json")}
     again = taken(tmp_path, prd(story(1), story(2)), "elsewhere.json")
-    assert (again.added, again.finished, len(again.there)) == ((), (), 2)
+    assert (again.added, again.finished, len(again.existing)) == ((), (), 2)
     assert {path: path.read_bytes() for path in tmp_path.rglob("task.json")} == before
     third = taken(tmp_path, prd(story(1, passes=True), story(2), story(3)))
     assert [each.id for each in third.finished] == [first.added[0].id]

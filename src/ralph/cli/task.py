@@ -483,13 +483,13 @@ def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None
     shape = {
         "added": [task.id for task in result.added],
         "finished": [task.id for task in result.finished],
-        "there": [task.id for task in result.there],
+        "there": [task.id for task in result.existing],
     }
     output.print_item(
         form,
         shape,
         f"Added {len(result.added)}, finished {len(result.finished)}, "
-        f"already there {len(result.there)}",
+        f"already there {len(result.existing)}",
     )
 
 

@@ -24,7 +24,7 @@ from ralph.core.settings import Config
 from ralph.core.settings import Loop as LoopSettings
 from ralph.core.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
 from ralph.loop import mcp_status
-from ralph.loop.agents import choice as agents
+from ralph.loop.agents import choice
 from ralph.loop.agents.claude import Claude, as_claude
 from ralph.loop.prompt_texts import render_task
 from ralph.recall import chat_log, sessions
@@ -34,14 +34,14 @@ from ralph.storage import board, files, task_files
 _ANY_HOST = "acp"  # an agent behind which any host may run, whose hooks use the host's own name
 _MAX_ERROR_LENGTH = 200  # characters of an agent's error in a message
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
+# The error messages with which clients report that they do not know a conversation.
 _LOST_SESSION = re.compile(
-    r"no (?:conversation|rollout|session|thread)\b"
-    r"|(?:session|thread|conversation|resource)\b.{0,120}not found"
+    r"no (?:conversation|rollout|session|thread)\b"  # No conversation found with session ID ...
+    r"|(?:session|thread|conversation|resource)\b.{0,120}not found"  # Resource ... not found
     r"|not found.{0,80}(?:session|thread|conversation)"
-    r"|cannot (?:go on with|continue|resume) an earlier session",
+    r"|cannot (?:go on with|continue|resume) an earlier session",  # from our ACP agent
     re.IGNORECASE | re.DOTALL,
 )
-"""The ways in which clients say that they do not know a conversation."""
 _TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
 
 
@@ -75,7 +75,7 @@ NO_REQUEST = ChatRequest()
 
 
 class _Turn(NamedTuple):
-    """One message to an agent. The agent gets `prompt`, and `message` is what is recorded."""
+    """One message to an agent. `prompt` is sent to the agent, and `message` is recorded."""
 
     chat: Chat
     agent: Agent
@@ -258,8 +258,8 @@ def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     if not command and _is_configured_agent(name, loop):
         command = loop.agent_command
     if name == "scripted":
-        return agents.create_agent(name, script=root / command if command else None)
-    agent = agents.create_agent(name, command=command, permission=request.permission)
+        return choice.create_agent(name, script=root / command if command else None)
+    agent = choice.create_agent(name, command=command, permission=request.permission)
     if isinstance(agent, Claude):
         agent = replace(agent, permission=request.permission or loop.permission or agent.permission)
     claude = as_claude(agent)
@@ -275,8 +275,8 @@ def _is_configured_agent(name: str, loop: LoopSettings) -> bool:
     """Return whether the config's `agent_command` is meant for this agent."""
     if name == loop.agent:
         return True
-    chooses_itself = loop.agent in ("", agents.AUTO)
-    return chooses_itself and name in ("claude", "codex", agents.AUTO)
+    chooses_itself = loop.agent in ("", choice.AUTO)
+    return chooses_itself and name in ("claude", "codex", choice.AUTO)
 
 
 def _check_turn(mode: Mode, agent: Agent, message: str) -> None:

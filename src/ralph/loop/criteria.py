@@ -22,7 +22,7 @@ from ralph.core.work import ProcessResult, never_stop
 from ralph.loop.check_output import output_tail
 
 MARKER = "[RALPH_SUCCESS]"
-TIMEOUT = 600.0  # seconds for a criterion without a timeout of its own
+TIMEOUT = 600.0  # seconds, unless the criterion sets its own timeout
 _NOT_STARTED_CODES = (126, 127)  # returned by shells, npm and env if a program cannot be started
 
 # A command with one of these characters, or whose first word is one of these words, needs a shell.
@@ -257,7 +257,7 @@ def has_marker(
 ) -> bool:
     """Return whether the marker is on a line of its own in the text.
 
-    Agents quote what they have read, which must not count as their own word:
+    Agents quote text that they have read, and a quoted marker is not a claim:
 
     - If one of `outputs`, the results of the agent's tools, contains the marker, no marker counts.
     - The prompt (`echo`) explains the marker. A marker in the text does not count if the line

@@ -174,23 +174,32 @@ _TARGETS = {
     TYPES: ("typecheck", "types", "mypy"),
 }
 _CHECK_TARGET = "check"
-_RULE = r"^(?:[\w.-]+[ \t]+)*({})(?:[ \t]+[\w.-]+)*[ \t]*:(?!=|:=)[^\n]*(?:\n(?:[ \t][^\n]*)?)*"
-"""Matches a make target, possibly in a list of targets, with its recipe."""
+_RULE = (
+    r"^(?:[\w.-]+[ \t]+)*({})(?:[ \t]+[\w.-]+)*[ \t]*"  # the target, possibly in a list
+    r":(?!=|:=)[^\n]*"  # the colon and the prerequisites, but not `:=` or `::=`
+    r"(?:\n(?:[ \t][^\n]*)?)*"  # the recipe: indented or blank lines
+)
+"""Matches a make target with its recipe, as in `test check: build` followed by indented lines."""
 _UNSUITABLE = re.compile(
+    # Package managers that install: `pip install`, but not `--install` or `no-install`.
     r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b"
-    r"|\bcurl\b|\bwget\b"
-    r"|\b(?:apt|apt-get|brew|apk|dnf)\s|\bgo get\b|\bgit (?:clone|pull|fetch|submodule)\b"
-    r"|\bdocker(?:-compose| pull| build| compose)\b"
+    r"|\b(?:apt|apt-get|brew|apk|dnf)\s|\bgo get\b"
     r"|\b(?:deps\.get|mod download|cargo add|npm i|pnpm i)\b"
-    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b|\byarn\s*(?:$|&&|;)|\bdlx\b|\bnpx (?!--no)"
-    r"|\bbunx\b|\buvx\b|\bpipx run\b"
+    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b"
+    r"|\byarn\s*(?:$|&&|;)"  # yarn without a command installs
+    # Programs that download a package in order to run it.
+    r"|\bdlx\b|\bnpx (?!--no)|\bbunx\b|\buvx\b|\bpipx run\b"
+    # Other downloads.
+    r"|\bcurl\b|\bwget\b|\bgit (?:clone|pull|fetch|submodule)\b"
+    r"|\bdocker(?:-compose| pull| build| compose)\b"
+    # Options that watch or rewrite files.
     r"|--watch(?!\w|=false)|--watchAll(?!=false)|--fix\b|--write\b|--fix-only\b",
     re.MULTILINE,
 )
 """Matches a script or recipe that downloads, watches or rewrites files."""
 _UNITTEST_IMPORT = re.compile(r"^\s*(?:import|from) unittest\b", re.MULTILINE)
 _MYPY_TARGET = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
-"""Matches the rest of a section, up to the option that says what mypy checks."""
+"""Matches the rest of a section, up to the option that selects the files for mypy."""
 
 
 # --- detection -----------------------------------------------------------------------------------

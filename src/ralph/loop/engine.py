@@ -86,7 +86,7 @@ class Parts:
     """Run the agent."""
 
     learn: Callable[[Run, Task, AgentWork], None]
-    """Store what was learned, however the iteration ended."""
+    """Store the agent's knowledge, however the iteration ended."""
 
     check: Callable[[AgentWork], CriteriaVerdict]
     """Check the criteria against the current state of the project."""
@@ -225,8 +225,7 @@ def judge(
     A task is done only if all criteria pass, and either one of them failed when the task began
     (`failing`) or the agent says that the task is done. A test suite that was green all along
     proves nothing. `<task-failed>` overrides passing criteria, and `<task-done>` overrides
-    `<task-failed>`. If the agent says done but a criterion fails, that uses a retry, and so does a
-    failure.
+    `<task-failed>`. A claim that the criteria do not confirm uses a retry, and so does a failure.
     """
     if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judgement(Outcome.INTERRUPTED)
@@ -256,7 +255,7 @@ def judge(
 
 
 def _reported_failure(task: Task, sigils: Sigils) -> str | None:
-    """Return the agent's reason if it says that the task failed, otherwise None."""
+    """Return the reason if the agent reports that the task failed, otherwise None."""
     if task.id in sigils.done:
         return None
     if task.id in sigils.failed:
@@ -271,7 +270,7 @@ def _judge_failed_stop(what: str, reply: Reply, verdict: CriteriaVerdict) -> Jud
 def _judge_work(
     task: Task, sigils: Sigils, verdict: CriteriaVerdict, unfinished: str, *, failing: bool
 ) -> Judgement:
-    """Judge an iteration in which the agent stopped normally or reached a limit of its own."""
+    """Judge an iteration in which the agent stopped normally or reached its own limit."""
     says_done = task.id in sigils.done or verdict.marked or sigils.promise == "COMPLETE"
     was_repaired = failing and bool(verdict.checks)
     if verdict.passed and (says_done or was_repaired):

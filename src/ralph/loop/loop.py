@@ -101,7 +101,7 @@ def start(
 
 
 def _describe_goal(root: Path, request: LoopRequest, plan: LoopPlan) -> str:
-    """Describe what a run should do, for people."""
+    """Describe the goal of a run for people."""
     if request.task:
         return task_files.find_task(root, request.task).task.title
     if plan.goal:

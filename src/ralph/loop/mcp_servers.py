@@ -133,7 +133,7 @@ class _ServerReader:
     def build_server(self, source: _Source, name: str, specification: Specification) -> McpServer:
         """Build a server from its specification, with variables expanded.
 
-        If the server cannot be used, its `why_not` says why.
+        If the server cannot be used, its `why_not` contains the reason.
         """
         env = {**self.env, "CLAUDE_PROJECT_DIR": str(self.root)}
         command = _expand_command(specification, env)

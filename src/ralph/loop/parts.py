@@ -3,7 +3,7 @@
 The engine in `loop/engine.py` calls these parts and touches nothing else. Everything that matters
 is written to disk immediately. A task that has a worktree is worked on there: while it is the
 current task, `root` is the worktree, the agent and the criteria run in it, and changes are detected
-in it. What an agent says is redacted before it is stored.
+in it. Text from agents is redacted before it is stored.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class Workbench:
         started_at = time.monotonic()
         reply = self.agent.run(ask)
         if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
-            # End what the agent started in the background, too.
+            # Processes that the agent started in the background are still running.
             process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
         seconds = time.monotonic() - started_at
         after = self.disk.snapshot()
@@ -430,7 +430,7 @@ class Workbench:
         )
 
     def save(self, run: Run) -> Run:
-        """Save the redacted state after a step. At the end of the run, write its record, too."""
+        """Save the redacted state after a step. A run that has ended also gets its record."""
         run = self._redact_run(run)
         if run.status is not RunStatus.RUNNING:
             # The record comes before the state. If the process is killed in between, the run has
@@ -504,7 +504,7 @@ class Workbench:
 
 
 def _run_limits(config: Config, run: Run) -> Limits:
-    """Return the limits of a run, extended by what it had used when they were last reset."""
+    """Return the limits of a run, which start again from zero when a run is resumed after one."""
     loop = config.loop
     seconds = 0.0
     if loop.max_minutes:

@@ -15,7 +15,7 @@ from ralph.core.record import CriterionKind
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Agent, TaskStatus, ignore_text
 from ralph.loop import criteria_parser, detect
-from ralph.loop.agents import choice as agents
+from ralph.loop.agents import choice
 from ralph.loop.criteria import MARKER, Criterion
 from ralph.loop.request import LoopRequest
 from ralph.privacy.privacy import redact
@@ -60,7 +60,7 @@ def prepare(
     required = _required_criteria(config, request, has_tests=CriterionKind.TEST_PASS in detected)
     checks = criteria_parser.add_detected_commands(required, detected)
     if agent is None:
-        agent = agents.loop_agent(root, config.loop, tell)
+        agent = choice.loop_agent(root, config.loop, tell)
     return LoopPlan(agent, checks, bool(request.criteria), goal)
 
 

@@ -1,4 +1,4 @@
-"""Print what a run is doing, for the person who watches it."""
+"""Print the progress of a run for the person who watches it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LoopPrinter(NamedTuple):
     print_line: Callable[[str], None]
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
-    feedback: Callable[[], str]  # what a person typed after Ctrl-C, or "" to end the run
+    feedback: Callable[[], str]  # typed by a person after Ctrl-C, or "" to end the run
     clear_interrupt: Callable[[], None]  # a person wants to continue
 
     def warn(self, message: str) -> None:
@@ -39,7 +39,7 @@ class LoopPrinter(NamedTuple):
             self.print_line("  allow such calls in the agent's own settings, or with --permission")
 
     def print_iteration(self, entry: JournalEntry, reason: str) -> None:
-        """Print how an iteration ended. `reason` says why the task is not done."""
+        """Print how an iteration ended. `reason` explains why the task is not done."""
         details = f"{entry.duration:.1f} s"
         if entry.cost:
             details += f", ${entry.cost:.4f}"

@@ -4,10 +4,10 @@ Recovery relies on the order in which a run is written. An iteration is journale
 that counts it is saved. A crash in between therefore leaves a journal entry that is newer than the
 state, and `_catch_up` applies that entry instead of journaling the iteration again.
 
-Recovery itself may be killed, too. It saves the final status of a run only after it has written the
+Recovery itself may also be killed. It saves the final status of a run only after it has written the
 journal entry, released the claims and written the run record. If it is killed before that, the run
 is still marked as running, and the next recovery starts over. Repeating the steps does no harm:
-`_catch_up` skips what is already journaled, and a new run record replaces the old one.
+`_catch_up` skips iterations that are already journaled, and a new run record replaces the old one.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def journal_interruption(
 ) -> Run:
     """Journal the iteration that was interrupted, unless it is already in the journal.
 
-    The notes consist of what the agent had written for the journal so far, followed by `cause` and
-    the step, as in "Interrupted while it was waiting for the agent." Returns the run, which now
-    counts the iteration.
+    The notes consist of the agent's own notes, if it had printed any, followed by `cause` and the
+    step, as in "Interrupted while it was waiting for the agent." Returns the run, which now counts
+    the iteration.
     """
     run = _catch_up(root, run)
     if not run.step or not run.task:
@@ -136,7 +136,7 @@ def _catch_up(root: Path, run: Run) -> Run:
 
 
 def _apply_entry(root: Path, run: Run, entry: JournalEntry) -> Run:
-    """Repeat what the engine does after journaling an iteration, and return the run.
+    """Take the steps that the engine takes after journaling an iteration, and return the run.
 
     The engine cannot do this itself, because it works on the agent's reply, which is lost. A task
     without retries left is not failed here. The next iteration does that if the run is resumed.

@@ -1,4 +1,4 @@
-"""Store the prompt of each iteration, so that people can see what an agent was given.
+"""Store the prompt of each iteration, so that people can see the context of an agent.
 
 The prompts of a run are files such as `0001.md` in the run's folder.
 """

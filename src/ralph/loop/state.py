@@ -108,7 +108,7 @@ class Run:
     words: str = ""  # the reason in words, for people
     iterations: int = 0  # finished and journaled iterations
     task: str = ""  # the current task, claimed by this run
-    step: str = ""  # what the run is doing: a key of `_STEPS`, or "" between two iterations
+    step: str = ""  # a key of `_STEPS`
     model: str = ""
     next_model: str = ""  # for the next iteration only
     failing: bool = False  # whether a criterion failed when the current task began
@@ -149,7 +149,7 @@ _STEPS = {
 
 
 def describe_step(step: str) -> str:
-    """Describe what a run is doing in a step. An unknown step is returned as it is."""
+    """Describe the current step of a run. An unknown step is returned unchanged."""
     return _STEPS.get(step, step)
 
 

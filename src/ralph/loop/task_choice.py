@@ -36,7 +36,7 @@ def candidate_tasks(root: Path, checkout: Path, run: Run) -> list[str]:
 
 
 def explain_waiting(root: Path, feature: str) -> str:
-    """Explain why no task is ready, naming the unfinished tasks and what they wait for."""
+    """Explain why no task is ready, listing the unfinished tasks and their blockers."""
     everything = task_files.read_board(root)
     lines = []
     for work in everything.tasks:
@@ -55,7 +55,7 @@ def _is_in_feature(work: Task, feature: str) -> bool:
 
 
 def _describe_waiting(everything: Board, work: Task) -> str:
-    """Describe what an unfinished task waits for, and how to reopen it."""
+    """Describe the blockers of an unfinished task, and how to reopen it."""
     waits_for = list(_describe_prerequisites(everything, work))
     if waits_for:
         description = f"{work.id} waits for {', '.join(waits_for)}"

@@ -1,7 +1,7 @@
 """The claims with which runs reserve tasks, and the results that runs report.
 
-A claim names a run and its process, and is valid until it expires or the process dies. The run
-renews it while it works. A claim that is no longer valid can be taken over by another run.
+A claim belongs to a run and its process. It is valid until it expires or the process dies, and the
+run renews it while it works. A claim that is no longer valid can be taken over by another run.
 
 Every function here may be called by a run that has lost its claim without knowing it. Such a call
 must not change a task that another run holds by now.

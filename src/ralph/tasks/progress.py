@@ -1,4 +1,4 @@
-"""Manage a task's PRD and progress.txt, and what a finished task contributes to the project.
+"""Manage a task's PRD and progress.txt, and promote the insights of finished tasks.
 
 A PRD (prd.json) lists the task's user stories. After each iteration, the loop appends a block to
 progress.txt: redacted notes and the learnings in them. A learning that occurs in two blocks, or
@@ -231,7 +231,7 @@ def append_iteration(
 ) -> list[Record]:
     """Append an iteration's block to progress.txt, and return the patterns that are new.
 
-    If the block is already there, it is not appended again.
+    A block that the file already contains is not appended again.
     """
 
     def clean(text: str) -> str:

@@ -28,7 +28,7 @@ _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 
 class ListedTask(NamedTuple):
-    """A task in a listing, with what it waits for and whether it can be started."""
+    """A task in a listing, with its unfinished blockers and whether it can be started."""
 
     task: Task
     waits_for: tuple[str, ...] = ()

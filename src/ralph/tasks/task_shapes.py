@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def task_json(entry: ListedTask) -> dict[str, object]:
-    """Return a task, whether it is ready, and what it waits for."""
+    """Return a task with its unfinished blockers (`waits_for`) and whether it is ready."""
     members = asdict(entry.task)
     extra = members.pop("extra")
     members |= {"blocked_by": list(entry.task.blocked_by), "ready": entry.is_ready}

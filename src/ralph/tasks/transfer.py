@@ -32,11 +32,11 @@ _IMPORTED_STATES = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED)
 
 
 class TaskImport(NamedTuple):
-    """The result of an import: tasks that were added, marked as done, or already there."""
+    """The result of an import: the tasks that were added, marked as done, or existed before."""
 
     added: tuple[Task, ...] = ()
     finished: tuple[Task, ...] = ()
-    there: tuple[Task, ...] = ()
+    existing: tuple[Task, ...] = ()
     warnings: tuple[Problem, ...] = ()
     private_parts: int = 0
 
@@ -109,7 +109,7 @@ def import_(
     return TaskImport(
         added=tuple(new.task for new in plan.new.values()),
         finished=_finish_stories(root, plan.existing),
-        there=tuple(existing.stored for existing in plan.existing),
+        existing=tuple(existing.stored for existing in plan.existing),
         warnings=tuple(warnings),
         private_parts=plan.private_parts,
     )
@@ -220,7 +220,7 @@ def _read_stories(text: str, name: str) -> _ReadFile:
 
 
 def _task_of(story: Story, source: str) -> Task:
-    """Return the task for a story. `source` names the PRD that the story comes from."""
+    """Return the task for a story. `source` identifies the PRD of the story."""
     paragraphs = []
     if story.description:
         paragraphs.append(story.description)
@@ -292,7 +292,7 @@ def _valid_time(text: str) -> str:
 
 
 def _link_problems(everything: Board, new: Collection[_ReadTask]) -> Iterator[Problem]:
-    """Yield a problem for each new task that names an unknown task or would wait for itself."""
+    """Yield a problem for each new task that refers to an unknown task or would wait for itself."""
     if not new:
         return
     after = everything.with_tasks(item.task for item in new)

@@ -1,4 +1,4 @@
-"""Remove a task's worktree, after checking what would be lost with it.
+"""Remove a task's worktree, after checking that no work is lost with it.
 
 Uncommitted memory is never dropped. Other losses must be agreed to: a caller shows the user what
 `losses` returns and passes it to `drop`, which refuses if there is more to lose by then.
@@ -80,7 +80,7 @@ class Losses:
 
 
 def find_losses(root: Path, task_id: str) -> Losses:
-    """Determine what would be lost if a task's worktree were dropped.
+    """Return the work that would be lost if a task's worktree were dropped.
 
     Raises NotFound if the task has no worktree.
     """

@@ -1,4 +1,4 @@
-"""Add what a task learned to the AGENTS.md of its worktree, where the next agent reads it.
+"""Add the learnings of a task to the AGENTS.md of its worktree, where the next agent reads them.
 
 The page reaches the main branch when the worktree is merged.
 """
@@ -24,7 +24,7 @@ def add_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
 
     The page is committed unless it already had uncommitted changes.
     """
-    # Agents trust this page, so text that reads like instructions is kept out of it.
+    # Agents trust this page, so text that reads like instructions is left out.
     records = [record for record in learned if not looks_like_instructions(record.text)]
     if not records:
         return []

@@ -51,7 +51,7 @@ Interruption = Literal[StopReason.CANCELLED, StopReason.TIMEOUT]
 
 
 class _UnsupportedError(Exception):
-    """The agent cannot do what the prompt needs."""
+    """The agent lacks a capability that the prompt needs."""
 
 
 # --- the agent ------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Acp:
         self.enforces_read_only = any(name in line for name in _READ_ONLY_PROGRAMS)
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, either in a new session or in the one that it names."""
+        """Run one prompt, either in a new session or in the one given by `ask.session`."""
         with files.unnamed() as errors:
             return asyncio.run(self._run(ask, errors))
 

@@ -97,8 +97,8 @@ def resolve_name(name: str) -> str:
 def list_agents(folder: Path) -> list[dict[str, Any]]:
     """Return a description of every agent.
 
-    It says whether the agent is usable here, its version, the path of its program, and a note about
-    what is missing or needed.
+    A description has the members `name`, `usable`, `version`, `path` (of the program) and `note`,
+    which explains what is missing or needed.
     """
     agents = {
         "claude": _find_program("claude", folder),
@@ -134,7 +134,7 @@ def _find_program(program: str, folder: Path) -> dict[str, Any]:
 def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str, Any]]:
     """Ask the named agent, or every installed agent, to answer with one word.
 
-    Each result contains the agent's `answer`, or a `note` that says why there is none. Raises
+    Each result contains the agent's `answer`, or a `note` with the reason why there is none. Raises
     UsageError if there is no agent with that name.
     """
     if name and name not in NAMES:

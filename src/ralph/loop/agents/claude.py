@@ -64,7 +64,7 @@ class Claude:
     is_claude: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, either in a new conversation or in the one that it names."""
+        """Run one prompt, either in a new conversation or in the one given by `ask.session`."""
         return client.run_client(self.command_line(ask), ask, ClaudeEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:

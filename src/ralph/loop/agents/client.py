@@ -53,10 +53,15 @@ _TOO_LONG = re.compile(
     r"prompt is too long|context (?:window|length)|too many tokens|request too large", re.I
 )
 _UNAVAILABLE = re.compile(
+    # Nobody is logged in.
     r"not logged in|log ?in required|please (?:run /login|log ?in)|authenticat|unauthori[sz]ed"
-    r"|api key|credit balance|quota|usage limit|rate.?limit|overloaded|high demand|retry limit"
-    r"|temporarily|connection (?:refused|reset|error|failed|closed)|ECONN|ENOTFOUND|ETIMEDOUT"
-    r"|EAI_AGAIN|network|fetch failed|stream disconnected|error sending request|timed out|dns"
+    r"|api key"
+    # A limit is reached, or the service is overloaded.
+    r"|credit balance|quota|usage limit|rate.?limit|overloaded|high demand|retry limit|temporarily"
+    # The network fails.
+    r"|connection (?:refused|reset|error|failed|closed)|ECONN|ENOTFOUND|ETIMEDOUT|EAI_AGAIN"
+    r"|network|fetch failed|stream disconnected|error sending request|timed out|dns"
+    # The model is not available.
     r"|model.{0,60}(?:not found|not exist|not supported)",
     re.I,
 )
@@ -236,7 +241,7 @@ class EventReader(ABC):
     def add_call(
         self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool
     ) -> None:
-        """Add a tool call and the files that it names."""
+        """Add a tool call with the files in its arguments."""
         self._new_message = True
         files = [relative_path(path, self.ask.folder) for path in paths if path]
         call = ToolCall(name, tuple(dict.fromkeys(files)), ok, writes)

@@ -1,7 +1,7 @@
 """Run Codex as an agent, with `codex exec --json`, which prints a stream of JSON events.
 
 The kernel enforces the sandbox that Codex runs in. Codex reports neither the model nor the cost, so
-a reply names the model that was requested.
+a reply contains the model that was requested.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Codex:
     enforces_read_only: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, either in a new conversation or in the one that it names."""
+        """Run one prompt, either in a new conversation or in the one given by `ask.session`."""
         return client.run_client(self.command_line(ask), ask, _CodexEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:
