@@ -14,7 +14,7 @@ from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, warn
 from ralph.core import ids
-from ralph.core.errors import RalphError
+from ralph.core.errors import RalphError, UsageError
 from ralph.learning import inbox, insights, promotion, refine, review
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.promotion import Rewording, Target
@@ -129,7 +129,7 @@ def _print_items(call: Invocation, items: Sequence[ReviewItem], form: str, empty
 
     def row(item: ReviewItem) -> Sequence[object]:
         text = item.text
-        if item.kind not in (inbox.INSIGHT, inbox.HELD):
+        if item.kind not in (inbox.PROPOSAL, inbox.INSIGHT, inbox.HELD):
             text = f"{item.why}: {text}"
         return (
             short.get(item.id, item.id),
@@ -195,6 +195,8 @@ def _print_choice(item: ReviewItem, progress: str, keys: Mapping[str, str]) -> N
     click.echo(f"\n{progress}  {item.kind}  {item.id}  {one_line(item.source)}")
     click.echo(output.visible(item.text))
     click.echo(f"  {one_line(item.why)}")
+    for quote in item.quotes:
+        click.echo(f'  "{one_line(quote)}"')
     click.echo("  " + "  ".join(f"{key} {verb}" for key, verb in keys.items()))
 
 
@@ -252,16 +254,28 @@ def _find_item(call: Invocation, name: str, within: str) -> ReviewItem:
     return inbox.insight_item(insights.find(call.root, name, within=within), call.root)
 
 
-@cli.command("accept", examples=["ralph review accept ins-a231"])
+@cli.command(
+    "accept",
+    examples=["ralph review accept ins-a231", 'ralph review accept ins-a231 --text "Use pnpm 9."'],
+)
 @_ids
+@click.option(
+    "--text", default=None, help='The wording to store instead ("-" reads it from standard input).'
+)
 @pass_call
-def accept(call: Invocation, names: tuple[str, ...]) -> None:
-    """Accept insights, or memories that are withheld.
+def accept(call: Invocation, names: tuple[str, ...], text: str | None) -> None:
+    """Accept proposals, or memories that are withheld.
 
-    Accepted insights are added to the project's patterns once their task is done.
+    An accepted proposal becomes a memory. One that belongs to a task is added to the project's
+    patterns once the task is done.
     """
+    new_text = ""
+    if text is not None:
+        if len(names) > 1:
+            raise UsageError("--text replaces the wording of one proposal", hint="name one id")
+        new_text = read_text(text)
     for name in names:
-        record = review.accept(call.root, name, context=WriteContext(call.author)).record
+        record = review.accept(call.root, name, text=new_text, context=call.write_context()).record
         click.echo(f"Accepted {one_line(record.id)}")
         promoted = record.extra.get("promoted_to")
         if promoted:

@@ -16,20 +16,23 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.errors import Refused
 from ralph.core.git_history import GitHistory
-from ralph.core.record import AT
+from ralph.core.record import AT, Record, Status
 from ralph.core.repository import Repository
 from ralph.core.similarity import differ, similarity, statement, term_weights
 from ralph.core.text import normalise_text
 from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
+from ralph.learning.candidates import InsightSource
 from ralph.learning.insights import Insight
-from ralph.learning.propose import COUNT, evidence, is_proven, is_well_evidenced, places
+from ralph.learning.learn_answer import OPERATION, QUOTES, TARGETS, Operation
+from ralph.learning.propose import COUNT, SOURCE, evidence, is_proven, is_well_evidenced, places
 from ralph.memory import held_memories, quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
 from ralph.search.citations import STALE
 from ralph.storage.library import Stored
 
+PROPOSAL = "proposal"
 INSIGHT = "insight"
 HELD = "held"
 EDIT = "edit"
@@ -45,6 +48,7 @@ _MAX_TEXTS_WITH_RARE_WORD = 12
 _MAX_COMPARED_PAIRS = 20_000
 _GIT_SECONDS = 5.0
 _VERBS = {
+    PROPOSAL: ("accept", "edit", "reject"),
     HELD: ("accept", "reject"),
     EDIT: ("accept", "edit", "delete"),
     CONFLICT: ("accept", "merge", "supersede", "edit", "delete"),
@@ -62,6 +66,21 @@ _INSIGHT_VERBS = {
     "rejected": ("accept",),
 }
 _REVIEW_VERBS = ("accept", "reject", "promote")  # under `ralph review`, not `ralph memory`
+_REASONS = {
+    InsightSource.FIX: "a command failed and passed after a change",
+    InsightSource.HEADING: "an agent noted it as a lesson",
+    InsightSource.REPEATED: "it was said more than once",
+    InsightSource.MARKED: "somebody asked to remember it",
+    InsightSource.AGENT: "your agent distilled it",
+}
+"""Why something is proposed, by its source."""
+_EFFECTS = {
+    Operation.ADD: "it adds to",
+    Operation.SUPERSEDE: "it replaces",
+    Operation.MERGE: "it combines",
+    Operation.DELETE: "it archives",
+}
+"""What accepting a proposal does to existing memories."""
 _DEFAULT_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
@@ -82,6 +101,7 @@ class ReviewItem:
     source: str = ""
     other: str = ""  # id of the memory that this one conflicts with, contradicts or repeats
     verbs: tuple[str, ...] = ()  # what can be done with it
+    quotes: tuple[str, ...] = ()  # what the evidence says, literally
 
     @property
     def key(self) -> str:
@@ -99,13 +119,27 @@ def items(
     """
     found = insight.list_(root, task_id=task_id, within=within)
     found.sort(key=_rank, reverse=True)
+    known = _known_texts(root)
     listed = []
     for proposal in found:
-        if not status or insight.state(proposal.record) == status:
+        state = insight.state(proposal.record)
+        is_known = state == "proposed" and normalise_text(proposal.record.text) in known
+        if status in ("", state) and not is_known:
             listed.append(insight_item(proposal, root))
     if status not in ("", "proposed") or task_id:
         return listed
     return [*held_items(root), *listed, *memory_items(root)]
+
+
+def _known_texts(root: Path) -> set[str]:
+    """Return what memory files already say, so that it is not proposed again."""
+    known = set()
+    for stored in reading.list_entries(root, in_=(reading.ALL,)):
+        record = stored.record
+        known.add(normalise_text(record.text))
+        if record.title:
+            known.add(normalise_text(f"{record.title}: {record.text}"))
+    return known
 
 
 def _rank(found: Insight) -> tuple[int, bool]:
@@ -140,30 +174,76 @@ def held_items(root: Path) -> list[ReviewItem]:
     return found
 
 
-def insight_item(each: Insight, root: Path) -> ReviewItem:
+def insight_item(found: Insight, root: Path) -> ReviewItem:
     """Return an insight as an inbox item."""
-    record = each.record
+    record = found.record
     state = insight.state(record)
     count = record.extra.get(COUNT, 1)
     seen = f"{count}x"
-    why = f"{record.label}, seen {count} times in {', '.join(places(record)) or 'no known session'}"
     if is_well_evidenced(record):
         seen += "*"
-        why += "; it goes to the patterns when its task is done"
     item = ReviewItem(
         record.id,
         INSIGHT,
         record.text,
-        why,
+        why=_why_insight(record),
         verbs=_INSIGHT_VERBS.get(state, ("reject", "promote")),
         evidence=tuple(evidence(record)),
         status=state,
         label=record.label,
         seen=seen,
-        task=each.task,
-        source=f"{paths.shown(each.stored.path, root)}:{each.stored.line}",
+        task=found.task,
+        source=f"{paths.shown(found.stored.path, root)}:{found.stored.line}",
     )
+    if found.task == insight.NO_TASK:
+        item = _proposal_item(item, record)
     return _with_actions(item)
+
+
+def _why_insight(record: Record) -> str:
+    count = record.extra.get(COUNT, 1)
+    why = f"{record.label}, seen {count} times in {', '.join(places(record)) or 'no known session'}"
+    if is_well_evidenced(record):
+        why += "; it goes to the patterns when its task is done"
+    return why
+
+
+def _proposal_item(item: ReviewItem, record: Record) -> ReviewItem:
+    """Return the item of an insight that belongs to no task: accepting it adds a memory."""
+    verbs = item.verbs
+    if record.status is Status.PROPOSED:
+        verbs = _VERBS[PROPOSAL]
+    return replace(
+        item,
+        kind=PROPOSAL,
+        why=_why_proposed(record),
+        verbs=verbs,
+        quotes=tuple(_quotes(record)),
+    )
+
+
+def _why_proposed(record: Record) -> str:
+    source = str(record.extra.get(SOURCE) or "")
+    why = "it was found in a session"
+    if source in list(InsightSource):
+        why = _REASONS.get(InsightSource(source), why)
+    sessions = len(places(record))
+    if sessions > 1:
+        why += f", in {sessions} sessions"
+    targets = record.extra.get(TARGETS)
+    operation = record.extra.get(OPERATION)
+    if isinstance(targets, list | tuple) and operation in list(Operation):
+        why += f"; {_EFFECTS[Operation(str(operation))]} {', '.join(map(str, targets))}"
+    return why
+
+
+def _quotes(record: Record) -> Iterator[str]:
+    quotes = record.extra.get(QUOTES)
+    if not isinstance(quotes, list | tuple):
+        return
+    for quote in quotes:
+        if isinstance(quote, Mapping):
+            yield str(quote.get("quote") or "")
 
 
 def _memory_item(
@@ -190,17 +270,19 @@ def _with_actions(item: ReviewItem) -> ReviewItem:
     if not evidence and item.other:
         evidence = (item.other,)
     # A script deletes one of two entries instead of merging them: only people get that verb.
-    commands = [_command(verb, item.id, item.other) for verb in verbs if verb != "merge"]
+    commands = [_command(verb, item) for verb in verbs if verb != "merge"]
     return replace(item, evidence=evidence, actions=tuple(commands), verbs=verbs)
 
 
-def _command(verb: str, name: str, other: str) -> str:
+def _command(verb: str, item: ReviewItem) -> str:
     if verb == "supersede":
-        return f"ralph memory supersede {other} {name}"
+        return f"ralph memory supersede {item.other} {item.id}"
     if verb == "promote":
-        return f"ralph review promote {name} --to patterns"
+        return f"ralph review promote {item.id} --to patterns"
+    if verb == "edit" and item.kind == PROPOSAL:
+        return f"ralph review accept {item.id} --text TEXT"
     group = "review" if verb in _REVIEW_VERBS else "memory"
-    return f"ralph {group} {verb} {name}"
+    return f"ralph {group} {verb} {item.id}"
 
 
 # --- findings in the memory files --------------------------------------------------------------

@@ -69,7 +69,7 @@ class Watcher:
             *_scan_folder(paths.knowledge_folder(root)),
         ]
         task_files = []
-        insight_files = []
+        insight_files = [paths.proposals_file(root)]
         for folder in _scan_folder(paths.tasks_folder(root)):
             task_files += [folder / name for name in _TASK_FILES]
             insight_files.append(folder / "memory/insights.json")
