@@ -10,7 +10,7 @@ from ralph.core import paths, terms
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
 from ralph.privacy import injection
-from ralph.recall import prompt_recall
+from ralph.recall import action_recall, prompt_recall
 from ralph.recall.eligibility import RecallOptions
 from ralph.recall.shown_records import Recalled
 from ralph.storage import hook_files
@@ -54,6 +54,18 @@ def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recal
         return prompt_recall.recall_for_prompt(
             connection, prompt, wanted or RecallOptions(TODAY, "s-new")
         )
+
+
+def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
+             wanted: RecallOptions | None = None) -> Recalled:  # fmt: skip
+    """What is injected before an action, or with an error after it."""
+    connection = hook_files.open_index(str(paths.index_file(root)))
+    assert connection is not None
+    wanted = wanted or RecallOptions(TODAY, "s-new")
+    with closing(connection):
+        if error is not None:
+            return action_recall.after_failure(connection, files, command, error, wanted)
+        return action_recall.before_action(connection, files, command, wanted)
 
 
 def ids(told: Recalled) -> list[str]:
