@@ -100,10 +100,10 @@ def test_frequencies_count_records_and_leave_out_what_occurs_nowhere(
 
 
 def test_terms_in_a_range_and_with_a_part(connection: sqlite3.Connection) -> None:
-    assert lookup.terms_starting(connection, "alpha", 10) == [("alpha", 10), ("alphabet", 1)]
-    assert lookup.terms_starting(connection, "alpha", 1) == [("alpha", 10)]
-    assert lookup.terms_with(connection, "habe", 10) == [("alphabet", 1)]
-    assert lookup.terms_with(connection, "%", 10) == []
+    assert lookup.terms_with_prefix(connection, "alpha", 10) == [("alpha", 10), ("alphabet", 1)]
+    assert lookup.terms_with_prefix(connection, "alpha", 1) == [("alpha", 10)]
+    assert lookup.terms_containing(connection, "habe", 10) == [("alphabet", 1)]
+    assert lookup.terms_containing(connection, "%", 10) == []
 
 
 def test_the_size_is_that_of_all_families_together(connection: sqlite3.Connection) -> None:
@@ -125,11 +125,11 @@ def test_a_filter_narrows_down_matches_counts_and_keys_alike(
         (((Family.MEMORY, "kind = ?", ("pattern",)), (Family.JOURNAL, "", ())), 3),
         ((), 0),
     ):
-        found = lookup.matching(connection, '"alpha"', FIELDS, -1, families)
+        found = lookup.best_matches(connection, '"alpha"', FIELDS, -1, families)
         assert len(found) == lookup.count_matching(connection, '"alpha"', families) == wanted
         every = [
             each
-            for each, _ in lookup.matching(
+            for each, _ in lookup.best_matches(
                 connection, '"alpha"', FIELDS, -1, record_filters.EVERYTHING
             )
         ]
@@ -137,7 +137,7 @@ def test_a_filter_narrows_down_matches_counts_and_keys_alike(
 
 
 def test_matches_come_best_first_and_as_many_as_wanted(connection: sqlite3.Connection) -> None:
-    found = lookup.matching(connection, '"beta" OR "alpha"', FIELDS, 3)
+    found = lookup.best_matches(connection, '"beta" OR "alpha"', FIELDS, 3)
     assert len(found) == 3
     assert found[0][0] == key(connection, RECORDS[0].id)
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
@@ -146,16 +146,18 @@ def test_matches_come_best_first_and_as_many_as_wanted(connection: sqlite3.Conne
 def test_each_weight_belongs_to_its_column(connection: sqlite3.Connection) -> None:
     for place, term in enumerate(("first", "op", "beta", "src")):
         weights = [0.0] * 4
-        ((_, none),) = lookup.matching(connection, f'"{term}"', weights, 1)
+        ((_, none),) = lookup.best_matches(connection, f'"{term}"', weights, 1)
         weights[place] = 1.0
-        ((_, full),) = lookup.matching(connection, f'"{term}"', weights, 1)
+        ((_, full),) = lookup.best_matches(connection, f'"{term}"', weights, 1)
         assert abs(none) < 1e-9 < full
 
 
 def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connection) -> None:
     every = [
         each
-        for each, _ in lookup.matching(connection, '"alpha" OR "alphabet" OR "delta"', FIELDS, -1)
+        for each, _ in lookup.best_matches(
+            connection, '"alpha" OR "alphabet" OR "delta"', FIELDS, -1
+        )
     ]
     for part, wanted in (
         (record_filters.memories(), [1, 2, 4]),
@@ -170,19 +172,23 @@ def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connecti
 
 
 def test_observations_are_left_out_by_session_and_title(connection: sqlite3.Connection) -> None:
-    every = [each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)]
-    kept = lookup.filter_keys(connection, every, (record_filters.observations(not_of="s1"),))
+    every = [each for each, _ in lookup.best_matches(connection, '"alpha"', FIELDS, -1)]
+    kept = lookup.filter_keys(
+        connection, every, (record_filters.observations(except_session="s1"),)
+    )
     assert ids(connection, kept) == ["obs-10", "obs-11", "obs-9"]
     connection.execute("UPDATE observations SET title = 'Read: x' WHERE id = 'obs-9'")
     kept = lookup.filter_keys(
-        connection, every, (record_filters.observations(not_of="s1", not_called=("Read", "Glob")),)
+        connection,
+        every,
+        (record_filters.observations(except_session="s1", not_called=("Read", "Glob")),),
     )
     assert ids(connection, kept) == ["obs-10", "obs-11"]
 
 
 def test_more_keys_than_one_statement_takes_are_no_problem(connection: sqlite3.Connection) -> None:
     many = list(range(3000))
-    known = {each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1)}
+    known = {each for each, _ in lookup.best_matches(connection, '"alpha"', FIELDS, -1)}
     assert known <= lookup.filter_keys(connection, many, record_filters.EVERYTHING)
     assert known <= lookup.fetch_rows(connection, many).keys()
     assert known <= lookup.sort_values(connection, many).keys()

@@ -78,7 +78,7 @@ def test_counts_agree_with_each_other(connection: sqlite3.Connection) -> None:
     )
     assert (
         len(
-            lookup.matching(
+            lookup.best_matches(
                 connection, '"common"', (1, 1, 1, 1), -1, query_filters.filter_of(Query())
             )
         )

@@ -194,7 +194,12 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
         assert (
             names(
                 connection,
-                [key for key, _ in lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, keep)],
+                [
+                    key
+                    for key, _ in lookup.best_matches(
+                        connection, '"common"', (1, 1, 1, 1), -1, keep
+                    )
+                ],
             )
             == wanted
         )

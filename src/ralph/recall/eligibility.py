@@ -99,7 +99,7 @@ def prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Fil
     return (
         _memory_filter(connection, options, options.types),
         record_filters.observations(
-            not_of=options.session,
+            except_session=options.session,
             after=options.compacted_at,
             not_called=_PATH_ONLY_TITLES,
             task=options.task,
@@ -126,7 +126,7 @@ def _memory_filter(
         knowledge_only=not options.enabled,
         task=options.task,
         valid_at=options.today,
-        but=supersession.superseded(connection),
+        excluded_ids=supersession.superseded(connection),
     )
 
 

@@ -279,6 +279,6 @@ def _closest_node(graph: Connection, text: str, allowed: GraphVisibility) -> str
 
 def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     """Return the records of the nodes with these ids, by node id."""
-    keys = queries.row_keys(connection, names)
+    keys = queries.memory_keys(connection, names)
     by_key = queries.records(connection, list(keys.values()))
     return {name: by_key[key] for name, key in keys.items() if key in by_key}

@@ -201,7 +201,9 @@ def matches(
     """
     if not words.strip():
         return ()
-    condition = _visible_to(task, query_filters.iteration_condition(not_of=run, noted=True))
+    condition = _visible_to(
+        task, query_filters.iteration_condition(except_run=run, with_notes=True)
+    )
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         newest_day = sessions.newest_journal_day(connection)  # ages count from here, not today

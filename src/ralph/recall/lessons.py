@@ -145,6 +145,6 @@ def _full_text_matches(
 ) -> list[RecordRow]:
     if not match or not allowed:
         return []
-    found = lookup.matching(connection, match, _FIELD_WEIGHTS, _MAX_CANDIDATES, allowed)
+    found = lookup.best_matches(connection, match, _FIELD_WEIGHTS, _MAX_CANDIDATES, allowed)
     rows = lookup.fetch_rows(connection, [key for key, _ in found])
     return [rows[key] for key, _ in found if key in rows]

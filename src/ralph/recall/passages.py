@@ -241,7 +241,7 @@ def _read_passage(source: TurnSource, matches: Sequence[RankedRow]) -> Passage:
     connection = source.connection
     session = matches[0].row.session
     matching_keys = {match.row.key for match in matches}
-    keys = lookup.speech(connection, session, render.SPEECH_TITLES, _MAX_TURNS_READ)
+    keys = lookup.keys_with_titles(connection, session, render.SPEECH_TITLES, _MAX_TURNS_READ)
     near: set[int] = set()
     for position, key in enumerate(keys):
         if key in matching_keys:
@@ -327,7 +327,9 @@ def _rarest_terms(connection: sqlite3.Connection, passage: Passage) -> list[str]
 
 def _rank_terms(source: TurnSource, terms: Sequence[str]) -> list[RankedRow]:
     match = " OR ".join(f'"{term}"' for term in terms)
-    found = lookup.matching(source.connection, match, STANDARD.field_weights, _AMENDMENT_CANDIDATES)
+    found = lookup.best_matches(
+        source.connection, match, STANDARD.field_weights, _AMENDMENT_CANDIDATES
+    )
     keys = [key for key, _ in found]
     rows = lookup.fetch_rows(
         source.connection,

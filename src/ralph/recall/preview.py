@@ -109,7 +109,7 @@ def _preview_prompt(
                     "id": row.id,
                     "type": row.kind,
                     "title": title_line(row.title, row.text),
-                    "text": row.own,
+                    "text": row.authored_text,
                     "tokens": reason["tokens"],
                     "why": reason["why"],
                     "area": index_schema.family_of(row.key).value,

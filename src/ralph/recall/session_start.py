@@ -264,7 +264,7 @@ def _summary_text(root: Path, connection: sqlite3.Connection, row: sessions.Rece
     has_ended = all(summaries.is_message(record) for _, record in newest)
     if row.summary and (has_ended or index.ends_with_summary(root, row.id)):
         return row.summary
-    observations = queries.session_records(connection, row.id, most=_MAX_OBSERVATIONS)
+    observations = queries.session_records(connection, row.id, limit=_MAX_OBSERVATIONS)
     made = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate)
     return made or row.summary
 
@@ -283,7 +283,7 @@ def _so_far(root: Path, session: str) -> str:
     """Recap the prompts, answers and actions of a session that was compacted."""
     project_index = index.of(root)
     with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
-        records = queries.session_records(connection, session, most=_MAX_OBSERVATIONS)
+        records = queries.session_records(connection, session, limit=_MAX_OBSERVATIONS)
         return render.clean(
             summaries.recap(
                 records, MAX_SUMMARY_TOKENS, estimate, injection.looks_like_instructions

@@ -91,7 +91,7 @@ def improve_summary(
     log = paths.session_log(root, name)
     size_before = _file_size(log)
     records = index.ask(
-        root, lambda connection: queries.session_records(connection, name, most=_MAX_OBSERVATIONS)
+        root, lambda connection: queries.session_records(connection, name, limit=_MAX_OBSERVATIONS)
     )
     if not records:
         return "nothing is recorded of this session"

@@ -116,7 +116,7 @@ def _show_answer(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | No
     row = ranked.row
     if _is_failed_run(row):
         return _show_failed_run(ranked, words)
-    if row.own == row.text:
+    if row.authored_text == row.text:
         return show_whole(ranked)
     text = without_output(row, words)
     visible = TermMatcher(f"{row.title} {row.tags} {row.files} {text}")
@@ -162,7 +162,7 @@ def without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None) 
     The error line is kept if it contains enough of the words, because the same error has come up
     again. If `words` is None, the record was found by a file name, and the line is always kept.
     """
-    written: str = row.own
+    written: str = row.authored_text
     error: str = row.error
     if _is_failed_run(row):
         written, error = _split_checks(row.text)

@@ -164,7 +164,7 @@ def _match_paragraph(
     max_matches = -1 if limit is None else max(recipe.max_candidates, limit)
     match = " OR ".join(f'"{term}"' for term in rarest)
     scores = dict(
-        search.store.matching(
+        search.store.best_matches(
             search.connection, match, recipe.field_weights, max_matches, record_filter
         )
     )
@@ -174,7 +174,7 @@ def _match_paragraph(
     phrases = _rare_phrases(words, set(rarest), recipe.max_term_matches)
     if phrases:
         phrase_match = " OR ".join(phrases[:_MAX_PHRASES])
-        phrase_scores = search.store.matching(
+        phrase_scores = search.store.best_matches(
             search.connection, phrase_match, recipe.field_weights, max_matches
         )
         for key, score in phrase_scores:

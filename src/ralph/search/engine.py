@@ -90,7 +90,9 @@ def _containing_literally(
     connection: Connection, query: Query, text: str, record_filter: Filter
 ) -> SearchResult | None:
     """Return the records that contain every word of the text literally, or None."""
-    keys = lookup.containing(connection, record_rows.storable_text(text).split(), record_filter)
+    keys = lookup.literal_matches(
+        connection, record_rows.storable_text(text).split(), record_filter
+    )
     if not keys:
         return None
     found = queries.records(connection, keys[: query.limit])

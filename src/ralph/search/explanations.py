@@ -106,7 +106,7 @@ def replacements(
 def _texts_matching(
     connection: Connection | None, term: str, record_filter: Filter, store: RankingStore
 ) -> list[str]:
-    matches = store.matching(
+    matches = store.best_matches(
         connection, f'"{term}"', STANDARD.field_weights, _MAX_SPELLING_RECORDS, record_filter
     )
     rows = store.fetch_rows(connection, [key for key, _ in matches])

@@ -529,7 +529,7 @@ def longer_terms(
     if len(term) < _MIN_TERM_CHARACTERS or terms.is_cjk(term):
         return {}
     longer = []
-    for other, count in store.terms_starting(connection, term, _MAX_LONGER_TERMS):
+    for other, count in store.terms_with_prefix(connection, term, _MAX_LONGER_TERMS):
         if other != term:
             longer.append((other, count))
     longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
@@ -545,8 +545,8 @@ def pairs_with(
     require reading all terms.
     """
     if store.size(connection) > _MAX_SCANNED_RECORDS:
-        return dict(store.terms_starting(connection, character, _MAX_CJK_PAIRS))
-    return dict(store.terms_with(connection, character, _MAX_CJK_PAIRS))
+        return dict(store.terms_with_prefix(connection, character, _MAX_CJK_PAIRS))
+    return dict(store.terms_containing(connection, character, _MAX_CJK_PAIRS))
 
 
 def _terms_with_typo(
@@ -560,7 +560,7 @@ def _terms_with_typo(
         return {}
     for prefix in dict.fromkeys(prefixes):
         near = {}
-        for other, count in store.terms_starting(connection, prefix, _MAX_TYPO_TERMS, len(term)):
+        for other, count in store.terms_with_prefix(connection, prefix, _MAX_TYPO_TERMS, len(term)):
             if terms.one_typo(term, other):
                 near[other] = count
         if near:
@@ -575,7 +575,7 @@ def _overlapping_terms(
     if not _MIN_TERM_CHARACTERS < len(term) <= _MAX_TERM_CHARACTERS:
         return {}
     if store.size(connection) <= _MAX_SCANNED_RECORDS:
-        containing = store.terms_with(connection, term, _MAX_NEAREST_TERMS)
+        containing = store.terms_containing(connection, term, _MAX_NEAREST_TERMS)
         if containing:
             return dict(containing)
     min_size = max(_MIN_TERM_CHARACTERS, len(term) // 2) + 1

@@ -146,7 +146,7 @@ def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
     """Return the records that contain a text literally. It has no indexed words."""
     keep = query_filters.filter_of(query)
     words = record_rows.storable_text(text).split()
-    keys = store.select(lambda connection: lookup.containing(connection, words, keep))
+    keys = store.select(lambda connection: lookup.literal_matches(connection, words, keep))
     terms = dict.fromkeys(text.lower().split(), 1.0)
     records = store.records(keys[: query.limit]).values()
     hits = tuple(Hit(record, 0.0, ("letters",)) for record in records)

@@ -36,20 +36,24 @@ if TYPE_CHECKING:
         def frequencies(
             self, connection: Any, terms: Sequence[str], exact: int = ...
         ) -> dict[str, int]: ...
-        def terms_starting(
+        def terms_with_prefix(
             self, connection: Any, prefix: str, limit: int, length: int | None = None
         ) -> list[tuple[str, int]]: ...
-        def terms_with(self, connection: Any, part: str, limit: int) -> list[tuple[str, int]]: ...
-        def matching(
+        def terms_containing(
+            self, connection: Any, part: str, limit: int
+        ) -> list[tuple[str, int]]: ...
+        def best_matches(
             self,
             connection: Any,
             match: str,
             weights: Sequence[float],
             limit: int,
-            keep: Filter | None = None,
+            record_filter: Filter | None = None,
         ) -> list[tuple[int, float]]: ...
-        def count_matching(self, connection: Any, match: str, keep: Filter) -> int: ...
-        def filter_keys(self, connection: Any, keys: Sequence[int], keep: Filter) -> set[int]: ...
+        def count_matching(self, connection: Any, match: str, record_filter: Filter) -> int: ...
+        def filter_keys(
+            self, connection: Any, keys: Sequence[int], record_filter: Filter
+        ) -> set[int]: ...
         def sort_values(
             self, connection: Any, keys: Sequence[int]
         ) -> dict[int, tuple[str, str, int]]: ...
@@ -79,12 +83,13 @@ _EXTRA = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.extra.{n
 class RecordRow:
     """The columns of a record that are ranked and printed.
 
-    `own` is the part of the text that comes from a person or the agent. The rest is what a tool
-    printed. `error` is the line that names an error. `is_order` says that the record reads like an
-    instruction to an agent.
+    `authored_text` is the part of the text that a person or the agent wrote. The rest is the output
+    of a tool. `error` is the line of the output that contains an error message. `is_order` is true
+    if the record reads like an instruction to an agent.
     """
 
     __slots__ = (
+        "authored_text",
         "by",
         "created_at",
         "error",
@@ -93,7 +98,6 @@ class RecordRow:
         "is_order",
         "key",
         "kind",
-        "own",
         "scope",
         "session",
         "tags",
@@ -115,10 +119,10 @@ class RecordRow:
         by: str,
         is_order: int,
         error: str,
-        own_size: int | None,
+        authored_length: int | None,
         scope: str,
     ) -> None:
-        """Store the columns. `own_size` is the length of `own`, or None for the whole text."""
+        """Store the columns. An `authored_length` of None means the whole text."""
         self.key = key
         self.id = record_id
         self.kind = kind
@@ -132,9 +136,9 @@ class RecordRow:
         self.is_order = is_order
         self.error = error
         self.scope = scope
-        self.own = text
-        if own_size is not None:
-            self.own = text[:own_size]
+        self.authored_text = text
+        if authored_length is not None:
+            self.authored_text = text[:authored_length]
 
 
 @record
@@ -153,7 +157,7 @@ class _RowColumns:
     by: str
     is_order: str
     error: str
-    own_size: str
+    authored_length: str
     scope: str
 
     def as_list(self) -> str:
@@ -175,7 +179,7 @@ _ROW_COLUMNS = {
         by=_AUTHOR.format(usual=""),
         is_order=_IS_ORDER,
         error="''",
-        own_size="NULL",
+        authored_length="NULL",
         scope="scope",
     ),
     Family.OBSERVATION: _RowColumns(
@@ -191,7 +195,7 @@ _ROW_COLUMNS = {
         by=_AUTHOR.format(usual="tool"),
         is_order=_IS_ORDER,
         error=f"coalesce({_EXTRA.format(name='error')}, '')",
-        own_size=_EXTRA.format(name="own"),
+        authored_length=_EXTRA.format(name="own"),
         scope="''",
     ),
     Family.JOURNAL: _RowColumns(
@@ -207,7 +211,7 @@ _ROW_COLUMNS = {
         by=_AUTHOR.format(usual=""),
         is_order=_IS_ORDER,
         error="''",
-        own_size="NULL",
+        authored_length="NULL",
         scope="''",
     ),
 }
@@ -249,10 +253,12 @@ def select_keys(
     return connection.execute(sql, (str(family_keys), *values))
 
 
-def filter_keys(connection: sqlite3.Connection, keys: Sequence[int], keep: Filter) -> set[int]:
+def filter_keys(
+    connection: sqlite3.Connection, keys: Sequence[int], record_filter: Filter
+) -> set[int]:
     """Return the keys whose records pass the filter."""
     passing: set[int] = set()
-    for family, test, values in keep:
+    for family, test, values in record_filter:
         rows = select_keys(connection, family, "{key}", keys, where=test, values=values)
         passing.update(key for (key,) in rows)
     return passing
@@ -291,7 +297,7 @@ def neighbours(
     yield from ((key, neighbour, distance) for key, neighbour, distance in rows)
 
 
-def speech(
+def keys_with_titles(
     connection: sqlite3.Connection, session: str, titles: Sequence[str], limit: int
 ) -> list[int]:
     """Return the keys of a session's observations that have one of these titles, in order."""
@@ -351,7 +357,7 @@ def _exact_frequencies(connection: sqlite3.Connection, terms: Sequence[str]) -> 
     return counts
 
 
-def terms_starting(
+def terms_with_prefix(
     connection: sqlite3.Connection, prefix: str, limit: int, length: int | None = None
 ) -> list[tuple[str, int]]:
     """Return the first terms that start with a prefix, and their counts.
@@ -368,7 +374,9 @@ def terms_starting(
     return [(term, count) for term, count in connection.execute(sql, (prefix, end, limit))]
 
 
-def terms_with(connection: sqlite3.Connection, part: str, limit: int) -> list[tuple[str, int]]:
+def terms_containing(
+    connection: sqlite3.Connection, part: str, limit: int
+) -> list[tuple[str, int]]:
     """Return indexed terms that contain `part`, and their counts.
 
     This reads the whole vocabulary.
@@ -377,12 +385,12 @@ def terms_with(connection: sqlite3.Connection, part: str, limit: int) -> list[tu
     return [(term, count) for term, count in connection.execute(sql, (part, limit))]
 
 
-def matching(
+def best_matches(
     connection: sqlite3.Connection,
     match: str,
     weights: Sequence[float],
     limit: int,
-    keep: Filter | None = None,
+    record_filter: Filter | None = None,
 ) -> list[tuple[int, float]]:
     """Return the keys of the best full-text matches with their BM25 scores. Higher is better.
 
@@ -390,8 +398,8 @@ def matching(
     """
     condition = ""
     values: list[object] = []
-    if keep is not None:
-        condition, values = _filter_condition(keep)
+    if record_filter is not None:
+        condition, values = _filter_condition(record_filter)
     title, tags, text, files = (str(float(weight)) for weight in weights)
     # The largest column comes first in the index, which makes the index smaller.
     column_weights = f"{text}, {title}, {tags}, {files}"
@@ -402,21 +410,23 @@ def matching(
     return [(key, score) for key, score in connection.execute(sql, (match, *values, limit))]
 
 
-def count_matching(connection: sqlite3.Connection, match: str, keep: Filter) -> int:
+def count_matching(connection: sqlite3.Connection, match: str, record_filter: Filter) -> int:
     """Count all full-text matches that pass the filter."""
-    condition, values = _filter_condition(keep)
+    condition, values = _filter_condition(record_filter)
     sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"
     return int(connection.execute(sql, (match, *values)).fetchone()[0])
 
 
-def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
+def _filter_condition(record_filter: Filter) -> tuple[str, list[object]]:
     """Turn a filter into a condition on the `search` table, and return its values too."""
-    accepts_all = len(keep) == len(FAMILIES) and not any(test for _, test, _ in keep)
+    accepts_all = len(record_filter) == len(FAMILIES) and not any(
+        test for _, test, _ in record_filter
+    )
     if accepts_all:
         return "", []
     tests: list[str] = []
     all_values: list[object] = []
-    for family, test, values in keep:
+    for family, test, values in record_filter:
         table, key_column = TABLES[family]
         is_family = family_test("rowid", family)
         if test:
@@ -428,7 +438,9 @@ def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
     return f" AND ({' OR '.join(tests) or '0'})", all_values
 
 
-def containing(connection: sqlite3.Connection, parts: Sequence[str], keep: Filter) -> list[int]:
+def literal_matches(
+    connection: sqlite3.Connection, parts: Sequence[str], record_filter: Filter
+) -> list[int]:
     """Return the keys of records that contain every part literally, newest first.
 
     This reads every record, so nothing is returned if there are more than a few parts.
@@ -436,7 +448,7 @@ def containing(connection: sqlite3.Connection, parts: Sequence[str], keep: Filte
     if not 0 < len(parts) <= _MAX_LITERAL_PARTS:
         return []
     found: list[tuple[str, int]] = []
-    for family, test, values in keep:
+    for family, test, values in record_filter:
         table, key_column = TABLES[family]
         columns = _ROW_COLUMNS[family]
         written = f"lower({columns.title} || ' ' || {columns.tags} || ' ' || {columns.text})"

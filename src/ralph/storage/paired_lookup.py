@@ -57,45 +57,49 @@ class PairedLookup:
             total.update(lookup.frequencies(database, terms, exact))
         return dict(sorted(total.items()))
 
-    def terms_starting(
+    def terms_with_prefix(
         self, connection: object, prefix: str, limit: int, length: int | None = None
     ) -> list[tuple[str, int]]:
         total: Counter[str] = Counter()
         for database in self._connections:
-            total.update(dict(lookup.terms_starting(database, prefix, limit, length)))
+            total.update(dict(lookup.terms_with_prefix(database, prefix, limit, length)))
         return sorted(total.items())[:limit]
 
-    def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
+    def terms_containing(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
         total: Counter[str] = Counter()
         for database in self._connections:
-            total.update(dict(lookup.terms_with(database, part, limit)))
+            total.update(dict(lookup.terms_containing(database, part, limit)))
         return sorted(total.items())[:limit]
 
-    def matching(
+    def best_matches(
         self,
         connection: object,
         match: str,
         weights: Sequence[float],
         limit: int,
-        keep: Filter | None = None,
+        record_filter: Filter | None = None,
     ) -> list[tuple[int, float]]:
         found: list[tuple[int, float]] = []
         for number, database in enumerate(self._connections):
             shift = number * _KEY_SHIFT
-            for key, score in lookup.matching(database, match, weights, limit, keep):
+            for key, score in lookup.best_matches(database, match, weights, limit, record_filter):
                 found.append((key + shift, score))
         found.sort(key=_score_then_key, reverse=True)
         if limit < 0:
             return found
         return found[:limit]
 
-    def count_matching(self, connection: object, match: str, keep: Filter) -> int:
-        return sum(lookup.count_matching(database, match, keep) for database in self._connections)
+    def count_matching(self, connection: object, match: str, record_filter: Filter) -> int:
+        return sum(
+            lookup.count_matching(database, match, record_filter) for database in self._connections
+        )
 
-    def filter_keys(self, connection: object, keys: Sequence[int], keep: Filter) -> set[int]:
+    def filter_keys(
+        self, connection: object, keys: Sequence[int], record_filter: Filter
+    ) -> set[int]:
         passing: set[int] = set()
         for part in self._parts(keys):
-            for key in lookup.filter_keys(part.connection, part.keys, keep):
+            for key in lookup.filter_keys(part.connection, part.keys, record_filter):
                 passing.add(key + part.shift)
         return passing
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ralph.storage.record_filters import Filter
 
 _NO_LIMIT = -1
-_START_FRACTION = 10  # a tenth of a shortened session comes from its start, the rest from its end
+_START_FRACTION = 10  # one record in ten of a shortened session is from its start
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
 
 
@@ -54,16 +54,17 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
 
 
 def session_records(
-    connection: sqlite3.Connection, session_id: str, *, most: int | None = None
+    connection: sqlite3.Connection, session_id: str, *, limit: int | None = None
 ) -> list[Record]:
     """Return a session's records in order.
 
-    If there are more than `most`, only the first few and the last ones are returned.
+    A session with more than `limit` records is shortened: a tenth of the result comes from its
+    start, the rest from its end.
     """
     keys = observation_keys(connection, session_id)
-    if most is not None and len(keys) > most:
-        start = most // _START_FRACTION
-        keys = keys[:start] + keys[-(most - start) :]
+    if limit is not None and len(keys) > limit:
+        start = limit // _START_FRACTION
+        keys = keys[:start] + keys[-(limit - start) :]
     return list(records(connection, keys).values())
 
 
@@ -141,7 +142,7 @@ def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None)
 
 def page(
     connection: sqlite3.Connection,
-    keep: Filter,
+    record_filter: Filter,
     limit: int | None,
     offset: int = 0,
     *,
@@ -155,7 +156,7 @@ def page(
     path = "(SELECT path FROM sources WHERE key = source)"
     parts: list[str] = []
     all_values: list[object] = []
-    for family, test, values in keep:
+    for family, test, values in record_filter:
         table, key = TABLES[family]
         sql = f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}"
         all_values += values
@@ -195,11 +196,11 @@ def keys_of(
     connection: sqlite3.Connection, record_id: str, query: Query | None = None
 ) -> list[int]:
     """Return the keys of all records with this id that pass the query's filters."""
-    keep: Filter = [(family, "", []) for family in FAMILIES]
+    record_filter: Filter = [(family, "", []) for family in FAMILIES]
     if query is not None:
-        keep = filter_of(query)
+        record_filter = filter_of(query)
     keys: list[int] = []
-    for family, test, values in keep:
+    for family, test, values in record_filter:
         table, key = TABLES[family]
         column = "record_id" if table == "journal" else "id"
         sql = (
@@ -233,7 +234,7 @@ def adjacent_keys(
     return keys
 
 
-def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
+def memory_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
     """Return the keys of the memories with these ids, by id."""
     sql = "SELECT id, key FROM records WHERE id IN (SELECT value FROM json_each(?))"
     return dict(connection.execute(sql, (json.dumps(list(names)),)).fetchall())
@@ -387,9 +388,12 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
     return hidden
 
 
-def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
-    """Return the ids of the unfinished tasks except `but`."""
-    return {row["id"] for row in connection.execute(OTHER_UNFINISHED_TASKS, (storable_text(but),))}
+def unfinished_tasks(connection: sqlite3.Connection, except_task: str) -> set[str]:
+    """Return the ids of all unfinished tasks except one."""
+    return {
+        row["id"]
+        for row in connection.execute(OTHER_UNFINISHED_TASKS, (storable_text(except_task),))
+    }
 
 
 def source_format(connection: sqlite3.Connection, path: str) -> str:

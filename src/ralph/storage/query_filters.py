@@ -134,25 +134,25 @@ def _not_retired(family: Family) -> str:
 def iteration_condition(
     *,
     run: str = "",
-    not_of: str = "",
+    except_run: str = "",
     task: str = "",
     outcome: str = "",
     since: str = "",
-    noted: bool = False,
+    with_notes: bool = False,
 ) -> tuple[str, list[object]]:
     """Return an SQL condition that selects iterations in the journal, and its values.
 
-    `run` may be the beginning of a run's id, `not_of` is a run to leave out, and `noted` selects
-    only iterations with notes.
+    `run` may be the beginning of a run's id. With `with_notes`, iterations without notes are left
+    out.
     """
     test, values = join_conditions(
-        (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (not_of,)),
+        (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (except_run,)),
         (True, f"{metadata_member('label')} <> 'run'", ()),
         (task, "task_id = ?", (task,)),
         (outcome, "outcome = ?", (outcome,)),
         (since, "created_at >= ?", (since,)),
         (run, "substr(run_id, 1, ?) = ?", (len(storable_text(run)), run)),
-        (noted, "notes <> ''", ()),
+        (with_notes, "notes <> ''", ()),
     )
     return test, _storable(values)
 

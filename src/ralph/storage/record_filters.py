@@ -166,24 +166,24 @@ def memories(
     knowledge_only: bool = False,
     task: str = "",
     valid_at: str = "",
-    but: Collection[str] = (),
+    excluded_ids: Collection[str] = (),
 ) -> FamilyFilter:
-    """Return the filter for memories that are valid on a day and visible to a task.
+    """Return the filter for memories with these properties.
 
-    Memories whose id is in `but` are excluded.
+    Without options, it accepts all memories that are not retired.
     """
     return combine_conditions(
         Family.MEMORY,
         *common_conditions(Family.MEMORY, kinds=kinds, tags=tags, since=since, task=task),
         (knowledge_only, _FROM_KNOWLEDGE_PAGES, ()),
         (valid_at, _STILL_VALID, (valid_at,)),
-        (but, f"id NOT IN ({placeholders(list(but))})", but),
+        (excluded_ids, f"id NOT IN ({placeholders(list(excluded_ids))})", excluded_ids),
     )
 
 
 def observations(
     *,
-    not_of: str = "",
+    except_session: str = "",
     after: str = "",
     not_called: Sequence[str] = (),
     not_titled: str = _NO_TITLE,
@@ -191,7 +191,7 @@ def observations(
 ) -> FamilyFilter:
     """Return the filter for observations that may be recalled.
 
-    This excludes observations of the session `not_of` from the time `after` on, those with the
+    This excludes observations of `except_session` from the time `after` on, observations with the
     title `not_titled`, and tool uses whose title starts with one of `not_called`.
     """
     start_tests = ["substr(title, 1, ?) <> ?" for _ in not_called]
@@ -204,7 +204,7 @@ def observations(
         "(session_id <> ? OR created_at < ?) AND title <> ? "
         f"AND (type <> 'tool_use' OR ({start_test})) AND {visible or '1'}"
     )
-    values = (not_of, after, not_titled, *start_values, *visible_values)
+    values = (except_session, after, not_titled, *start_values, *visible_values)
     return Family.OBSERVATION, test, values
 
 

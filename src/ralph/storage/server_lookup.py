@@ -138,7 +138,7 @@ class ServerLookup:
         self._record_counts |= counts
         return counts
 
-    def terms_starting(
+    def terms_with_prefix(
         self, connection: object, prefix: str, limit: int, length: int | None = None
     ) -> list[tuple[str, int]]:
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
@@ -147,18 +147,18 @@ class ServerLookup:
             return list(counts.items())
         return [(term, count) for term, count in counts.items() if abs(len(term) - length) <= 1]
 
-    def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
+    def terms_containing(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
         return list(self._remember_counts(self._call("terms_with", part, limit)).items())
 
     # --- matches and their scores ---
 
-    def matching(
+    def best_matches(
         self,
         connection: object,
         match: str,
         weights: Sequence[float],
         limit: int,
-        keep: Filter | None = None,
+        record_filter: Filter | None = None,
     ) -> list[tuple[int, float]]:
         phrases = _QUOTED_PHRASE.findall(match)
         words = [phrase for phrase in phrases if " " not in phrase]
@@ -166,7 +166,7 @@ class ServerLookup:
             self._fetch_candidates(words)
         scores = self._score(phrases, _column_weights(weights))
         best = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
-        if keep is not None:
+        if record_filter is not None:
             passing = self._passing([key for key, _ in best])
             best = [(key, score) for key, score in best if key in passing]
         if limit < 0:
@@ -228,10 +228,12 @@ class ServerLookup:
                     found[phrase][key] = frequency
         return found
 
-    def count_matching(self, connection: object, match: str, keep: Filter) -> int:
+    def count_matching(self, connection: object, match: str, record_filter: Filter) -> int:
         return len(self._passing(list(self._candidates)))
 
-    def filter_keys(self, connection: object, keys: Sequence[int], keep: Filter) -> set[int]:
+    def filter_keys(
+        self, connection: object, keys: Sequence[int], record_filter: Filter
+    ) -> set[int]:
         return self._passing(keys)
 
     def _passing(self, keys: Sequence[int]) -> set[int]:
@@ -321,14 +323,14 @@ def _record_row(key: int, record: Record) -> RecordRow:
     files = encode_list(origin.files)
     session = ""
     error = ""
-    own_size: Any = None
+    authored_length: Any = None
     scope = ""
     if record.family is Family.MEMORY:
         scope = record.scope.value
     elif record.family is Family.OBSERVATION:
         session = origin.session
         error = str(record.extra.get("error") or "")
-        own_size = record.extra.get("own")
+        authored_length = record.extra.get("own")
     else:
         session = origin.run
         files = files or "[]"
@@ -346,6 +348,6 @@ def _record_row(key: int, record: Record) -> RecordRow:
         by=origin.by or usual_author,
         is_order=0,
         error=error,
-        own_size=own_size,
+        authored_length=authored_length,
         scope=scope,
     )

@@ -137,9 +137,11 @@ def ended_sessions(connection: sqlite3.Connection, names: Collection[str]) -> se
     return set(_column(connection, _ENDED, json.dumps(list(names))))
 
 
-def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
-    """Return the most recently active sessions except `but`. A limit of -1 means no limit."""
-    return [RecentSession(*row) for row in connection.execute(_RECENT, (but, limit))]
+def recent_sessions(
+    connection: sqlite3.Connection, except_session: str, limit: int
+) -> list[RecentSession]:
+    """Return the most recently active sessions, except one. A limit of -1 means no limit."""
+    return [RecentSession(*row) for row in connection.execute(_RECENT, (except_session, limit))]
 
 
 def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:

@@ -164,7 +164,7 @@ def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
 
 def facet_rows_of(
     connection: sqlite3.Connection,
-    keep: record_filters.Filter,
+    record_filter: record_filters.Filter,
     keys: Sequence[int] | None,
     days: Sequence[str] = (),
 ) -> list[FacetRow]:
@@ -174,7 +174,7 @@ def facet_rows_of(
     the first of them that is not later than the record.
     """
     result: list[FacetRow] = []
-    for family, test, values in keep:
+    for family, test, values in record_filter:
         table, key = TABLES[family]
         columns = facet_columns(family)
         if days:

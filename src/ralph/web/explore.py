@@ -282,7 +282,7 @@ class _Listing:
         end = self.request.offset + self.request.limit
         if len(order) < min(end, total) and matches.match:
             limit = end + len(matches.records)
-            more = lookup.matching(
+            more = lookup.best_matches(
                 self.connection, matches.match, STANDARD.field_weights, limit, keep
             )
             order += [key for key, _ in more if key not in matches.records]
@@ -291,7 +291,9 @@ class _Listing:
     def _find_part(self, text: str) -> Page | None:
         """Return a page of the records whose text contains the search text literally, or None."""
         text = record_rows.storable_text(text)
-        containing = lookup.containing(self.connection, text.split(), record_filters.EVERYTHING)
+        containing = lookup.literal_matches(
+            self.connection, text.split(), record_filters.EVERYTHING
+        )
         keys = queries.page(self.connection, self.keep, None, keys=containing)
         if not keys:
             return None
