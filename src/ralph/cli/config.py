@@ -43,7 +43,7 @@ _VALUE_WIDTH = 60  # terminal columns for a setting's value in a table
 @click.option(
     "--files",
     is_flag=True,
-    help="Print the files that settings are read from instead; later ones take precedence.",
+    help="List the config files instead. Later files take precedence.",
 )
 @options.formats("table", "json")
 @pass_call

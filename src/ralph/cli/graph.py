@@ -43,7 +43,7 @@ _as_of = click.option(
     "as_of",
     default="",
     metavar="DATE",
-    help="The graph as of a date, or 7d, 2w or 3m ago.",
+    help="Use the graph as of a date, or as of 7d, 2w or 3m ago.",
 )
 _hops = click.option(
     "--hops",
@@ -481,7 +481,7 @@ def _parse_day(text: str) -> str:
 
 @cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
 @click.option(
-    "--task", default="", metavar="ID", help="Only this task's part (default: all tasks)."
+    "--task", default="", metavar="ID", help="Export only this task's part (default: all tasks)."
 )
 @options.formats("table", "json")
 @pass_call

@@ -34,7 +34,7 @@ def cli() -> None:
 
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
 @click.option("--embed", is_flag=True, help="Also embed every record with embedding.provider.")
-@options.limit(None, "With --embed: maximum number of records; a later call continues.")
+@options.limit(None, "With --embed: maximum number of records to embed. A later call continues.")
 @pass_call
 def sync(call: Invocation, embed: bool, limit: int | None) -> None:
     """Read the files that changed.
@@ -159,17 +159,19 @@ def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
     examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"],
 )
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--session", default="", metavar="ID", help="Everything recorded in this session.")
+@click.option(
+    "--session", default="", metavar="ID", help="Forget everything recorded in this session."
+)
 @click.option(
     "--before",
     default="",
     metavar="WHEN",
-    help="Everything recorded before this time: a date, or 90d, 2w, 3m.",
+    help="Forget everything recorded before this time, as a date or an age (90d, 2w, 3m).",
 )
 @click.option(
     "--matching",
     metavar="TEXT",
-    help='Everything that contains exactly this text, in any case ("-" reads it from stdin).',
+    help='Forget everything that contains this text, ignoring case ("-" reads it from stdin).',
 )
 @options.yes
 @options.formats("table", "json")

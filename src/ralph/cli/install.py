@@ -61,7 +61,7 @@ def _host_options(all_help: str, plugin_help: str) -> Callable[[options.Fn], opt
             type=scopes,
             default="user",
             show_default=True,
-            help="Settings to change: yours, the project's, or your local ones for the project.",
+            help="Whose settings to change: yours, the project's, or your own in the project.",
         ),
         click.option("--plugin", is_flag=True, help=plugin_help),
         options.dry_run,
@@ -74,18 +74,20 @@ def _host_options(all_help: str, plugin_help: str) -> Callable[[options.Fn], opt
     examples=["ralph install", "ralph install claude codex --dry-run", "ralph install --list"],
 )
 @_host_options(
-    "Every agent that is found; the default without a HOST.",
-    "Store only Ralph's path, for the Claude Code plugin, which has its own hooks.",
+    "Install into every agent that is found (the default without HOST).",
+    "Only store Ralph's path, for the Claude Code plugin, which has its own hooks.",
 )
 @click.option(
     "--list", "listing", is_flag=True, help="List the agents and what each supports, and exit."
 )
 @options.formats("table", "json")
-@click.option("--no-mcp", is_flag=True, help="Leave out the MCP server: hooks and commands only.")
+@click.option(
+    "--no-mcp", is_flag=True, help="Install only hooks and commands, without the MCP server."
+)
 @click.option(
     "--statusline",
     is_flag=True,
-    help="Claude Code: add Ralph's status line, unless there is one already.",
+    help="Add Ralph's status line to Claude Code, unless it has one.",
 )
 @pass_call
 def install(
@@ -168,7 +170,8 @@ def _plan_install(target: InstallTarget, *, lacks_mcp: bool) -> InstallPlan:
     examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"],
 )
 @_host_options(
-    "Every agent, in every scope and project.", "Remove what `ralph install claude --plugin` wrote."
+    "Uninstall from every agent, in every scope and project.",
+    "Remove what `ralph install claude --plugin` wrote.",
 )
 @pass_call
 def uninstall(call: Invocation, **host_options: Any) -> None:

@@ -56,14 +56,14 @@ _run_options = options.combine(  # each is a field of LoopRequest
         "--max-cost",
         type=click.FloatRange(min=0, min_open=True),
         metavar="DOLLARS",
-        help="Stop once it has cost this many dollars.",
+        help="Stop once the run has cost this many dollars.",
     ),
     click.option(
         "--criteria",
         "-c",
         multiple=True,
         metavar="WHAT",
-        help="What must hold at the end: test_pass, build_success, lint_clean, type_check, "
+        help="Criterion for the end: test_pass, build_success, lint_clean, type_check, "
         '"custom:COMMAND", marker, or none (may be repeated).',
     ),
     options.agent,
@@ -102,7 +102,7 @@ def cli() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Start even if every criterion given with --criteria already holds.",
+    help="Start even if all criteria given with --criteria are already met.",
 )
 @click.option(
     "--detach", "-d", is_flag=True, help="Run in a separate process, and print the run's id."
@@ -184,7 +184,7 @@ def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:
     examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'],
 )
 @_run_id
-@click.option("--feedback", default="", metavar="TEXT", help="A message to the agent.")
+@click.option("--feedback", default="", metavar="TEXT", help="Message to the agent.")
 @_run_options
 @pass_call
 def resume(call: Invocation, run_id: str, feedback: str, **run_options: Any) -> int:
@@ -233,7 +233,11 @@ def _build_request(**run_options: Any) -> LoopRequest:
 
 @cli.command("stop", examples=["ralph loop stop", "ralph loop stop run-1a2b3c4d --now"])
 @_run_id
-@click.option("--now", is_flag=True, help="Stop the agent immediately, not after its iteration.")
+@click.option(
+    "--now",
+    is_flag=True,
+    help="Stop the agent immediately, without waiting for the iteration to end.",
+)
 @pass_call
 def stop(call: Invocation, run_id: str, now: bool) -> None:
     """Ask a run to stop after its iteration, or immediately."""
@@ -273,7 +277,7 @@ def _mark_dead_runs(call: Invocation) -> None:
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
 @_run_id
 @click.option(
-    "--watch", is_flag=True, help="Show it again whenever it changes, until the run ends."
+    "--watch", is_flag=True, help="Show the state again whenever it changes, until the run ends."
 )
 @options.formats("table", "json")
 @pass_call
@@ -473,7 +477,7 @@ def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None
     help="Send a test prompt to each installed agent, or to NAME (this costs tokens).",
 )
 @click.option(
-    "--command", default="", metavar="LINE", help="With --check NAME: its program and arguments."
+    "--command", default="", metavar="LINE", help="With --check NAME: program and arguments to run."
 )
 @options.formats("table", "json")
 @pass_call

@@ -67,7 +67,7 @@ def _one_file(*names: str) -> Callable[[Fn], Fn]:
         type=click.Choice(names),
         default="memories",
         show_default=True,
-        help="The file.",
+        help="File to use.",
     )
 
 
@@ -80,7 +80,7 @@ def _filters(function: Fn) -> Fn:
         show_default=True,
         metavar="|".join((*NAMES, reading.ALL)),
         callback=_parse_files,
-        help="The files, comma-separated.",
+        help="Files to use, comma-separated.",
     )
     kinds = options.kinds("Only these types, comma-separated.")
     tags = options.tags("Only entries with any of these tags.")
@@ -105,7 +105,11 @@ def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 _as_of = click.option(
-    "--as-of", default=None, metavar="DATE", callback=_parse_day, help="What was valid on this day."
+    "--as-of",
+    default=None,
+    metavar="DATE",
+    callback=_parse_day,
+    help="Show what was valid on this day.",
 )
 
 
@@ -114,7 +118,7 @@ _as_of = click.option(
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
 @_one_file("memories", "guardrails", "patterns", "personal")
-@click.option("--force", is_flag=True, help="Overwrite an existing file; it is kept as a backup.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file, after backing it up.")
 @pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Create an empty memories.md, or another memory file."""
@@ -132,14 +136,14 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 @click.argument("content", nargs=-1)
 @_one_file(*NAMES)
 @options.file
-@options.kind("The type.", show_default="pattern; guardrails: fix; knowledge: context")
-@options.tags("The tags, comma-separated.")
-@click.option("--title", default="", help="The title, for --in knowledge.")
+@options.kind("Type of the memory.", show_default="pattern; guardrails: fix; knowledge: context")
+@options.tags("Tags, comma-separated.")
+@click.option("--title", default="", help="Title, for --in knowledge.")
 @click.option(
     "--feature",
     default="",
     metavar="NAME",
-    help="The feature it was learned in, for --in knowledge.",
+    help="Feature in which it was learned, for --in knowledge.",
 )
 @options.formats("table", "json", "quiet")
 @click.option("--force", is_flag=True, help="Add it even if an entry already says the same.")
@@ -291,7 +295,7 @@ def _search_notes(result: SearchResult) -> list[str]:
 @cli.command(
     "list", examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"]
 )
-@click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
+@click.option("--last", type=click.IntRange(min=0), metavar="N", help="Show only the N newest.")
 @_filters
 @_as_of
 @options.formats("table", "json", "markdown", "quiet")
@@ -399,10 +403,10 @@ def log(call: Invocation, name: str, form: str) -> None:
 
 @cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
 @options.record_id
-@click.option("--text", help='The new text ("-" reads it from standard input).')
-@click.option("--title", help="The new title of a knowledge entry; its file keeps its name.")
-@options.kind("The new type; the entry moves to that section.")
-@options.tags("The new tags, which replace the old ones (an empty string removes them).")
+@click.option("--text", help='New text ("-" reads it from standard input).')
+@click.option("--title", help="New title of a knowledge entry (its file keeps its name).")
+@options.kind("New type. The entry moves to the section of that type.")
+@options.tags("New tags, which replace all old ones (an empty string removes them).")
 @options.allow_secret
 @pass_call
 def edit(
@@ -496,7 +500,7 @@ def unarchive(call: Invocation, name: str) -> None:
 )
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW", nargs=-1, required=True)
-@click.option("--why", default="", help="The reason, which is kept with the successor.")
+@click.option("--why", default="", help="Reason, which is stored with the successor.")
 @pass_call
 def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> None:
     """Replace an outdated memory with another one.

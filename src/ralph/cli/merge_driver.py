@@ -31,7 +31,11 @@ class _Versions(NamedTuple):
 
 @click.command(name="merge-driver", cls=Command, examples=["ralph merge-driver --register"])
 @click.argument("versions", nargs=-1, metavar="[BASE OURS THEIRS PATH [SIZE]]")
-@click.option("--register", is_flag=True, help="Let git use it for this repository's memory files.")
+@click.option(
+    "--register",
+    is_flag=True,
+    help="Register the driver with git for this repository's memory files.",
+)
 @pass_call
 def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
     """Merge memory files for git, entry by entry.

@@ -31,13 +31,17 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
 )
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--from", "sources", multiple=True, metavar="NAME", help="Only this source (may be repeated)."
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    help="Import only from this source (may be repeated).",
 )
 @click.option(
     "--since",
     default="",
     metavar="WHEN",
-    help="With --from git: only commits from this time on: a date, or 7d, 24h, 2w, 3m.",
+    help="With --from git: only commits from this time on, as a date or an age (7d, 24h, 2w).",
 )
 @click.option("--yes", is_flag=True, help="Import what is found instead of previewing it.")
 @options.dry_run

@@ -58,17 +58,17 @@ since = click.option(
     "--since",
     default="",
     metavar="WHEN",
-    help="Only from this time on: a date, or 7d, 24h, 2w, 3m.",
+    help="Only from this time on, as a date or as an age (7d, 24h, 2w, 3m).",
 )
 file = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
 description = click.option(
     "--description",
     default="",
     metavar="TEXT",
-    help='A longer description ("-" reads it from standard input).',
+    help='Longer description ("-" reads it from standard input).',
 )
 dry_run = click.option(
-    "--dry-run", is_flag=True, help="Print what would change, without changing it."
+    "--dry-run", is_flag=True, help="Print what would change, without changing anything."
 )
 yes = click.option("--yes", is_flag=True, help="Make the changes instead of previewing them.")
 record_id = click.argument("name", metavar="ID")
@@ -85,7 +85,7 @@ visibility = combine(
         "within",
         default="",
         metavar="ID",
-        help="Use what this task can see [default: RALPH_TASK, or the worktree's task].",
+        help="Show only what this task can see [default: RALPH_TASK, or the worktree's task].",
     ),
     all_tasks,
 )

@@ -127,7 +127,7 @@ def mention_import(call: Invocation) -> None:
 @click.option(
     "--yes",
     is_flag=True,
-    help="Remove without asking; without a terminal and this option, only preview.",
+    help="Remove everything without asking. Without a terminal, the default is a preview.",
 )
 @pass_call
 def deinit_(call: Invocation, yes: bool) -> None:
@@ -202,7 +202,7 @@ def capture(call: Invocation, state: str | None) -> None:
     type=click.IntRange(min=0),
     default=0,
     metavar="TOKENS",
-    help="Print only as much of the end as fits this many tokens (0: all).",
+    help="Print only the end that fits into this many tokens (0: everything).",
 )
 @options.formats("markdown", "json")
 @pass_call

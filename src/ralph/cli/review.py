@@ -67,7 +67,7 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 @click.option(
     "--ci",
     is_flag=True,
-    help="Only files that differ from the default branch; exit 1 if one needs a person.",
+    help="Check only files that differ from the default branch; exit with 1 if one needs a person.",
 )
 @click.option(
     "--base",
@@ -301,14 +301,16 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
     "--to",
     type=click.Choice([target.value for target in Target]),
     required=True,
-    help="The file to copy it to.",
+    help="File to copy the record to.",
 )
 @click.option(
-    "--text", default=None, help='The text to write instead ("-" reads it from standard input).'
+    "--text",
+    default=None,
+    help='Text to write instead of the record\'s ("-" reads it from standard input).',
 )
-@options.kind("The type, for memory and patterns.")
+@options.kind("Type of the copy, for memory and patterns.")
 @click.option(
-    "--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design."
+    "--file", "page", default="", metavar="NAME", help="Page in specs/design, for --to design."
 )
 @options.dry_run
 @click.option("--force", is_flag=True, help="Promote it even if it reads like a prompt injection.")

@@ -95,12 +95,12 @@ class _SearchOptions:
     metavar="ID",
     help="Show what happened around this record, oldest first.",
 )
-@click.option("--short", is_flag=True, help="Show one line per record; the default (layer 1).")
+@click.option("--short", is_flag=True, help="Show one line per record (layer 1, the default).")
 @click.option("--full", is_flag=True, help="Show complete records (layer 3).")
 @click.option(
     "--layer",
     type=click.IntRange(1, 3),
-    help="Detail: 1 one line each, 2 with what happened around it, 3 complete records.",
+    help="Level of detail: 1 one line each, 2 with surrounding events, 3 complete records.",
 )
 @click.option(
     "-t",
@@ -178,7 +178,7 @@ def _detail_named(layer: str) -> Detail:
     if layer not in ("1", "2", "3"):
         raise UsageError(
             f"--layer must be 1, 2 or 3, not {layer!r}",
-            hint="1 one line each, 2 with what happened around it, 3 complete records",
+            hint="1 one line each, 2 with surrounding events, 3 complete records",
         )
     return Detail(int(layer))
 
@@ -325,12 +325,14 @@ class _Preview(NamedTuple):
 @click.option(
     "--knowledge", is_flag=True, help="Show the knowledge that the loop adds to a task instead."
 )
-@click.option("--feature", default="", metavar="NAME", help="With --knowledge: the task's feature.")
+@click.option(
+    "--feature", default="", metavar="NAME", help="With --knowledge: feature of the task."
+)
 @click.option(
     "--files",
     multiple=True,
     metavar="A,B",
-    help="With --knowledge: the files that were changed last.",
+    help="With --knowledge: files that were changed last.",
 )
 @options.visibility
 @options.formats("markdown", "json")

@@ -109,9 +109,9 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
     "--layer",
     type=click.IntRange(1, 3),
     default=1,
-    help="Detail of each observation: 1 one line, 2 more of it, 3 everything.",
+    help="Level of detail of each observation: 1 one line, 2 more, 3 everything.",
 )
-@options.limit(None, "Maximum number of observations; the newest are shown.")
+@options.limit(None, "Maximum number of observations, counted from the newest.")
 @options.since
 @options.all_tasks
 @options.formats("table", "json")
@@ -190,13 +190,13 @@ def export(call: Invocation, session_id: str, within: str, form: str) -> None:
     default=session_summary.SUMMARY_TOKENS,
     show_default=True,
     metavar="TOKENS",
-    help="Maximum number of tokens of a new summary (0: no limit); "
-    "summarize.command shortens it if it is set.",
+    help="Maximum number of tokens in a new summary (0: no limit). "
+    "If summarize.command is set, it shortens the summary.",
 )
 @click.option(
     "--improve",
     is_flag=True,
-    help="Let summarize.command rewrite the summary, and store it; exit 1 if that fails.",
+    help="Let summarize.command rewrite the stored summary; exit with 1 if that fails.",
 )
 @options.all_tasks
 @options.formats("table", "json")
@@ -256,13 +256,13 @@ def _improve_summary(call: Invocation, session_id: str) -> bool:
     "new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"']
 )
 @click.argument("message")
-@click.option("--task", required=True, metavar="ID", help="The task that it is about.")
+@click.option("--task", required=True, metavar="ID", help="Task that the conversation is about.")
 @click.option(
     "--mode",
     type=_MODES,
     default="agent",
     show_default=True,
-    help="plan: only read and think; agent: work.",
+    help="In plan mode the agent cannot write files; in agent mode it can.",
 )
 @options.agent
 @options.formats("text", "json")

@@ -58,7 +58,7 @@ _VERDICT_COLOURS = {
     help="Show what was injected this week, how much of it was used, and what it cost.",
 )
 @click.option(
-    "--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C."
+    "--watch", is_flag=True, help="Print the status again whenever something changes, until Ctrl-C."
 )
 @options.formats("table", "json")
 @pass_call
@@ -241,16 +241,18 @@ def statusline() -> None:
 @click.option(
     "--fix",
     is_flag=True,
-    help="Repair what is safe to repair; a file whose text changes gets a backup.",
+    help="Repair what can be repaired safely. Changed files are backed up.",
 )
-@click.option("--secrets", is_flag=True, help="Also look for secrets in everything that is stored.")
+@click.option("--secrets", is_flag=True, help="Also search all stored text for secrets.")
 @click.option(
     "--citations",
     is_flag=True,
     help="Check the files, symbols, commands and commits that records cite.",
 )
 @click.option(
-    "--ci", is_flag=True, help="With --citations: exit 1 if something cited is gone or has moved."
+    "--ci",
+    is_flag=True,
+    help="With --citations: exit with 1 if something cited is gone or has moved.",
 )
 @options.formats("table", "json")
 @pass_call

@@ -49,7 +49,7 @@ def cli() -> None:
     "--priority",
     type=click.IntRange(min=0),
     default=0,
-    help="1 is the most urgent; 0 is no priority and comes last.",
+    help="Priority: 1 is the most urgent, and 0 (none) comes last.",
 )
 @click.option(
     "--blocked-by",
@@ -60,14 +60,15 @@ def cli() -> None:
 @click.option(
     "--parent",
     metavar="ID",
-    help="The task that this is a part of; it is done once its last part is done.",
+    help="Task that this is a part of. It is done once all its parts are done.",
 )
-@click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
+@click.option("--feature", "feature_id", metavar="ID", help="Feature that the task belongs to.")
+@click.option("--prd", type=click.Path(path_type=Path), help="A prd.json to copy into the task.")
 @click.option(
-    "--prd", type=click.Path(path_type=Path), help="A prd.json, which is copied into the task."
-)
-@click.option(
-    "--worktree", "in_worktree", is_flag=True, help="Create a git worktree for it (.worktrees/ID)."
+    "--worktree",
+    "in_worktree",
+    is_flag=True,
+    help="Create a git worktree for the task (.worktrees/ID).",
 )
 @options.allow_secret
 @options.formats("table", "json", "quiet")
@@ -279,7 +280,7 @@ def _describe_claim(claim: Claim | None) -> str:
     "--worktree",
     "in_worktree",
     is_flag=True,
-    help="Create (or repair) its worktree without changing its status.",
+    help="Create or repair the task's worktree without changing its status.",
 )
 @pass_call
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
@@ -318,7 +319,9 @@ def finish(call: Invocation, task_id: str) -> None:
 
 @cli.command("merge", examples=["ralph task merge t-1a2b3c", "ralph task merge t-1a2b3c --commit"])
 @_task_id
-@click.option("--commit", is_flag=True, help="Commit uncommitted changes in its worktree first.")
+@click.option(
+    "--commit", is_flag=True, help="First commit uncommitted changes in the task's worktree."
+)
 @click.option(
     "--no-verify",
     is_flag=True,
@@ -352,9 +355,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
 
 @cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes"])
 @_task_id
-@click.option(
-    "--yes", is_flag=True, help="Also drop what is unmerged, uncommitted or ignored by git."
-)
+@click.option("--yes", is_flag=True, help="Also drop unmerged, uncommitted and ignored work.")
 @pass_call
 def drop(call: Invocation, task_id: str, yes: bool) -> None:
     """Remove a task's worktree and the branch created for it.
@@ -381,7 +382,10 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
 @click.option(
-    "--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives."
+    "--reason",
+    default="",
+    metavar="TEXT",
+    help="Reason for the failure, which is passed to the next attempt.",
 )
 @options.allow_secret
 @pass_call
@@ -397,7 +401,7 @@ def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> Non
 
 @cli.command("reset", examples=["ralph task reset t-1a2b3c"])
 @_task_id
-@click.option("--force", is_flag=True, help="Even if a run is working on it.")
+@click.option("--force", is_flag=True, help="Reset the task even if a run is working on it.")
 @pass_call
 def reset(call: Invocation, task_id: str, force: bool) -> None:
     """Make a task pending again, whatever its state.
@@ -409,7 +413,7 @@ def reset(call: Invocation, task_id: str, force: bool) -> None:
 
 @cli.command("block", examples=["ralph task block t-1a2b3c --by t-4d5e6f"])
 @_task_id
-@click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
+@click.option("--reason", default="", metavar="TEXT", help="What blocks the task.")
 @click.option(
     "--by", multiple=True, metavar="ID", help="A task that must be done first (may be repeated)."
 )

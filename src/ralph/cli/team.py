@@ -45,7 +45,7 @@ def cli() -> None:
     "--project",
     default="",
     metavar="NAME",
-    help="Its name on the server [default: the folder's name].",
+    help="Name of the project on the server [default: the folder's name].",
 )
 @pass_call
 def join(call: Invocation, url: str, project: str) -> None:
@@ -186,22 +186,20 @@ def leave(call: Invocation, delete_mine: bool) -> None:
     examples=["ralph team migrate service=ralph --project shop --member ann --member ben"],
 )
 @click.argument("url")
-@click.option(
-    "--project", default="", metavar="NAME", help="The project that members are added to."
-)
+@click.option("--project", default="", metavar="NAME", help="Project to add members to.")
 @click.option(
     "--member",
     "members",
     multiple=True,
     metavar="ROLE",
-    help="A role that may read and write it (may be repeated).",
+    help="Role that may read and write the project (may be repeated).",
 )
 @click.option(
     "--reader",
     "readers",
     multiple=True,
     metavar="ROLE",
-    help="A role that may only read it (may be repeated).",
+    help="Role that may only read the project (may be repeated).",
 )
 def migrate(url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]) -> None:
     """For administrators: create the tables and add members.
