@@ -96,7 +96,7 @@ def cli() -> None:
 
 
 class ProgramResult(NamedTuple):
-    """A program's exit code, and what it printed to both streams."""
+    """A program's exit code, and its output on both streams."""
 
     code: int | None
     output: str
@@ -172,7 +172,7 @@ class _Session:
         )
 
     def prompt(self, text: str) -> str:
-        """Send a prompt, and return what is injected."""
+        """Send a prompt, and return the injected text."""
         return self._hook(f"prompt: {text}", "UserPromptSubmit", prompt=text)
 
     def edit(self, old: str, new: str) -> None:
@@ -190,7 +190,7 @@ class _Session:
         self._use_tool("Edit src/auth.ts", "Edit", tool, "PostToolUse", tool_response=response)
 
     def shell(self, command: str, output: str, *, code: int = 0) -> str:
-        """Run a command that prints `output`, and return what is injected."""
+        """Run a command that prints `output`, and return the injected text."""
         line = f"Bash: {command}"
         tool = {"command": command, "description": "run it"}
         if code:
@@ -208,13 +208,13 @@ class _Session:
         self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
 
     def _use_tool(self, line: str, name: str, tool: object, event: str, **result: object) -> str:
-        """Run the hooks before and after a tool call, and return what they inject."""
+        """Run the hooks before and after a tool call, and return the text that they inject."""
         before = self._hook(line, "PreToolUse", tool_name=name, tool_input=tool)
         after = self._hook("", event, tool_name=name, tool_input=tool, **result)
         return before + after
 
     def _hook(self, line: str, event: str, **members: object) -> str:
-        """Run the hook for an event as Claude Code does, and return what it injects."""
+        """Run the hook for an event as Claude Code does, and return the injected text."""
         if line:
             self.stage.show(f"> {line}\n")
         settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))

@@ -203,7 +203,7 @@ def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:
 
 
 def _node_name(node: Node) -> str:
-    """Return a node's name, or "" if it says the same as the id."""
+    """Return a node's name, or "" if it is already part of the id."""
     if node.id.endswith(f":{node.name}"):
         return ""
     return one_line(node.name)

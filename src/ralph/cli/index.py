@@ -65,7 +65,7 @@ def _embed_all(call: Invocation, settings: Embedding, limit: int | None) -> None
 
 
 def _embed_some(call: Invocation, settings: Embedding, summary: str) -> None:
-    """Embed as many records as a sync may embed, and print what the sync did."""
+    """Embed the limited number of records that a sync may embed, and print the sync's summary."""
     with bar("embedding") as progress:
         result = meaning.embed_some(call.root, settings, progress)
     click.echo(summary)

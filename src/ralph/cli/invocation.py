@@ -59,7 +59,7 @@ class Invocation:
 
     @property
     def is_home(self) -> bool:
-        """Whether this is the home folder or the root of the file system, and nobody named it."""
+        """Whether this is the home folder or the root folder, and the caller did not name it."""
         return not self.is_named and discovery.is_home(self.folder.as_posix())
 
     @cached_property
@@ -98,7 +98,7 @@ class Invocation:
 
     @property
     def author(self) -> Author:
-        """Who calls: a person or an agent."""
+        """The author of changes, which is a person or an agent."""
         from ralph.memory.author import Author
         from ralph.memory.caller import identify_author
 

@@ -130,9 +130,9 @@ def start(
 ) -> int:
     """Work on a goal until it is met.
 
-    Without a goal, work on the ready tasks until none is left. The exit code tells why the run
-    ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
-    thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md lists them all).
+    Without a goal, work on the ready tasks until none is left. The exit code is the reason why the
+    run ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress,
+    16 thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md lists them all).
     """
     from ralph.loop import loop
 
@@ -163,7 +163,7 @@ def start(
 
 
 def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:
-    """Return a line for each command in the project's criteria that is not trusted."""
+    """Return a line for each untrusted command in the project's criteria."""
     if request.criteria:
         return []
     lines = []
@@ -223,7 +223,7 @@ def _share_with_team(call: Invocation, printer: LoopPrinter) -> None:
 
 
 def _build_request(**run_options: Any) -> LoopRequest:
-    """Build the request from options, which have the names of its fields. None means not given."""
+    """Build a request from options named like its fields. An option that is None is skipped."""
     from ralph.loop.request import LoopRequest
 
     given = {name: value for name, value in run_options.items() if value is not None}
@@ -263,7 +263,7 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
 
 
 def _mark_dead_runs(call: Invocation) -> None:
-    """Mark runs whose process is gone as ended, and print which ones they are."""
+    """Mark runs whose process is gone as ended, and print them."""
     if all(runs.is_alive(call.root, run) for run in runs.list_unfinished(call.root)):
         return  # the usual case, which needs no config
     from ralph.loop import loop, recovery

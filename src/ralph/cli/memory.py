@@ -1,4 +1,4 @@
-"""`ralph memory`: add, find, correct and print what was learned, in any of the curated files."""
+"""`ralph memory`: add, find, correct and print memories in the curated files."""
 
 from __future__ import annotations
 

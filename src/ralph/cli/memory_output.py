@@ -155,7 +155,7 @@ def describe_addition(saved: SavedMemory, source: str, file: str) -> str:
 
 
 def print_notes(saved: SavedMemory) -> None:
-    """Print what a person should know about a memory that was stored."""
+    """Print notes about a memory that was stored, such as an entry with the same text."""
     output.print_private(saved.private_parts)
     if saved.shortened:
         say("the text was cut to about 500 words")
@@ -166,7 +166,7 @@ def print_notes(saved: SavedMemory) -> None:
 
 
 def print_change(verb: str, unchanged: str, saved: SavedMemory, call: Invocation) -> None:
-    """Print what was changed. `unchanged` is printed if nothing was."""
+    """Print that a memory was changed, or `unchanged` with its id if it was not."""
     name = one_line(saved.stored.record.id)
     if saved.changed:
         click.echo(f"{verb} {name} ({source_of(saved.stored, call)})")

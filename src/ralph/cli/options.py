@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that options and arguments have."""
+"""Options that several commands share, and functions that read the values of options."""
 
 from __future__ import annotations
 

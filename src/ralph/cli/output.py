@@ -22,7 +22,7 @@ from ralph.core import ids
 
 T = TypeVar("T")
 
-_MIN_LAST_COLUMN = 24  # terminal columns that the last column of a table gets at least
+_MIN_LAST_COLUMN = 24  # minimum width of the last column of a table, in terminal columns
 _COLUMN_GAP = 2  # spaces between two columns of a table
 _DEFAULT_TERMINAL_SIZE = (120, 24)  # columns and lines, if the terminal does not report its size
 _PROGRESS_INTERVAL = 20  # steps between two updates of a progress line
@@ -47,20 +47,20 @@ def warn(*messages: str) -> None:
 
 
 def say(*messages: str) -> None:
-    """Print notes to stderr, skipping empty ones."""
+    """Print notes to stderr. Empty notes are skipped."""
     for message in messages:
         if message:
             click.echo(message, err=True)
 
 
 def print_private(parts: int) -> None:
-    """Print how many private parts were left out, if any."""
+    """Print the number of private parts that were left out, if any."""
     if parts:
         say(f"left out {parts} private part(s)")
 
 
 def print_more(total: int, shown: int) -> None:
-    """Print to stderr how many rows a limit left out, if any."""
+    """Print to stderr the number of rows that a limit left out, if any."""
     if total > shown:
         say(f"{total - shown} more; use --limit {total} to see them")
 
@@ -167,7 +167,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def cut_cell(text: str, columns: int) -> str:
-    """Cut a table cell if printing to a terminal. In a pipe it is kept whole."""
+    """Cut a table cell to fit a terminal. In a pipe, the cell is kept whole."""
     if is_terminal():
         return cut(text, columns)
     return text
@@ -179,7 +179,7 @@ def is_terminal() -> bool:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align columns. On a terminal, the last column is cut to fit. In a pipe it is kept whole."""
+    """Return rows as aligned columns. Only on a terminal, the last column is cut to fit."""
     widths = []
     for column in zip(headings, *rows, strict=True):
         widths.append(max(map(width, column)))

@@ -114,7 +114,7 @@ def _enclosing_project(root: Path) -> Path | None:
 
 
 def mention_import(call: Invocation) -> None:
-    """Print one line about what `ralph import` would find, unless something was imported before."""
+    """Mention the sessions that `ralph import` would find, unless something was imported before."""
     if paths.import_ledger(call.folder).exists():
         return
     from ralph.sharing.histories import count_sessions

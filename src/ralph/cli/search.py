@@ -287,14 +287,14 @@ class _ContextOptions:
 
 
 class _GivenRecord(NamedTuple):
-    """A record that an agent receives, and the reason."""
+    """A record that an agent receives, with the reason."""
 
     id: str
     why: str
 
 
 class _Preview(NamedTuple):
-    """What an agent receives, and what is printed about it."""
+    """The text that an agent receives, and the explanations printed with it."""
 
     text: str
     shape: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""`ralph status`, `ralph statusline` and `ralph doctor`: show what is stored, and what is wrong."""
+"""`ralph status`, `ralph statusline` and `ralph doctor`: show a project's state and problems."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONTINUATION = "\n" + " " * 14  # starts another line of a field, aligned with 
 _MIN_MEGABYTES = 100_000  # bytes; smaller sizes are printed in KB
 
 _TRUST_HINTS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
-"""What a client needs before it runs hooks."""
+"""Steps that a client requires before it runs hooks."""
 
 _LEVEL_COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {
@@ -138,7 +138,7 @@ def _describe_last_session(session: Mapping[str, str] | None) -> str:
 
 
 def _describe_hooks(hooks: Mapping[str, Any]) -> list[str]:
-    """Return a line about the hooks, and one for each problem and each silent agent."""
+    """Return a summary of the hooks, followed by a line for each problem and each silent agent."""
     installed = hooks["installed"]
     names = ", ".join(f"{entry['host']} ({entry['scope']})" for entry in installed)
     summary = names or "not installed (`ralph install`)"

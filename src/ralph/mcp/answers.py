@@ -31,7 +31,7 @@ class ToolAnswer(NamedTuple):
 def report_answer(
     sentence: str, structured: Mapping[str, object], notes: Sequence[str] = ()
 ) -> ToolAnswer:
-    """Return an answer that reports in one sentence what a tool did. Empty notes are left out."""
+    """Return an answer with one sentence about the result. Empty notes are left out."""
     shown_notes = [note for note in notes if note]
     text = "\n".join([sentence, *shown_notes])
     return ToolAnswer(with_notes(structured, shown_notes), text)

@@ -50,7 +50,7 @@ class ToolCall:
 
     @property
     def write_context(self) -> WriteContext:
-        """The agent as the author of what a tool writes, and the user's patterns for secrets."""
+        """The context for writes: the agent as author, and the user's patterns for secrets."""
         name = caller.clean_name(self.client)
         via = f"mcp ({name})" if name else "mcp"
         return WriteContext(replace(AGENT, via=via), patterns=self.config.privacy.patterns)

@@ -157,7 +157,10 @@ def graph_neighbors(
 
 
 def _node_json(reached: ReachedNode) -> JsonObject:
-    """Return a node as JSON; `by` is the edge that led to it, `name` is "" if its id says it."""
+    """Return a node as JSON.
+
+    `by` is the edge that led to it, and `name` is "" if it is already part of the id.
+    """
     node = reached.node
     name = ""
     if not node.id.endswith(f":{node.name}"):
@@ -172,7 +175,7 @@ def _node_json(reached: ReachedNode) -> JsonObject:
 
 
 def _describe_edge(edge: Edge | None, node_id: str) -> str:
-    """Describe the edge that led to a node, in parentheses; "" for no edge."""
+    """Describe the edge that led to a node in parentheses, or return "" if there is none."""
     if edge is None:
         return ""
     if edge.target == node_id:

@@ -1,4 +1,4 @@
-"""The tools that search everything, show a timeline, and preview what is injected.
+"""The tools that search everything, show a timeline, and preview injected text.
 
 Models read the docstrings in every conversation, so every word costs tokens.
 """

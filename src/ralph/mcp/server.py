@@ -344,7 +344,7 @@ def _can_ask(ctx: Context) -> bool:
 async def _ask(
     ctx: Context, params: types.CallToolRequestParams, record: Record
 ) -> bool | types.InputRequiredResult:
-    """Return whether a person agrees, or a result that tells the client to ask and call again.
+    """Return whether a person agrees, or a result that makes the client ask and call again.
 
     Raises Refused if nobody can be asked.
     """

@@ -114,7 +114,7 @@ def _require_token(app: ASGIApp, token: bytes) -> ASGIApp:
 
 
 def _find_token_problem(scope: Scope, token: bytes) -> str:
-    """Return what is wrong with a request's authorization, or an empty string if nothing is."""
+    """Describe the problem with a request's authorization, or return "" if there is none."""
     values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if len(values) != 1 or values[0][: len(_SCHEME)].lower() != _SCHEME:
         return "send the token of this server, as `Authorization: Bearer TOKEN`"

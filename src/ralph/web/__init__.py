@@ -1,1 +1,1 @@
-"""The Memory Explorer, a local web application that shows what is remembered in a browser."""
+"""The Memory Explorer, a local web application for browsing and correcting the memory."""

@@ -67,7 +67,7 @@ class ChangeRequest(NamedTuple):
 
 
 ChangeResult = dict[str, Any]
-"""The `id` of the changed record, a one-sentence `summary` of what was done, and `warnings`."""
+"""The `id` of the changed record, a one-sentence `summary` of the change, and `warnings`."""
 
 
 class AppliedChange(NamedTuple):
@@ -301,7 +301,7 @@ def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
 
 
 def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what an action would do, without writing anything.
+    """Return the changes that an action would make, without writing anything.
 
     The result has a `summary`, `warnings`, and `files` with a diff and a digest for each file.
     Raises the same errors as `apply_action`.

@@ -69,7 +69,7 @@ def _first_of_each_state(tasks: Items) -> Items:
 
 
 def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str, int]]:
-    """Return what is waiting for a person's decision, and the number of items of each kind.
+    """Return the items that wait for a person's decision, and the number of items of each kind.
 
     Held memories come first. If `kinds` is given, only items of those kinds are returned, but all
     kinds are counted.
@@ -98,7 +98,7 @@ def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
 
 
 class _Answer(NamedTuple):
-    """When a hook answered an event, in which session. Answers sort by time."""
+    """The time, session and event of a hook's answer. Answers sort by time."""
 
     at: str
     session: str
@@ -106,7 +106,7 @@ class _Answer(NamedTuple):
 
 
 def hook_times(root: Path) -> dict[str, Any]:
-    """Return how long hooks took from recording an event to answering it, and what failed."""
+    """Return the time from recording an event to answering it, by event, and the failures."""
     answers = _recent_answers(root)[-_MAX_ANSWERS:]
     by_event = index.ask(root, lambda connection: _measure_answers(connection, answers))
     events = []
@@ -142,7 +142,7 @@ def _recent_answers(root: Path) -> list[_Answer]:
 def _measure_answers(
     connection: sqlite3.Connection, answers: Iterable[_Answer]
 ) -> dict[str, list[float]]:
-    """Return how many milliseconds each answer took, grouped by event."""
+    """Return the duration of each answer in milliseconds, grouped by event."""
     by_event: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         recorded_at = sessions.last_observation_at(connection, answer.session, answer.at)

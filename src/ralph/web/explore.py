@@ -113,7 +113,7 @@ def count_everything(root: Path) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _BestHit:
-    """A ranked hit, and how many records say the same, including itself."""
+    """A ranked hit, and the number of records with the same content, including itself."""
 
     hit: Hit
     count: int = 1
@@ -258,7 +258,7 @@ class _Listing:
     def _merge_hits(
         self, hits: Sequence[Hit], records: Mapping[int, Record]
     ) -> dict[int, _BestHit]:
-        """Demote stale and outdated hits, and merge those that say the same."""
+        """Demote stale and outdated hits, and merge hits with the same content."""
         past = outdated.describe_outdated(self.connection, [hit.record for hit in hits])
         current = stale_citations.demote_stale(self.root, hits)
         key_of = {id(record): key for key, record in records.items()}

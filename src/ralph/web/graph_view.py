@@ -201,7 +201,7 @@ def neighbors(
 def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:
     """Return the nodes and edges on a shortest path between two nodes, in order.
 
-    `found` tells whether there is a path. Raises NotFound for an unknown node.
+    `found` is true if there is a path. Raises NotFound for an unknown node.
     """
     (first, _), found_edges = graph.path(root, start, end, at=parse_time(at))
     edges = found_edges or []

@@ -180,7 +180,7 @@ def _runs_of_task(root: Path, task_id: str) -> list[Run]:
 def run_row(root: Path, run: Run) -> Row:
     """Return a run as a row.
 
-    `tokens` is the number of tokens in its prompts. `why` says how it ended, or is its current
+    `tokens` is the number of tokens in its prompts. `why` is the reason for its end, or its current
     step.
     """
     is_alive = runs.is_alive(root, run)

@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _IGNORED_IN_ADDRESSES = re.compile(
     r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+"
 )
-"""Characters that a browser may skip in an address before it reads the scheme, and similar ones."""
+"""Invisible characters, which a browser may skip in an address before it reads the scheme."""
 
 
 def render_html(text: str, *, lines: bool = False) -> str:

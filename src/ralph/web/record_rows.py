@@ -24,8 +24,8 @@ _EXPIRED = "expired "
 class RowMarks:
     """Additional facts about a record that a list shows next to it.
 
-    `count` is the number of records that say the same. `stale` is a note about outdated citations,
-    and `past` is a note about why the record no longer holds.
+    `count` is the number of records with the same content. `stale` is a note about outdated
+    citations, and `past` is a note about why the record is no longer valid.
     """
 
     score: float | None = None

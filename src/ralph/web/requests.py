@@ -98,7 +98,7 @@ class ApiRequest:
         return self.params.get(name, "").strip()
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return all values of a repeated query parameter, without empty ones and duplicates."""
+        """Return all values of a repeated query parameter, without empty values and duplicates."""
         return tuple(dict.fromkeys(value for value in self.params.getlist(name) if value))
 
     def number(self, name: str, default: int, *, most: int | None = None) -> int:

@@ -63,7 +63,7 @@ def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> Iteration:
 
 
 def _checks(entry: JournalEntry) -> list[dict[str, object]]:
-    """Return an iteration's checks, skipping malformed ones."""
+    """Return an iteration's checks. Malformed checks are skipped."""
     checks = entry.extra.get(CHECKS)
     if not isinstance(checks, list):
         return []

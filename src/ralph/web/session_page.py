@@ -72,11 +72,11 @@ def _timeline(
     offset: int,
     limit: int,
 ) -> Json:
-    """Return one page of a session's observations, each with what was injected after it.
+    """Return one page of a session's observations, each with the injections that followed it.
 
-    `before` holds what was injected before the first observation.
+    `before` has the injections that preceded the first observation.
     """
-    # Read one more than the page holds; it takes the injections that belong to later pages.
+    # Read one observation beyond the page, which takes the injections that belong to later pages.
     keys = queries.observation_keys(connection, session.id, limit + 1, offset)
     records = queries.records(connection, keys)
     locations = queries.locations(connection, keys)
@@ -103,7 +103,7 @@ def _time_or_earliest(text: str) -> datetime:
 
 
 def _session_injections(root: Path, session_id: str) -> list[Json]:
-    """Return what was injected into a session, in order, with titles.
+    """Return the injections into a session, in order, with titles.
 
     The title of an injected session is its summary.
     """

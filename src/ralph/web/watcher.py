@@ -23,7 +23,7 @@ _TASK_FILES = ("task.json", "prd.json", "progress.txt")
 
 
 class Watcher:
-    """A watcher that reports what has changed since the last look.
+    """A watcher that reports changes since the last look.
 
     Runs are read again as long as one is alive, because a killed run leaves no trace in its files.
     """
@@ -136,7 +136,7 @@ def _mark(locations: Iterable[Path]) -> int:
 
 
 def _stamps(locations: Iterable[Path]) -> dict[Path, _Stamp]:
-    """Return the stamps of those files that exist."""
+    """Return the stamps of the files that exist."""
     stamps = {}
     for path in locations:
         with suppress(OSError):
