@@ -19,11 +19,10 @@ from ralph.formats.host_files import (
     ralph_hooks,
     with_hooks,
     with_json_entry,
-    with_toml_server,
     without_hooks,
     without_json_entry,
-    without_toml_server,
 )
+from ralph.formats.host_toml import with_toml_server, without_toml_server
 from ralph.install.client_entries import hook_settings
 from ralph.install.clients import CLIENTS, Host
 

@@ -8,6 +8,7 @@ __all__ = [
     "front_matter",
     "graphiti",
     "host_files",
+    "host_toml",
     "insight_files",
     "journal",
     "knowledge",

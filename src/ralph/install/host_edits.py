@@ -19,7 +19,7 @@ from ralph.core.errors import (
 )
 from ralph.core.json_text import check_json, same_json
 from ralph.core.launchers import COMMAND_LAUNCHER, launcher
-from ralph.formats import host_files
+from ralph.formats import host_files, host_toml
 from ralph.formats.host_files import (
     SERVER_NAME,
     STATUS_LINE,
@@ -206,17 +206,17 @@ def _name_file(path: Path) -> Iterator[None]:
 def find_server(target: InstallTarget, text: str | None) -> object | None:
     """Return the entry under our name in the text of the host's MCP server list, or None."""
     if target.host is Host.CODEX:
-        return host_files.toml_server(text)
+        return host_toml.toml_server(text)
     return host_files.json_entry(text, (*target.servers.keys, SERVER_NAME))
 
 
 def _with_server_entry(target: InstallTarget, text: str | None, entry: Mapping[str, object]) -> str:
     if target.host is Host.CODEX:
-        return host_files.with_toml_server(text, entry)
+        return host_toml.with_toml_server(text, entry)
     return host_files.with_json_entry(text, (*target.servers.keys, SERVER_NAME), entry)
 
 
 def _without_server(target: InstallTarget, text: str) -> str | None:
     if target.host is Host.CODEX:
-        return host_files.without_toml_server(text)
+        return host_toml.without_toml_server(text)
     return host_files.without_json_entry(text, (*target.servers.keys, SERVER_NAME))

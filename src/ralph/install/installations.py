@@ -26,11 +26,7 @@ from ralph.core.errors import (
 )
 from ralph.core.extras import has_extra
 from ralph.core.launchers import _state_folder
-from ralph.formats.host_files import (
-    SERVER_NAME,
-    is_ralph_server,
-    ralph_hooks,
-)
+from ralph.formats.host_files import SERVER_NAME, is_ralph_server, ralph_hooks
 from ralph.install import clients
 from ralph.install.clients import HookForm, Host, InstallScope
 from ralph.install.host_edits import HostEdits, find_server
