@@ -120,7 +120,7 @@ _NOT_PASSWORD_NAMES = (
     "trespass",
     "encompass",
 )
-"""Words that end like a password's name but are none."""
+"""Words that end like the name of a password but do not name one."""
 _CONSTANT_WORDS = (
     "reset change forgot forgotten update wrong incorrect invalid weak confirm show grant error "
     "field label enter allow empty random use with enable enabled disable disabled require "

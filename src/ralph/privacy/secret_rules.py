@@ -2,12 +2,14 @@ r"""The tables by which secrets are recognised: tokens, phrases, names and words
 
 A token is a secret with a vendor's prefix, such as `ghp_`. A phrase is a header, call, command line
 or sentence that reveals a secret, such as `the password is ...`. A name is the key that a secret is
-assigned to, such as `API_KEY`.
+assigned to, such as `API_KEY`. To add a rule, add a row and run
+`tests/privacy/test_secret_rules.py`, which generates matches for it.
 
-A prefix of fewer than four characters counts only if there is a run of 20 token characters. Every
-match of any other rule contains, in lowercase, one of the rule's keywords, for which the pre-filter
-searches. Only two kinds of secrets need no keyword: Discord tokens, which are known by the lengths
-of their parts, and text encoded as base64.
+The pre-filter loads this module for every recorded event and searches for keywords only. Every
+match of a phrase therefore contains, in lowercase, one of its rule's keywords, and every match of a
+token one of its prefixes. A prefix of fewer than four characters counts only if there is a run of
+20 token characters. Only two kinds of secrets need no keyword: Discord tokens, which are recognised
+by the lengths of their parts, and text encoded as base64.
 """
 
 from __future__ import annotations
@@ -474,39 +476,56 @@ _ECHOED = (
     r"|(?:[^\s\"'|;&\\]|\\[^\s\"'nrt]){1,256})"
 )
 _PARTS = (
+    # One quoted or unquoted value.
     ("<value>", r"[\"']?(?P<s>(?<=\")[^\"\n]{4,128}|(?<=')[^'\n]{4,128}|[^\s\"']{4,128})"),
+    # A string literal that is an argument, possibly converted: `bytes("...")`.
     ("<literal>", r"(?:[a-z]{1,12}\()?[\"'](?P<s>[^\"'\n]{4,128})[\"']\s{0,9}[,)]"),
+    # Other words on the line, up to a pipe or semicolon.
     ("<line>", r"[^\n|;]{0,160}?\s"),
+    # One argument of a call and the comma after it.
     ("<argument>", r"[^,()\n]{0,120},\s{0,40}"),
+    # Optional quotes, possibly escaped.
     ("<quote>", r"[\"'\\]{0,2}"),
+    # The words of a seed phrase: `: apple river ...`.
     (
         "<seed>",
         r"[\"']?(?:[^\n:=]{0,80}(?=:)|\s{0,4})(?:(?:is|are|was)[:=]?|[:=])\s{0,4}[\"'`]?"
         r"(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
     ),
+    # One recovery code on its line: `- 1a2b-3c4d`.
     (
         "<code>",
         r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}"
         r"[ \t,]{0,4}(?:\n|\Z)",
     ),
+    # A program that reads a password from standard input.
     ("<option>", rf"(?:{'|'.join(_RECEIVERS)}|(?-i:sudo -S))"),
+    # The beginning of a pipe: `echo -n "`, `printf '%s' "`.
     (
         "<echo>",
         r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?"
         r"[\"'\\]{0,3}",
     ),
+    # The text that is printed into the pipe.
     ("<echoed>", _ECHOED),
+    # The end of the printed text, and the pipe after it.
     ("<to>", r"<ends>[\"'\\]{0,3}[ \t]*\|[^|;\n]{0,200}"),
+    # Escaped line ends: `\\n`.
     ("<ends>", r"(?:\\{1,2}[nrt])*"),
+    # Words for a password, in several languages.
     ("<words>", "|".join((*_PASSWORD_LABELS, " ?pwd?(?= )"))),
+    # Like `<gap>`, followed by an opening quote.
     ("<for>", r"<gap>(?:«\s|[\"'`«„“*]{0,3})"),
+    # Words between `password` and its value: ` for the staging server is `.
     ("<gap>", r"(?!<about>)(?:[^\n.;!?:=]|\.(?=\w)){0,60}?(?:[\s,(]<is>|\s?[:=])\s{1,3}"),
+    # Words that show that a sentence is about passwords in general: ` policy`.
     (
         "<about>",
         r"\s(?:policy|field|column|hash|type|manager|length|input|label|reset|parameter"
         r"|option|file|name)",
     ),
     ("<uuid>", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    # Words and signs that link a name to its value.
     (
         "<is>",
         r"(?:ist?|be|it['’]s|was|to|as|lautet|est?|c['’]est|set|->|→|[—–]|är|jest|je|[èé]|là"
@@ -524,27 +543,32 @@ def _phrase(
 ) -> PhraseRule:
     """Make a phrase rule, for a header, call, command line or sentence.
 
-    The value is the group `s` or `t` in `regex`, and must meet `condition` (see
-    `secret_values.meets`). `regex` may use the placeholders in `_PARTS`. With the conditions
-    `piped` and `before`, the value precedes the keyword. `follows` is what must follow the keyword
-    (see `secret_prefilter.follows`).
+    The value is the group `s` or `t` in `regex`, and must meet `condition`, which names a function
+    in `secret_phrases`. `regex` may use the placeholders in `_PARTS`. With the conditions `piped`
+    and `before`, the value precedes the keyword. `follows` must occur after the keyword (see
+    `secret_prefilter.follows`).
     """
     return kind, condition, keywords, follows, regex
 
 
+# The comment above a rule shows what it matches, with VALUE in place of the secret.
 _PHRASE_RULES = [
+    # --- headers and configuration files ----------------------------------------------------------
+    # `Authorization: Bearer VALUE`
     _phrase(
         "bearer token",
         "fair",
         ("bearer",),
         r"bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})",
     ),
+    # `Authorization: Basic VALUE`
     _phrase(
         "basic login",
         "basic login",
         ("basic ",),
         r"basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})",
     ),
+    # `machine host login user password VALUE` (.netrc)
     _phrase(
         "password",
         "login",
@@ -552,13 +576,17 @@ _PHRASE_RULES = [
         r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})",
         follows="password",
     ),
+    # `requirepass VALUE` (Redis), `rootpw VALUE` (Kickstart)
     _phrase(
         "password",
         "login",
         ("requirepass ", "masterauth ", "rootpw ", "bindpw ", " on >"),
         r"(?: on |[a-z]+\s+)(?:--\w+\s+|>)?<value>",
     ),
+    # --- command lines ----------------------------------------------------------------------------
+    # `sshpass -p VALUE`
     _phrase("password", "login", ("sshpass ",), r"sshpass\s+-p\s*<value>", follows="-p"),
+    # `mysql -u root -pVALUE`
     _phrase(
         "password",
         "login",
@@ -566,6 +594,7 @@ _PHRASE_RULES = [
         r"mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>",
         follows="-p",
     ),
+    # `redis-cli -a VALUE`
     _phrase(
         "password",
         "login",
@@ -573,6 +602,7 @@ _PHRASE_RULES = [
         r"redis-cli\b<line>(?:-a|--pass)[ =]<value>",
         follows="-",
     ),
+    # `docker login -p VALUE`, `mongo -p VALUE`
     _phrase(
         "password",
         "password",
@@ -600,6 +630,7 @@ _PHRASE_RULES = [
         r"[ a-z0-9-]+<line>-p[ =]?<value>",
         follows="-p",
     ),
+    # `deploy -u ada -p VALUE`
     _phrase(
         "password",
         "spoken",
@@ -607,6 +638,7 @@ _PHRASE_RULES = [
         r"\s--?[a-z]+[ =]\S{1,80}(?:\s|<line>)(?-i:-p)[ =]?<value>",
         follows="-p",
     ),
+    # `sqlcmd -P VALUE`, `zip -P VALUE`
     _phrase(
         "password",
         "password",
@@ -614,6 +646,7 @@ _PHRASE_RULES = [
         r"[a-z_]+\b<line>(?-i:-P)[ =]?<value>",
         follows="-p",
     ),
+    # `ssh-keygen -N VALUE`, `smbclient //host/share VALUE`
     _phrase(
         "password",
         "password",
@@ -621,6 +654,7 @@ _PHRASE_RULES = [
         r"(?:ssh-keygen\b<line>(?-i:-[NP])\s?|wpa_passphrase [\"']?[^\s\"']{1,40}[\"']? "
         r"|smbclient //\S{3,80} (?!-))<value>",
     ),
+    # `lftp -u user,VALUE`
     _phrase(
         "password",
         "login",
@@ -628,6 +662,7 @@ _PHRASE_RULES = [
         r"lftp\b<line>-u[ =]?[\"']?[^\s,\"']{1,64},(?P<s>[^\s\"']{4,128})",
         follows=",",
     ),
+    # `sqlplus user/VALUE@db`
     _phrase(
         "password",
         "login",
@@ -636,13 +671,16 @@ _PHRASE_RULES = [
         r"\"?@",
         follows="/",
     ),
+    # `openssl enc -k VALUE`
     _phrase("password", "password", ("openssl ",), r"openssl\b<line>-k\s<value>", follows=" -k"),
+    # `mkpasswd -m sha-512 VALUE`
     _phrase(
         "password",
         "password",
         ("openssl passwd", "mkpasswd", "rclone obscure", "hash-password"),
         r"[a-z -]{1,80}?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>",
     ),
+    # `snmpwalk -A VALUE`
     _phrase(
         "password",
         "password",
@@ -650,6 +688,7 @@ _PHRASE_RULES = [
         r"[a-z]+<line>(?-i:-[cA])\s<value>",
         follows=" -",
     ),
+    # `snmpwalk -X VALUE`
     _phrase(
         "password",
         "password",
@@ -657,6 +696,7 @@ _PHRASE_RULES = [
         r"[a-z]+<line>(?-i:-X)\s<value>",
         follows=" -x",
     ),
+    # `tool --user name:VALUE`
     _phrase(
         "password",
         "login",
@@ -675,6 +715,7 @@ _PHRASE_RULES = [
         r"(?P<s>[^\s\"']{4,128})",
         follows=":",
     ),
+    # `composer config http-basic.host user VALUE`
     _phrase(
         "password",
         "password",
@@ -682,6 +723,7 @@ _PHRASE_RULES = [
         r"(?:http-basic\.\S{1,80}|(?:mc alias set|config host add) \S{1,64} \S{1,120}) \S{1,80} "
         r"<value>",
     ),
+    # `net use X: //host/share /user:name VALUE`
     _phrase(
         "password",
         "password",
@@ -689,6 +731,7 @@ _PHRASE_RULES = [
         r"net use<line>/user:\S{1,64}\s+(?P<s>[^\s/\"']\S{3,64})",
         follows="/user:",
     ),
+    # `net use X: //host/share VALUE /user:name`
     _phrase(
         "password",
         "password",
@@ -696,6 +739,7 @@ _PHRASE_RULES = [
         r"net use\s+(?:[a-z*]:?\s+)?\S{4,80}\s+[\"']?(?P<s>[^\s/\"']\S{3,64}?)[\"']?\s+/user:",
         follows="/user:",
     ),
+    # `cargo login VALUE`, `vault login VALUE`
     _phrase(
         "api key",
         "fair",
@@ -713,6 +757,7 @@ _PHRASE_RULES = [
         ),
         r"[a-z0-9-]+(?: [a-z-]+){0,3}? [\"']?(?P<s>[A-Za-z0-9_.~+/=-]{16,400})",
     ),
+    # `doctl auth init -t VALUE`
     _phrase(
         "api key",
         "fair",
@@ -731,6 +776,7 @@ _PHRASE_RULES = [
         r"[a-z-]+\b<line>(?:-k|-t|-r|--key|-apikey)[ =][\"']?(?P<s>[A-Za-z0-9_-]{16,400}={0,2})",
         follows=" -",
     ),
+    # `enable secret 0 VALUE` (Cisco)
     _phrase(
         "password",
         "password",
@@ -745,30 +791,35 @@ _PHRASE_RULES = [
         ),
         r"[a-z-]+ ?[a-z]*\s+(?:[067]\s+)?<value>(?=[ \t]*(?:\r?\n|\Z)|[ ]r[ow]\b|[ ]address)",
     ),
+    # `username ada password 7 VALUE` (Cisco)
     _phrase(
         "password",
         "password",
         (" secret 0 ", " secret 7 ", " password 0 ", " password 7 ", " key 0 ", " key 7 "),
         r" [a-z]+ \d (?P<s>\S{4,128})",
     ),
+    # `ALTER USER ada IDENTIFIED BY VALUE;`
     _phrase(
         "password",
         "password",
         ("identified by ",),
         r"identified by (?P<s>[^\s\"'`;,()]{5,64}(?=\s*;)|(?=[^\s;]*\d)[^\s\"'`;,()]{5,64})",
     ),
+    # `https://host/cgi-bin/webhook/send?key=VALUE`
     _phrase(
         "webhook",
         "any",
         ("webhook/send?key=", "with/key/"),
         r"\S+?key[=/](?P<s>[A-Za-z0-9_-]{20,64})",
     ),
+    # `Client("AC...", "VALUE")` (Twilio)
     _phrase(
         "api key",
         "strong",
         ('("ac', "('ac"),
         r"\([\"']ac[0-9a-f]{32}[\"']\s{0,4},\s{0,9}[\"'](?P<s>[0-9a-f]{32})[\"']",
     ),
+    # `ldapsearch -w VALUE`
     _phrase(
         "password",
         "password",
@@ -776,6 +827,7 @@ _PHRASE_RULES = [
         r"[a-z-]+\b<line>(?-i:-w)[ =]?<value>",
         follows="-w",
     ),
+    # `smbclient -U user%VALUE`
     _phrase(
         "password",
         "login",
@@ -783,6 +835,7 @@ _PHRASE_RULES = [
         r"[a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})",
         follows="%",
     ),
+    # `net user ada VALUE /add`
     _phrase(
         "password",
         "password",
@@ -790,6 +843,7 @@ _PHRASE_RULES = [
         r"net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)",
         follows="/",
     ),
+    # `htpasswd -b file user VALUE`
     _phrase(
         "password",
         "login",
@@ -798,12 +852,14 @@ _PHRASE_RULES = [
         r"(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))",
         follows="-",
     ),
+    # `rabbitmqctl add_user ada VALUE`
     _phrase(
         "password",
         "literal",
         ("add_user ", "change_password "),
         r"[a-z_]+\s+\S{1,64}\s+<value>",
     ),
+    # `gh secret set NAME --body VALUE`
     _phrase(
         "password",
         "password",
@@ -811,25 +867,30 @@ _PHRASE_RULES = [
         r"secret set \S{1,64}<line>(?:--body|-b)[ =]<value>",
         follows="-b",
     ),
+    # `createUser ada SHA VALUE` (SNMP, authentication)
     _phrase(
         "password",
         "password",
         ("createuser ",),
         r"createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})",
     ),
+    # `createUser ada SHA ... AES VALUE` (SNMP, privacy)
     _phrase(
         "password",
         "password",
         ("createuser ",),
         r"createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})",
     ),
+    # `: PSK "VALUE"` (strongSwan)
     _phrase(
         "password",
         "password",
         (": psk ", ": eap ", ": xauth "),
         r": \w+\s+\"(?P<s>[^\"\n]{4,128})\"",
     ),
+    # `openssl ... -passin pass:VALUE`
     _phrase("password", "password", ("pass:",), r"pass:(?!\w+\()(?P<s>[^\s\"',;(){}]{6,128})"),
+    # `IDENTIFIED WITH plugin BY 'VALUE'`
     _phrase(
         "password",
         "login",
@@ -837,18 +898,21 @@ _PHRASE_RULES = [
         r"identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"'])<value>",
         follows="by",
     ),
+    # `ConvertTo-SecureString "VALUE"`
     _phrase(
         "password",
         "login",
         ("convertto-securestring ",),
         r"convertto-securestring\s+(?=[\"'])<value>",
     ),
+    # `host:5432:db:user:VALUE` (.pgpass)
     _phrase(
         "password",
         "login",
         (":543", ":643", "*:*:"),
         r"(?::[56]43\d|\*:\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>(?:[^\s:\\]|\\.){4,128})(?=\s|\Z)",
     ),
+    # `curl -u user:VALUE`
     _phrase(
         "password",
         "login",
@@ -857,7 +921,10 @@ _PHRASE_RULES = [
         r"(?P<s>[^\s\"']{1,128})",
         follows="-",
     ),
+    # --- passwords that are piped or passed to a program ------------------------------------------
+    # `echo VALUE | docker login --password-stdin`
     _phrase("password", "piped", (*_RECEIVERS, "sudo -s"), r"<echo><echoed><to><option>"),
+    # `docker login --password-stdin <<< VALUE`
     _phrase(
         "password",
         "login",
@@ -865,37 +932,45 @@ _PHRASE_RULES = [
         r"<option>[^\n]{0,200}<<<[ \t]*[\"']?<echoed>",
         follows="<<<",
     ),
+    # `http -a user:VALUE`
     _phrase(
         "password",
         "login",
         ("http -a ", "xh -a "),
         r"(?:http|xh) -a [\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})",
     ),
+    # `xfreerdp /p:VALUE`
     _phrase("password", "password", ("xfreerdp",), r"xfreerdp<line>/p:<value>", follows="/p:"),
+    # `aws ssm put-parameter --value VALUE`
     _phrase(
         "password",
         "password",
         ("put-parameter", "--secret-string"),
         r"(?:put-parameter<line>--value|--secret-string)[ =]<value>",
     ),
+    # `user/VALUE@host:1521` (Oracle)
     _phrase(
         "password",
         "piped",
         (":152",),
         r"(?<![\w./-])[\w.$]{1,40}/\"?(?P<s>[^\s:@\"'/]{4,128})\"?@(?://)?[\w.-]{1,80}:152",
     ),
+    # `user:VALUE@tcp(` (Go's MySQL driver)
     _phrase(
         "password",
         "piped",
         ("@tcp(",),
         r"(?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@tcp\(",
     ),
+    # `echo user:VALUE | chpasswd`
     _phrase(
         "password",
         "piped",
         ("chpasswd",),
         r"<echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd",
     ),
+    # --- calls and test scripts -------------------------------------------------------------------
+    # `expect "assword:"`, followed by `send "VALUE\r"`
     _phrase(
         "password",
         "password",
@@ -904,6 +979,7 @@ _PHRASE_RULES = [
         r"(?:\\{1,2}[rn])*[\"']",
         follows="send",
     ),
+    # `page.locator("#password").fill("VALUE")`
     _phrase(
         "password",
         "spoken",
@@ -912,6 +988,7 @@ _PHRASE_RULES = [
         r"|entertext|send_?keys|set(?:value|text)|input(?:text)?)\([\"'](?P<s>[^\"'\n]{4,128})",
         follows=").",
     ),
+    # `login(user, "VALUE")`
     _phrase(
         "password",
         "literal",
@@ -945,6 +1022,7 @@ _PHRASE_RULES = [
         r"[a-z_.=]+\({1,2}\s{0,40}<argument><literal>",
         follows=",",
     ),
+    # `jwt.sign(payload, "VALUE")`
     _phrase(
         "password",
         "password",
@@ -960,6 +1038,7 @@ _PHRASE_RULES = [
         r"[a-z_.]+\(\s{0,40}<argument><literal>",
         follows=",",
     ),
+    # `mysqli_real_connect(link, host, user, "VALUE")`
     _phrase(
         "password",
         "spoken",
@@ -968,12 +1047,14 @@ _PHRASE_RULES = [
         r"(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]",
         follows=",",
     ),
+    # `cookieParser("VALUE")`
     _phrase(
         "password",
         "spoken",
         ("cookieparser(", "signedcookie(", "fernet(", "jwtsecret(", ".secret(", "hmac.new(b"),
         r"[a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']",
     ),
+    # `connect(host, user, "VALUE")`
     _phrase(
         "password",
         "literal",
@@ -989,6 +1070,7 @@ _PHRASE_RULES = [
         r"[a-z_]+\(\s{0,40}(?:<argument>){2,3}?<literal>",
         follows=",",
     ),
+    # `find("[name=password"].type("VALUE")`
     _phrase(
         "password",
         "spoken",
@@ -996,13 +1078,17 @@ _PHRASE_RULES = [
         r"[^\n]{0,80}?[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,2}[)}]",
         follows=")",
     ),
+    # `redis.auth("VALUE")`
     _phrase(
         "password",
         "spoken",
         (".auth(", ":auth("),
         r".auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)",
     ),
+    # `Pwd={VALUE}` (connection strings)
     _phrase("password", "password", ("pwd={", "password={"), r"[a-z]+=\{(?P<s>[^{}\n]{4,64})\}"),
+    # --- sentences about passwords and tokens -----------------------------------------------------
+    # `the password for staging is "VALUE"`
     _phrase(
         "password",
         "literal",
@@ -1011,6 +1097,7 @@ _PHRASE_RULES = [
         r"(?P<s>[^\"'`»“”\n]{5,80}?)\s?[\"'`»“”]",
         follows="~",
     ),
+    # `the password is kettle-drum-song`, at the end of a line
     _phrase(
         "password",
         "plain",
@@ -1020,24 +1107,28 @@ _PHRASE_RULES = [
         r"(?-i:[a-z][a-z.-]{6,30}[a-z]))(?=[\"'`]?[.,;)]?\s*(?:\n|\Z))",
         follows="~~",
     ),
+    # `user:VALUE:` in /etc/shadow, where the value is a hash that begins with `$6$`
     _phrase(
         "password",
         "any",
         (":$6$", ":$5$", ":$1$", ":$y$"),
         r":(?P<s>\$\w{1,2}\$[^\s:]{20,200})(?=:)",
     ),
+    # `<pass encoding="base64">VALUE</pass>` (FileZilla)
     _phrase(
         "password",
         "any",
         ('encoding="base64">',),
         r'encoding="base64">(?P<s>[A-Za-z0-9+/=]{6,400})</pass',
     ),
+    # `secret key: [12, 255, ...]`, a list of bytes
     _phrase(
         "secret key",
         "any",
         ("key: [", "key = [", "key=[", 'key": [', 'key":[', "secret: [", "keypair"),
         r"[a-z\"':= ]{1,80}(?P<s>\[\s?(?:\d{1,3},\s?){15,63}\d{1,3}\s?\])",
     ),
+    # `passphrase: correct horse battery staple`
     _phrase(
         "password",
         "literal",
@@ -1046,6 +1137,7 @@ _PHRASE_RULES = [
         r"[a-z]{3,10})(?=\.?\s*(?:\n|\Z)|\. )",
         follows=" ",
     ),
+    # `the password for staging is VALUE`
     _phrase(
         "password",
         "spoken",
@@ -1055,6 +1147,7 @@ _PHRASE_RULES = [
         r"(?<![.:*]))",
         follows="~",
     ),
+    # `the token for the build server: VALUE`
     _phrase(
         "token",
         "fair",
@@ -1086,6 +1179,7 @@ _PHRASE_RULES = [
         r"(?<!public )[a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})",
         follows="~",
     ),
+    # `login: ada@host.com / VALUE`
     _phrase(
         "password",
         "spoken",
@@ -1105,18 +1199,21 @@ _PHRASE_RULES = [
         r"[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})",
         follows=" / ",
     ),
+    # `changed it to VALUE`, before a word about a login
     _phrase(
         "password",
         "spoken",
         ("changed it to ", "set it to ", "reset it to ", "changed that to"),
         r"[a-z ]{1,80} to [`\"']?(?P<s>[^\s`\"',]{6,64})(?=[^\n]{0,80}(?:passw|login|\bpw\b))",
     ),
+    # `Secret ID: VALUE`, where the value is a UUID (Azure, Vault)
     _phrase(
         "secret key",
         "any",
         ("secret id", "secretid"),
         r"secret ?id[\"']?\s{0,12}[:=]\s{0,4}[\"']?(?P<s><uuid>)",
     ),
+    # `License key: ABCD-1234-EFGH-5678`
     _phrase(
         "secret key",
         "any",
@@ -1132,12 +1229,14 @@ _PHRASE_RULES = [
         ),
         r"[a-z]{1,40}[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}))\b",
     ),
+    # `admin / VALUE`
     _phrase(
         "password",
         "prose",
         ("admin / ", "root /"),
         r"[a-z]+ / [`\"']?(?P<s>[^\s`\"',)/]{6,64})",
     ),
+    # `credentials: ada:VALUE`
     _phrase(
         "password",
         "spoken",
@@ -1160,6 +1259,7 @@ _PHRASE_RULES = [
         r"[a-z_]+(?: (?:is|are|with|for))?[ :=]{1,3}[`\"']{0,2}[\w.@+-]{2,40}(?:[:/]"
         r"| and )[`\"']?(?P<s>[^\s`\"',)/]{6,128}(?<![.;:]))(?!/)",
     ),
+    # `log in as ada with VALUE`
     _phrase(
         "password",
         "prose",
@@ -1168,6 +1268,7 @@ _PHRASE_RULES = [
         r"(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))",
         follows=" with",
     ),
+    # `type VALUE when it asks for a password`
     _phrase(
         "password",
         "before",
@@ -1182,6 +1283,7 @@ _PHRASE_RULES = [
         r"\b(?:use|type|enter|try|give|put|is) [`\"']?(?P<s>[^\s`\"']{6,64})[`\"']? (?:when|at"
         r"|if|once|where)\b",
     ),
+    # `the login is ada@host.com -> VALUE`
     _phrase(
         "password",
         "prose",
@@ -1190,6 +1292,7 @@ _PHRASE_RULES = [
         r"|/)[ ][`\"']?(?P<s>[^\s`\"',)\[]{6,128})",
         follows="@",
     ),
+    # `changed the password from VALUE to ...`
     _phrase(
         "password",
         "spoken",
@@ -1198,6 +1301,7 @@ _PHRASE_RULES = [
         r"[`\"']? to\b",
         follows=" from ",
     ),
+    # `wifi key VALUE`
     _phrase(
         "password",
         "spoken",
@@ -1215,12 +1319,15 @@ _PHRASE_RULES = [
         ),
         r"[a-z0-9-]+(?: [a-z]+)?:? [`\"']?(?P<s>[^\s`\"',)]{6,128}(?<![.;:]))",
     ),
+    # --- passwords in other formats ---------------------------------------------------------------
+    # `BORG_PASSCOMMAND="echo VALUE"`
     _phrase(
         "password",
         "password",
         ("password-command", "password_command", "passcommand", "passcmd", "askpass"),
         r"[a-z_-]{6,40}[ =:][\"'\\]{0,3}(?:echo|printf)\s+[\"'\\]{0,3}(?P<s>[^\s\"'\\]{4,128})",
     ),
+    # `chpasswd:` and `list: |`, with `user:VALUE` on the lines below (cloud-init)
     _phrase(
         "password",
         "any",
@@ -1229,12 +1336,14 @@ _PHRASE_RULES = [
         r"|R\s)\S{4,128}\n?){1,20})",
         follows="list:",
     ),
+    # `keychain.set("VALUE", forKey: "password")`
     _phrase(
         "password",
         "before",
         ('password")',),
         r"\([\"'](?P<s>[^\"'\n]{6,64})[\"'],\s(?:for)?key:\s[\"'][\w.-]{0,24}password\"\)",
     ),
+    # `app password: abcd efgh ijkl mnop` (Gmail)
     _phrase(
         "password",
         "any",
@@ -1243,6 +1352,7 @@ _PHRASE_RULES = [
         r"|\sis\s)[\"'`]?(?P<s>(?=[a-z ]{0,16}\b[bcdfghjklmnpqrstvwxz]{4}\b)"
         r"(?:[a-z]{4} ){3}[a-z]{4})\b",
     ),
+    # `basic auth: user:VALUE`
     _phrase(
         "password",
         "spoken",
@@ -1250,12 +1360,14 @@ _PHRASE_RULES = [
         r"basic auth[^\n]{0,60}?[\s`\"'(][\w.@-]{1,40}:(?!//)(?P<s>[^\s`\"')]{6,64})",
         follows=":",
     ),
+    # `user:VALUE` in backticks, before the words `basic auth`
     _phrase(
         "password",
         "before",
         ("basic auth",),
         r"`(?:[\w.@-]{1,40}:(?!//)|(?=[A-Za-z0-9+/]{20,256}={0,2}`))(?P<s>[^\s`\"']{6,256})`",
     ),
+    # A password alone on the line after its label.
     _phrase(
         "password",
         "spoken",
@@ -1264,6 +1376,7 @@ _PHRASE_RULES = [
         r"(?P<s>[^\s`:=,|()\"']{8,128})`{0,3}[ \t]*(?:\n|\Z)",
         follows="\n",
     ),
+    # `"result": "VALUE"`, below `random_password` (Terraform)
     _phrase(
         "password",
         "any",
@@ -1271,6 +1384,8 @@ _PHRASE_RULES = [
         r"random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"",
         follows="result",
     ),
+    # --- output of commands that print a secret ---------------------------------------------------
+    # The line after `$ openssl rand -hex 32`.
     _phrase(
         "secret",
         "output",
@@ -1311,12 +1426,15 @@ _PHRASE_RULES = [
         r"[^\n]{4,200}\n[\"']?(?P<s>[^\s:\"']{8,4000})[\"']?[ \t]*(?:\n|\Z)",
         follows="\n",
     ),
+    # The line below a file name that ends with .key, secret or token.
     _phrase(
         "secret",
         "output",
         (".key\n", "secret\n", "password\n", "passwd\n", "token\n", "_pass\n"),
         r"[^\s]+\n(?:[#/]{1,2} )?(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)",
     ),
+    # --- keys and codes of certain services -------------------------------------------------------
+    # `https://mainnet.infura.io/v3/VALUE`, `JSESSIONID=VALUE`
     _phrase(
         "secret key",
         "fair",
@@ -1335,6 +1453,7 @@ _PHRASE_RULES = [
         r"|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})"
         r"(?P<s>[A-Za-z0-9+/=_-]{20,})",
     ),
+    # `define('AUTH_KEY', 'VALUE')` (WordPress)
     _phrase(
         "secret key",
         "any",
@@ -1348,18 +1467,21 @@ _PHRASE_RULES = [
         ),
         r"[a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'",
     ),
+    # `<password> <value>VALUE` (XML)
     _phrase(
         "password",
         "password",
         ("password>",),
         r"password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})",
     ),
+    # `safe combination: 12-34-56`
     _phrase(
         "password",
         "any",
         ("safe combination",),
         r"[a-z ]+(?: is|:) (?P<s>\d{1,3}(?:[- ]\d{1,3}){2,3})\b",
     ),
+    # `SSID: office`, with `key: VALUE` on the next line
     _phrase(
         "password",
         "password",
@@ -1367,6 +1489,7 @@ _PHRASE_RULES = [
         r"ssid[^\n]{1,60}\n[-*\s]{0,6}(?:key|pass\w*|pw|psk)\s?[:=]\s?<value>",
         follows="\n",
     ),
+    # `the PIN is 1234`
     _phrase(
         "password",
         "any",
@@ -1395,13 +1518,16 @@ _PHRASE_RULES = [
         r"[\"']?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])(?:\s{1,3}|(?=\\?[\"']))"
         r"|[ =])[`\"'*\\]{0,2}(?P<s>\d{4,10})\b(?!\.\d)",
     ),
+    # `appid=VALUE`, `sonar.login=VALUE`
     _phrase("api key", "strong", ("appid=", "sonar.login="), r"[a-z.]+=(?P<s>[0-9a-f]{32,40})\b"),
+    # The lines below `-----BEGIN OpenVPN Static key V1-----`.
     _phrase(
         "private key",
         "any",
         ("openvpn static key",),
         r"openvpn static key[^\n]{0,9}-----\s*(?P<s>[0-9a-fnr\s\\]{64,1200})",
     ),
+    # `TOTP secret: VALUE`, where the value is base32
     _phrase(
         "secret key",
         "any",
@@ -1410,6 +1536,7 @@ _PHRASE_RULES = [
         r"(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}|(?=[a-z ]*[2-7])(?:[a-z2-7]{4} ){3,15}"
         r"[a-z2-7]{4}))\b",
     ),
+    # `use VALUE as the password`
     _phrase(
         "password",
         "before",
@@ -1425,6 +1552,7 @@ _PHRASE_RULES = [
         ),
         r"(?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s",
     ),
+    # `recovery codes:` and a list of codes, on one line or one per line
     _phrase(
         "recovery codes",
         "any",
@@ -1433,6 +1561,7 @@ _PHRASE_RULES = [
         r"(?:(?=[a-z-]*\d)[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,3}(?:[ ,;/]{1,3}(?:and )?|"
         r"(?=[\s.)]|\Z))){2,20}))",
     ),
+    # `seed phrase:` and 12 to 24 words
     _phrase(
         "seed phrase",
         "any",
@@ -1447,13 +1576,17 @@ _PHRASE_RULES = [
         ),
         r"(?:mnemonic|seed(?:.?phrase| words)?)<seed>",
     ),
+    # --- parts of keys, signatures and cookies ----------------------------------------------------
+    # `"d": "VALUE"` (a JSON web key)
     _phrase(
         "private key",
         "strong",
         ('"d":', '"d" ', '"p":', '"q":', '"dp":', '"dq":', '"qi":', '"k":', '"p" ', '"q" ', '"k" '),
         r"\"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"",
     ),
+    # `https://account.blob.core.windows.net/?sig=VALUE`
     _phrase("azure signature", "random", ("sig=",), r"sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)"),
+    # `Cookie: sessionid=VALUE`
     _phrase(
         "session cookie",
         "strong",
@@ -1463,6 +1596,7 @@ _PHRASE_RULES = [
         r"(?P<s>[A-Za-z0-9._~%+/=-]{16,})",
         follows="=",
     ),
+    # A line of cookies.txt, in which tabs separate the fields.
     _phrase(
         "session cookie",
         "strong",
