@@ -211,15 +211,15 @@ def matches(
             connection,
             words[:_MAX_QUERY_CHARACTERS],
             condition,
-            newest_day,
-            _DUPLICATE_FACTOR * most,
-            _UNGATED,
+            today=newest_day,
+            limit=_DUPLICATE_FACTOR * most,
+            recipe=_UNGATED,
         )
         certain_words = _certain_words(ranked)
         by_notes: dict[str, JournalEntry] = {}
         for row, entry in entries:
             notes = entry.notes.strip()
-            if notes and _fits(row, certain_words):
+            if notes and _is_related(row, certain_words):
                 by_notes.setdefault(notes, entry)
         return tuple(by_notes.values())[:most]
 
@@ -235,7 +235,7 @@ def _certain_words(ranked: rank.Ranking) -> list[WeightedWord]:
     return certain
 
 
-def _fits(row: scoring.RankedRow, words: Sequence[WeightedWord]) -> bool:
+def _is_related(row: scoring.RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Return whether an entry answers the query, or matches most of its words by weight.
 
     Only words that occur in some record count. The other words of a title describe new work.
@@ -256,14 +256,15 @@ def _rank_entries(
     connection: sqlite3.Connection,
     words: str,
     condition: Condition,
+    *,
     today: str,
     limit: int | None,
     recipe: scoring.Recipe = scoring.STANDARD,
 ) -> tuple[rank.Ranking, list[_RankedEntry]]:
-    """Rank the entries that meet a condition, including each entry only once."""
-    keep = [(Family.JOURNAL, *condition)]
+    """Rank the entries that meet a condition, without duplicates."""
+    matching = [(Family.JOURNAL, *condition)]
     ranked = rank.rank(
-        connection, words, today=today, record_filter=keep, limit=limit, recipe=recipe
+        connection, words, today=today, record_filter=matching, limit=limit, recipe=recipe
     )
     records = queries.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, _RankedEntry] = {}
@@ -385,7 +386,9 @@ def search(
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[JournalMatch, ...], int]:
         today = ids.today()
-        ranked, ranked_entries = _rank_entries(connection, words, which.condition, today, limit)
+        ranked, ranked_entries = _rank_entries(
+            connection, words, which.condition, today=today, limit=limit
+        )
         found: list[JournalMatch] = []
         for row, entry in ranked_entries:
             why = tuple(explanations.explain(row, ranked.words, today))

@@ -42,9 +42,11 @@ from ralph.storage.sources import has_project_sources
 
 MAX_SUMMARY_TOKENS = 1_000
 _SKILL_MARK = "skill"  # its mark in the list of what a session has seen
+
 # Limits on verifying citations when a session starts.
 _MAX_VERIFIED_RECORDS = 200
 _MAX_VERIFY_SECONDS = 0.2
+
 # Summaries of the last sessions.
 _MAX_SUMMARIES = 3
 _MAX_SESSIONS_READ = 12  # more than are shown, because some did nothing

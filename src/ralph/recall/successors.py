@@ -40,46 +40,59 @@ def supersede(
     today. Raises Refused for knowledge and patterns, for a cycle, and for an agent's reason that
     reads like an instruction. Raises Conflict if an entry already has the new text.
     """
-    author = context.author
     library = Library(root, context.observer)
     collection, before = reading.find_entry(library, old)
     old_id = before.record.id
-    if why.strip():
-        why = " ".join(clean_memory(why, patterns=context.patterns)[0].split())
-    else:
-        why = ""
-    if not author.is_trusted and injection.looks_like_instructions(why):
-        raise Refused(
-            "the reason reads like an instruction to an agent", hint="reword --why, or leave it out"
-        )
-    _check_superseding(collection.name)
+    reason = _clean_reason(why, context)
+    _check_supersedable(collection.name)
+    # The successor is written first. If the second write fails, the link already marks the old
+    # entry as superseded.
     if record_ids.is_short_id(new) or ids.ID.fullmatch(new.strip()) is not None:
-        saved = _link_successor(root, library, old_id, new.strip(), why, context.observer)
+        saved = _link_successor(
+            root, library, old_id=old_id, new_id=new.strip(), why=reason, observer=context.observer
+        )
     else:
-        successor = memory.NewEntry(
+        entry = memory.NewEntry(
             new,
             MemoryKind(before.record.kind),
             before.record.tags,
             in_=collection.name,
             links=(Link("supersedes", old_id),),
         )
-        signed = replace(author, signed={**author.signature(root), WHY: why})
-        saved = memory.add_entry(root, successor, replace(context, author=signed))
-        if not saved.is_new:
-            name = saved.stored.record.id
-            raise Conflict(
-                f"{name} already says this", hint=f"ralph memory supersede {old_id} {name}"
-            )
-
-    def end(record: Record) -> Record:
-        today = ids.today()
-        return replace(record, valid_until=min(record.valid_until or today, today))
-
-    memory.change_entry(root, library, collection, old_id, end, context.observer)
+        saved = _add_successor(root, entry, old_id=old_id, why=reason, context=context)
+    memory.change_entry(root, library, collection, old_id, _end_today, context.observer)
     return saved
 
 
-def _check_superseding(collection_name: str) -> None:
+def _clean_reason(why: str, context: WriteContext) -> str:
+    if not why.strip():
+        return ""
+    reason = " ".join(clean_memory(why, patterns=context.patterns)[0].split())
+    if not context.author.is_trusted and injection.looks_like_instructions(reason):
+        raise Refused(
+            "the reason reads like an instruction to an agent", hint="reword --why, or leave it out"
+        )
+    return reason
+
+
+def _add_successor(
+    root: Path, entry: memory.NewEntry, *, old_id: str, why: str, context: WriteContext
+) -> memory.SavedMemory:
+    author = context.author
+    signed = replace(author, signed={**author.signature(root), WHY: why})
+    saved = memory.add_entry(root, entry, replace(context, author=signed))
+    if not saved.is_new:
+        name = saved.stored.record.id
+        raise Conflict(f"{name} already says this", hint=f"ralph memory supersede {old_id} {name}")
+    return saved
+
+
+def _end_today(record: Record) -> Record:
+    today = ids.today()
+    return replace(record, valid_until=min(record.valid_until or today, today))
+
+
+def _check_supersedable(collection_name: str) -> None:
     if collection_name not in _SUPERSEDABLE:
         raise Refused(
             "only memories and guardrails supersede each other",
@@ -91,6 +104,7 @@ def _check_superseding(collection_name: str) -> None:
 def _link_successor(
     root: Path,
     library: Library,
+    *,
     old_id: str,
     new_id: str,
     why: str,
@@ -98,7 +112,7 @@ def _link_successor(
 ) -> memory.SavedMemory:
     """Link an existing entry to the entry that it supersedes."""
     collection, successor = library.find(new_id)
-    _check_superseding(collection.name)
+    _check_supersedable(collection.name)
     pairs = []
     for stored in reading.list_entries(root, in_=(reading.ALL,)):
         for predecessor in reading.predecessors(stored.record):
