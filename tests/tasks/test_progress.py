@@ -23,7 +23,7 @@ from ralph.memory.knowledge import LearnedEntry
 from ralph.memory.memory import Change
 from ralph.recall import search
 from ralph.search import index
-from ralph.tasks import progress, task
+from ralph.tasks import prd_file, progress, task
 from ralph.testing import Step
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -125,7 +125,7 @@ def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(
 ) -> None:
     work = task.add(tmp_path, "refunds", prd=prd()).task
     made = entry(work.id, notes=noted(), files=("a.py", "b.py"), session="abc-1")
-    progress.append_iteration(tmp_path, made, story=progress.current_story(tmp_path, work.id))
+    progress.append_iteration(tmp_path, made, story=prd_file.current_story(tmp_path, work.id))
     assert text(tmp_path, work.id).endswith(
         "## 2026-01-01 10:00 - US-1\n"
         "Thread: ralph://session/abc-1\n"
@@ -253,7 +253,7 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
     assert told.index("US-1: first") < told.index("US-2: second")
     assert "it adds up" in told
     assert told.count(LESSON) == 1, "what the journal says is not said again as progress"
-    assert [story.passes for story in progress.stories(shop.root, work.id)] == [True, True]
+    assert [story.passes for story in prd_file.list_stories(shop.root, work.id)] == [True, True]
 
 
 def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> None:

@@ -288,9 +288,9 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     if not in_worktree:
         _print_change(tasks.start(call.root, task_id))
         return
-    from ralph.tasks import progress
+    from ralph.tasks import lifecycle
 
-    created = progress.start_in_worktree(call.root, task_id, tell=say)
+    created = lifecycle.start_in_worktree(call.root, task_id, tell=say)
     state = "created" if created.is_new else "already there"
     worktree = created.task.worktree
     click.echo(f"{task_id} has the worktree {worktree} on the branch {created.branch} ({state})")

@@ -44,7 +44,7 @@ from ralph.memory import knowledge
 from ralph.privacy.privacy import redact
 from ralph.recall import journal, summarize_command
 from ralph.storage import task_files
-from ralph.tasks import claims, progress, worktree, worktree_learnings
+from ralph.tasks import claims, lifecycle, prd_file, progress, worktree, worktree_learnings
 from ralph.tasks.claims import LEASE_SECONDS
 
 HEARTBEAT_SECONDS = 10.0
@@ -167,7 +167,7 @@ class Workbench:
         if verdict.stopped:
             return replace(run, task="", step="")
         self.printer.print_line(f"task {work.id}: {work.title}")
-        progress.begin(self.root, work.id)
+        progress.create_progress_file(self.root, work.id)
         return replace(run, failing=not verdict.passed)
 
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
@@ -201,7 +201,7 @@ class Workbench:
         return replace(run, failed=(*run.failed, work.id), task="")
 
     def _promote_insights(self, finished: Task) -> None:
-        promotion, why = progress.promote_insights(self.home, finished, patterns=self._patterns)
+        promotion, why = lifecycle.promote_insights(self.home, finished, patterns=self._patterns)
         if promotion is not None and promotion.added:
             count = count_noun(len(promotion.added), "insight")
             self.printer.print_line(f"promoted {count} of {finished.id} to {promotion.path.name}")
@@ -214,7 +214,7 @@ class Workbench:
         """Build the prompt for the next iteration, and store a snapshot of it."""
         iteration = run.iterations + 1
         self._prompt = self._build_prompt(run, work)
-        self._story = progress.current_story(self.root, work.id)
+        self._story = prd_file.current_story(self.root, work.id)
         self._learned = []
         snapshot = redact(self._prompt, self._patterns).text
         run_prompts.save(self.root, run.id, iteration, snapshot)

@@ -36,7 +36,7 @@ from ralph.recall import journal, journal_section, skill
 from ralph.recall.journal_section import render_journal
 from ralph.recall.summarize_command import Compress, no_compression
 from ralph.storage import files
-from ralph.tasks import feature, progress, task
+from ralph.tasks import feature, prd_file, progress, task
 
 # Token budgets of the sections. Guardrails and memories share `memories.budget`.
 JOURNAL_TOKENS = 3_000
@@ -83,7 +83,7 @@ def build(
         shown = feature.show(root, feature_id)
         spec = titled_section("Specification", shown.spec)
         plan = titled_section("Plan", shown.plan)
-    stories = _or_empty(lambda: progress.stories_section(root, work.id))
+    stories = _or_empty(lambda: prd_file.render_stories(root, work.id))
     injected = select_memories(root, config, words, work.id)
     notes = _journal_notes(root, run, work, words)
     texts = {

@@ -6,6 +6,8 @@ Other parts import only the modules that `__all__` lists.
 __all__ = [
     "claims",
     "feature",
+    "lifecycle",
+    "prd_file",
     "progress",
     "task",
     "task_history",

@@ -1,9 +1,15 @@
-"""Manage a task's PRD and progress.txt, and promote the insights of finished tasks.
+"""Write a task's progress.txt, and render it for prompts.
 
-A PRD (prd.json) lists the task's user stories. After each iteration, the loop appends a block to
-progress.txt: redacted notes and the learnings in them. A learning that occurs in two blocks, or
-that the agent gave as knowledge, is added to the patterns at the top of the file. Lines that people
-wrote are never changed.
+After each iteration, the loop appends a block with redacted notes and the learnings in them. A
+learning that occurs in two blocks, or that the agent gave as knowledge, is added to the patterns at
+the top of the file. Lines that people wrote are never changed. A block looks like this:
+
+    ## 2026-01-31 12:00 - t-0a1b
+    - Rounded the totals
+    - Files changed: cart.py
+    - **Learnings for future iterations:**
+      - Money is stored in cents
+    ---
 """
 
 from __future__ import annotations
@@ -15,14 +21,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import RalphError, Refused
+from ralph.core.errors import Refused
 from ralph.core.record import Family, MemoryKind, Outcome, Record
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import scan_lines
 from ralph.core.tokens import estimate
-from ralph.core.work import JournalEntry, Story, Task, ignore_text
+from ralph.core.work import JournalEntry
 from ralph.formats.journal import journal_id
-from ralph.formats.prd import PrdDocument, parse_prd, pass_stories
 from ralph.formats.progress import (
     ProgressDocument,
     is_progress_pattern,
@@ -33,15 +38,10 @@ from ralph.formats.progress import (
 )
 from ralph.formats.progress_blocks import JOURNAL_KEY
 from ralph.formats.progress_learnings import read_learnings
-from ralph.learning import insights, promotion, task_insights
-from ralph.learning.promotion import Promotion
 from ralph.memory.knowledge import LearnedEntry
-from ralph.privacy import privacy
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import redact
-from ralph.recall import graph_export
 from ralph.storage import files, record_rows, task_files
-from ralph.tasks import worktree
 
 BUDGET = 2_000  # tokens that progress.txt may take up in a prompt
 _HEADING_TOKENS = 40  # reserved for the headings and the note about older blocks
@@ -59,113 +59,18 @@ _MARKUP_LINE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
 _Cleaner = Callable[[str], str]  # removes secrets and invisible characters from text
 
 
-# --- files of a task -----------------------------------------------------------------------------
+# --- the file -----------------------------------------------------------------------------------
 
 
-def folder(root: Path, task_id: str) -> Path:
+def task_folder(root: Path, task_id: str) -> Path:
     """Return the folder that holds a task's files."""
     return task_files.find_task(root, task_id).path.parent
 
 
-def set_up(
-    root: Path,
-    task_id: str,
-    prd: PrdDocument | None,
-    *,
-    in_worktree: bool,
-    tell: Callable[[str], None] = ignore_text,
-) -> Task:
-    """Give a new task its PRD, its progress.txt and, if requested, its worktree."""
-    if prd is not None:
-        files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
-        task_files.change_task(root, task_id, lambda task: replace(task, branch=prd.branch or None))
-    begin(root, task_id)
-    if in_worktree:
-        return worktree.create(root, task_id, tell=tell).task
-    return task_files.find_task(root, task_id).task
-
-
-def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
-    """Parse a PRD, and clean it for storage.
-
-    Raises Refused if the PRD is empty, contains a secret, or cannot be parsed.
-    """
-    if not text.strip():
-        raise Refused(
-            "the PRD is empty", hint="name a prd.json with userStories; nothing was changed"
-        )
-    clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
-    document = parse_prd(clean.text + "\n")
-    for problem in document.problems:
-        if problem.level == "error":
-            raise Refused(
-                f"the PRD cannot be used: line {problem.line}: {problem.what}", hint=problem.hint
-            )
-    return document
-
-
-def begin(root: Path, task_id: str) -> None:
+def create_progress_file(root: Path, task_id: str) -> None:
     """Create a task's progress.txt if it does not exist."""
-    path = folder(root, task_id) / "progress.txt"
+    path = task_folder(root, task_id) / "progress.txt"
     files.update(path, lambda old: old or progress_template(), root=paths.main_checkout(root))
-
-
-def start_in_worktree(
-    root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text
-) -> worktree.Worktree:
-    """Give a task a worktree, and a progress.txt if it does not have one."""
-    begin(root, task_id)
-    return worktree.create(root, task_id, tell=tell)
-
-
-# --- stories -------------------------------------------------------------------------------------
-
-
-def stories(root: Path, task_id: str) -> list[Story]:
-    """Return the stories in a task's PRD, starting with the next one to work on.
-
-    Stories that already pass come last.
-    """
-    text = files.read(folder(root, task_id) / "prd.json")
-    if text is None:
-        return []
-
-    def sort_key(story: Story) -> tuple[bool, bool, int]:
-        has_no_priority = story.priority <= 0
-        return story.passes, has_no_priority, story.priority
-
-    return sorted(parse_prd(text).stories, key=sort_key)
-
-
-def current_story(root: Path, task_id: str) -> str:
-    """Return the id of the story to work on now, or the task's id if no story is open."""
-    for story in stories(root, task_id):
-        if not story.passes:
-            return story.id
-    return task_id
-
-
-def stories_section(root: Path, task_id: str) -> str:
-    """Return the stories for a prompt, or "" if there are none.
-
-    Open stories are shown with their acceptance criteria.
-    """
-    path = folder(root, task_id) / "prd.json"
-    lines = []
-    for story in stories(root, task_id):
-        if story.passes:
-            lines.append(f"- [x] {story.id}: {story.title}")
-            continue
-        lines.append(f"- [ ] {story.id}: {story.title}")
-        lines += [f"  {line}" for line in story.description.splitlines() if line.strip()]
-        lines += [f"  - {criterion}" for criterion in story.acceptance_criteria]
-    if not lines:
-        return ""
-    instruction = (
-        f"The stories are in {path}. Work on the first open one; "
-        "set its `passes` to true there once its criteria hold."
-    )
-    return "\n".join([instruction, "", *lines])
 
 
 # --- progress.txt in a prompt --------------------------------------------------------------------
@@ -179,7 +84,7 @@ def prompt_section(
     `budget` is in tokens. Blocks whose journal id is in `told` are left out, because the prompt
     already contains them elsewhere.
     """
-    path = folder(root, task_id) / "progress.txt"
+    path = task_folder(root, task_id) / "progress.txt"
     document = parse_progress(files.read(path) or "")
     records = [entry.record for entry in document.entries]
     room = budget - _HEADING_TOKENS
@@ -250,7 +155,7 @@ def append_iteration(
         document, added = _with_patterns(document, knowledge)
         return str(document), added
 
-    path = folder(root, entry.task) / "progress.txt"
+    path = task_folder(root, entry.task) / "progress.txt"
     return files.update(path, edit, root=paths.main_checkout(root))[1]
 
 
@@ -401,34 +306,3 @@ def _position_of(text: str, learnings: Sequence[_Learning]) -> int | None:
         if learning.text == text:
             return number
     return None
-
-
-# --- insights of a finished task -----------------------------------------------------------------
-
-
-def promote_insights(
-    root: Path, task: Task, *, patterns: Sequence[str] = ()
-) -> tuple[Promotion | None, str]:
-    """Promote the insights of a finished task, and write its graph.
-
-    Returns the promotion, or None if it failed, and a message about what went wrong or "".
-    """
-    checkout = worktree.folder_of(root, task)
-    if checkout is None or not checkout.is_dir():
-        checkout = root
-    try:
-        prd = folder(root, task.id) / "prd.json"
-        if prd.exists():
-            files.update(prd, pass_stories, root=paths.main_checkout(root))
-        task_insights.extract(checkout, task.id, patterns=patterns)
-        promoted = promotion.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
-        graph_export.export(root, task=task.id)
-        problems = insights.find_problems(root, task.id)
-    except RalphError as error:
-        reason = error.message
-        if error.hint:
-            reason = f"{error.message}; {error.hint}"
-        return None, f"the insights of {task.id} were not promoted: {reason}"
-    if problems:
-        return promoted, f"some insights of {task.id} cannot be read: {problems[0]}"
-    return promoted, ""

@@ -82,11 +82,12 @@ def add(
     """
     from ralph.memory import quarantine
     from ralph.privacy import privacy
-    from ralph.tasks import feature, progress
+    from ralph.tasks import feature, lifecycle
+    from ralph.tasks.prd_file import parse_given_prd
 
     requirements = None
     if prd is not None:
-        requirements = progress.read_prd(prd, allow_secret, patterns)
+        requirements = parse_given_prd(prd, allow_secret=allow_secret, patterns=patterns)
         description = description or requirements.description
     clean_title = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
     clean_description = privacy.clean_description(
@@ -117,7 +118,7 @@ def add(
         task_files.create_task(root, task)
     if requirements is not None or in_worktree:
         try:
-            task = progress.set_up(root, task.id, requirements, in_worktree=in_worktree, tell=tell)
+            task = lifecycle.set_up(root, task.id, requirements, in_worktree=in_worktree, tell=tell)
         except RalphError:
             task_files.delete_task(root, task.id)
             raise
@@ -258,10 +259,10 @@ def complete(
 
     Returns the change, the promotion, and the reason if the promotion failed.
     """
-    from ralph.tasks import progress
+    from ralph.tasks import lifecycle
 
     after = done(root, task_id)
-    promotion, problem = progress.promote_insights(root, after.task, patterns=patterns)
+    promotion, problem = lifecycle.promote_insights(root, after.task, patterns=patterns)
     return after, promotion, problem
 
 

@@ -27,7 +27,7 @@ def task_page(root: Path, task_id: str) -> Json:
     """
     view = task.show(root, task_id)
     work = view.listed.task
-    progress_text = files.read(progress.folder(root, work.id) / "progress.txt")
+    progress_text = files.read(progress.task_folder(root, work.id) / "progress.txt")
     return {
         "task": {**lists.task_row(view.listed), "description": work.description},
         "stories": _stories(view),

@@ -1,0 +1,79 @@
+"""The PRD of a task: a prd.json that lists the user stories which the task consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralph.core.errors import Refused
+from ralph.core.work import Story
+from ralph.formats.prd import PrdDocument, parse_prd
+from ralph.privacy import privacy
+from ralph.storage import files
+from ralph.tasks.progress import task_folder
+
+
+def parse_given_prd(text: str, *, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
+    """Parse a PRD that a user gave, and clean it for storage.
+
+    Raises Refused if the PRD is empty, contains a secret, or cannot be parsed.
+    """
+    if not text.strip():
+        raise Refused(
+            "the PRD is empty", hint="name a prd.json with userStories; nothing was changed"
+        )
+    clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
+    document = parse_prd(clean.text + "\n")
+    for problem in document.problems:
+        if problem.level == "error":
+            raise Refused(
+                f"the PRD cannot be used: line {problem.line}: {problem.what}", hint=problem.hint
+            )
+    return document
+
+
+def list_stories(root: Path, task_id: str) -> list[Story]:
+    """Return the stories in a task's PRD, starting with the next one to work on.
+
+    Stories that already pass come last.
+    """
+    text = files.read(task_folder(root, task_id) / "prd.json")
+    if text is None:
+        return []
+
+    def sort_key(story: Story) -> tuple[bool, bool, int]:
+        has_no_priority = story.priority <= 0
+        return story.passes, has_no_priority, story.priority
+
+    return sorted(parse_prd(text).stories, key=sort_key)
+
+
+def current_story(root: Path, task_id: str) -> str:
+    """Return the id of the story to work on now, or the task's id if no story is open."""
+    for story in list_stories(root, task_id):
+        if not story.passes:
+            return story.id
+    return task_id
+
+
+def render_stories(root: Path, task_id: str) -> str:
+    """Return the stories for a prompt, or "" if there are none.
+
+    Open stories are shown with their acceptance criteria.
+    """
+    path = task_folder(root, task_id) / "prd.json"
+    lines = []
+    for story in list_stories(root, task_id):
+        if story.passes:
+            lines.append(f"- [x] {story.id}: {story.title}")
+            continue
+        lines.append(f"- [ ] {story.id}: {story.title}")
+        lines += [f"  {line}" for line in story.description.splitlines() if line.strip()]
+        lines += [f"  - {criterion}" for criterion in story.acceptance_criteria]
+    if not lines:
+        return ""
+    instruction = (
+        f"The stories are in {path}. Work on the first open one; "
+        "set its `passes` to true there once its criteria hold."
+    )
+    return "\n".join([instruction, "", *lines])
