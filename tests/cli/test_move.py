@@ -21,7 +21,7 @@ from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.core.record import MemoryKind
 from ralph.learning import review
-from ralph.memory import held_memories, memory, priming, quarantine
+from ralph.memory import held_memories, memory, memory_files, priming, quarantine
 from ralph.memory.author import BY_PERSON, Author, WriteContext
 from ralph.sharing import backups, export_import, exported_records, exports
 from ralph.storage.library import Library, Stored
@@ -376,7 +376,7 @@ def test_no_person_said_what_an_agent_imports(ralph: Project, tmp_path: Path) ->
     exports.write_export(ralph.root, "json", tmp_path / "out.json")
     for by, author in (("human", "human"), ("agent", "import")):
         copy = tmp_path / by
-        memory.init(copy)
+        memory_files.init(copy)
         export_import.import_records(copy, tmp_path / "out.json", [], really=True, by=by)
         (stored,) = _read(copy, "memories")
         assert (stored.record.origin.by, "who" in stored.record.extra) == (author, by == "human")

@@ -7,12 +7,12 @@ from ralph.core import paths
 from ralph.core.record import MemoryKind
 from ralph.core.settings import Config
 from ralph.hooks.handler import run_event
-from ralph.memory import memory
+from ralph.memory import memory, memory_files
 from ralph.recall import prompt_context
 
 
 def test_many_prompts_alike_do_not_crowd_a_memory_out(tmp_path: Path) -> None:
-    memory.init(tmp_path)
+    memory_files.init(tmp_path)
     words = "JWT refresh in src/auth.ts: rotate the token on every use, else replay works"
     memory.add(tmp_path, words, kind=MemoryKind.FIX)
     env = {"HOME": str(tmp_path)}
@@ -32,7 +32,7 @@ def test_many_prompts_alike_do_not_crowd_a_memory_out(tmp_path: Path) -> None:
 
 
 def test_what_an_edit_makes_private_is_not_kept_as_it_was_before(tmp_path: Path) -> None:
-    memory.init(tmp_path)
+    memory_files.init(tmp_path)
     change = {
         "file_path": "a.md",
         "old_string": "Bob was fired",

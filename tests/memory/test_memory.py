@@ -15,7 +15,7 @@ from ralph.core.errors import Conflict, NotFound, Refused, UsageError
 from ralph.core.record import Link, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
 from ralph.formats.memories import parse_memories
-from ralph.memory import memory, priming, reading
+from ralph.memory import memory, memory_files, priming, reading
 from ralph.memory.author import BY_AGENT
 from ralph.memory.record_shapes import memory_json
 from ralph.privacy.privacy import clean_memory, clean_tags
@@ -79,12 +79,12 @@ def test_fifty_entries_of_one_second_have_fifty_ids(library: Library) -> None:
 
 
 def test_init_says_what_it_did_and_refuses_a_second_time(library: Library) -> None:
-    assert str(library.memories.home) in memory.init(library.root)
+    assert str(library.memories.home) in memory_files.init(library.root)
     with pytest.raises(Conflict):
-        memory.init(library.root)
+        memory_files.init(library.root)
     add(library, "One")
     before = library.memories.home.read_bytes()
-    assert "memories.md.bak" in memory.init(library.root, force=True)
+    assert "memories.md.bak" in memory_files.init(library.root, force=True)
     assert library.memories.home.with_name("memories.md.bak").read_bytes() == before
     assert reading.list_entries(library.root) == []
 
@@ -149,7 +149,7 @@ def test_init_does_not_lose_an_entry_that_is_added_while_it_copies(
 
     monkeypatch.setattr(files, "backup", copy_slowly)
     with pytest.raises(Conflict):
-        memory.init(library.root, force=True)
+        memory_files.init(library.root, force=True)
     assert [stored.record.text for stored in reading.list_entries(library.root)] == ["One", "Late"]
 
 

@@ -19,7 +19,7 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, promotion, review
 from ralph.loop import loop
 from ralph.loop.request import LoopRequest
-from ralph.memory import caller, held_memories, knowledge, memory, priming, reading
+from ralph.memory import caller, held_memories, knowledge, memory, memory_files, priming, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.session_start import brief_session
 from ralph.tasks import task
@@ -33,7 +33,7 @@ HARMLESS = "Use pnpm, because npm breaks the lockfile."
 def root(tmp_path: Path) -> Path:
     """A git repository with an empty memories.md that is committed."""
     git(tmp_path, "init", "-q")
-    memory.init(tmp_path)
+    memory_files.init(tmp_path)
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-qm", "Begin")
     return tmp_path

@@ -28,7 +28,7 @@ from ralph.cli.output import one_line, say, visible, warn
 from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.core.record import MemoryKind, Query, SearchResult
-from ralph.memory import memory, reading
+from ralph.memory import memory, memory_files, reading
 from ralph.memory.memory import NewEntry
 from ralph.memory.record_shapes import mark_weak, memory_json
 from ralph.storage.library import NAMES, Library, Stored
@@ -122,7 +122,7 @@ _as_of = click.option(
 @pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Create an empty memories.md, or another memory file."""
-    click.echo(memory.init(call.root, in_, force=force))
+    click.echo(memory_files.init(call.root, in_, force=force))
 
 
 @cli.command(

@@ -33,7 +33,7 @@ from ralph.install.folder_checks import (
 )
 from ralph.install.merge_damage import find_damage
 from ralph.install.merge_registration import ATTRIBUTES
-from ralph.memory.memory import backup
+from ralph.memory.memory_files import backup
 from ralph.storage import files
 from ralph.storage.library import Library
 

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import RalphError
-from ralph.install.file_checks import (
-    curated_files,
-)
+from ralph.install.file_checks import curated_files
 from ralph.install.findings import Finding, new_finding
 from ralph.search import index
 from ralph.storage import files

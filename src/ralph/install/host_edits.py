@@ -13,10 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.errors import (
-    Conflict,
-    Unreadable,
-)
+from ralph.core.errors import Conflict, Unreadable
 from ralph.core.json_text import check_json, same_json
 from ralph.core.launchers import COMMAND_LAUNCHER, launcher
 from ralph.formats import host_files, host_toml

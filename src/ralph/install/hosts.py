@@ -13,10 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph.core.errors import (
-    UsageError,
-    WriteFailed,
-)
+from ralph.core.errors import UsageError, WriteFailed
 from ralph.install import clients
 from ralph.install.clients import HookForm, Host, InstallScope
 from ralph.install.host_edits import FileEdit, HostEdits

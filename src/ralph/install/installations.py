@@ -19,11 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.errors import (
-    RalphError,
-    Unreadable,
-    UsageError,
-)
+from ralph.core.errors import RalphError, Unreadable, UsageError
 from ralph.core.extras import has_extra
 from ralph.core.launchers import _state_folder
 from ralph.formats.host_files import SERVER_NAME, is_ralph_server, ralph_hooks

@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.errors import (
-    NotFound,
-)
+from ralph.core.errors import NotFound
 from ralph.core.launchers import COMMAND_LAUNCHER, HOOK_LAUNCHER, _state_folder, launcher
 from ralph.storage import files
 

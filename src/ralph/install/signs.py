@@ -21,7 +21,8 @@ from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record
 from ralph.formats.memories import parse_memories
 from ralph.formats.memories_writer import is_sign
-from ralph.memory.memory import backup, new_id
+from ralph.memory.memory import new_id
+from ralph.memory.memory_files import backup
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.storage import files
 from ralph.storage.library import Collection, Library

@@ -12,9 +12,7 @@ from ralph.core.documents import Entry
 from ralph.core.errors import NotFound, RalphError, Refused
 from ralph.core.record import Family, Record
 from ralph.formats.progress_blocks import JOURNAL_KEY
-from ralph.learning.forget_matching import (
-    text_values,
-)
+from ralph.learning.forget_matching import text_values
 from ralph.learning.forget_plan import (
     EDIT_ADVICE,
     FileChange,

@@ -13,11 +13,7 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import RalphError
-from ralph.learning.forget_matching import (
-    MIN_NEEDLE_CHARACTERS,
-    escaped_forms,
-    normalise_words,
-)
+from ralph.learning.forget_matching import MIN_NEEDLE_CHARACTERS, escaped_forms, normalise_words
 from ralph.learning.forget_plan import (
     EDIT_ADVICE,
     FileChange,

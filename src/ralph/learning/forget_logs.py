@@ -31,10 +31,7 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.record import Family, Record
 from ralph.formats.log import LogDocument, encode_line, parse_log
-from ralph.learning.forget_matching import (
-    escaped_forms,
-    text_values,
-)
+from ralph.learning.forget_matching import escaped_forms, text_values
 from ralph.learning.forget_plan import (
     MAX_PREVIEW_CHARACTERS,
     WHITESPACE,

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core.record import Record
-from ralph.learning.forget_matching import (
-    has_quote,
-    normalise_words,
-)
+from ralph.learning.forget_matching import has_quote, normalise_words
 from ralph.storage.forgotten import ForgottenTexts
 
 WHITESPACE = "\ufeff \t\r\n"

@@ -10,6 +10,7 @@ __all__ = [
     "knowledge",
     "knowledge_match",
     "memory",
+    "memory_files",
     "merge_driver",
     "priming",
     "quarantine",

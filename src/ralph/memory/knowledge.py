@@ -25,8 +25,9 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.memory import knowledge_match, quarantine
 from ralph.memory.author import BY_AGENT, BY_RALPH, WriteContext
 from ralph.memory.knowledge_match import BUDGET, Match, Titles, Work
-from ralph.memory.memory import Change, SavedMemory, accept_by_author, check_author, check_forgotten
+from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.reading import find_entry
+from ralph.memory.write_checks import accept_by_author, check_author, check_forgotten
 from ralph.privacy import invisible_characters, privacy
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.storage import features, files

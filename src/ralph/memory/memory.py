@@ -10,7 +10,6 @@ should start quickly. Entries are read in `reading`, and knowledge is stored in 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,27 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import ids
-from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
-from ralph.core.record import (
-    AT,
-    NO_EXTRA,
-    SESSION,
-    VIA,
-    WHO,
-    Link,
-    MemoryKind,
-    Record,
-    Status,
-)
+from ralph.core.errors import Conflict, Refused, UsageError
+from ralph.core.record import AT, NO_EXTRA, SESSION, VIA, WHO, Link, MemoryKind, Record, Status
 from ralph.core.text import normalise_text
 from ralph.memory.author import BY_RALPH, Author, WriteContext
-from ralph.memory.reading import (
-    ALL,
-    collection_names,
-    find_entry,
-)
-from ralph.storage import files, forgotten
-from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
+from ralph.memory.reading import ALL, collection_names, find_entry
+from ralph.memory.write_checks import accept_by_author, check_author, check_forgotten
+from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored
 from ralph.storage.write_observers import WriteObserver
 
 _DEFAULT_KINDS = {
@@ -96,56 +81,6 @@ class NewEntry:
 
 
 # --- writing -----------------------------------------------------------------------------------
-
-
-def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
-    """Create a memory file, and return a message for the user.
-
-    Raises Conflict if the file already exists. With `force`, the existing file is backed up and
-    replaced instead.
-    """
-    from ralph.formats.patterns import patterns_template
-
-    collection_names([in_])
-    if in_ not in _DEFAULT_KINDS:
-        raise UsageError(
-            f"{in_} needs no file", hint=f"ralph memory init --in {', '.join(_DEFAULT_KINDS)}"
-        )
-    collection = Library(root).collection(in_)
-    home = collection.home
-    check_folders(home, collection.root)
-    if in_ == "patterns":
-        template = patterns_template()
-    else:
-        template = collection.layout.template()
-    if not (home.exists() or home.is_symlink()):
-        files.write(home, template, root=collection.root, expect="", mode=collection.mode)
-        return f"created {home}"
-    if not force:
-        raise Conflict(
-            f"{home}: already exists",
-            hint=(Hint("force", "use --force to replace it"), "the old file is kept as a backup"),
-        )
-    files.target(home, collection.root)  # a refusal must come before the backup is written
-    before = files.read(home) or ""
-    copy = backup(home, collection.root, before)
-    files.write(home, template, root=collection.root, expect=before, mode=collection.mode)
-    return f"replaced {home}; the old file is {copy}"
-
-
-def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
-    """Back up a file that is about to change, and hide the copy from git.
-
-    Returns the path of the copy, or None if there is no such file.
-    """
-    from ralph.storage.config import hide_from_git
-
-    copy = files.backup(path, root=root, text=text)
-    if copy is not None:
-        # A git exclude file that cannot be written must not stop the change.
-        with contextlib.suppress(RalphError):
-            hide_from_git(path.with_name(f"{path.name}.bak"), root, numbered=True)
-    return copy
 
 
 def add(
@@ -250,64 +185,6 @@ def _sign(root: Path, record: Record, author: Author) -> Record:
         else:
             extra.pop(name, None)
     return replace(record, origin=replace(record.origin, by=author.by), extra=extra or NO_EXTRA)
-
-
-def check_author(
-    root: Path, record: Record, context: WriteContext, *, in_: str = "", feature: str = ""
-) -> None:
-    """Hold a new entry for review if it reads like an instruction and was not added by a person.
-
-    Raises Refused if the entry is held.
-    """
-    from ralph.memory import held_memories, quarantine
-
-    if context.is_trusted or not quarantine.is_suspicious(record):
-        return
-    held = held_memories.HeldMemory(
-        id="",
-        at="",
-        text=record.text,
-        in_=in_,
-        kind=record.kind.value,
-        title=record.title,
-        feature=feature,
-        tags=record.tags,
-        by=context.author.by,
-        via=context.author.via,
-        who=str(record.extra.get(WHO) or ""),
-        session=str(record.extra.get(SESSION) or ""),
-    )
-    raise held_memories.hold(root, held)
-
-
-def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:
-    """Record that a person has accepted an entry that reads like an instruction.
-
-    The result has `is_order` set in this case.
-    """
-    from ralph.memory import quarantine
-
-    record = saved.stored.record
-    if not context.is_decided_by_person or not quarantine.is_suspicious(record):
-        return saved
-    quarantine.remember_accepted(root, record, context.observer)
-    return replace(saved, is_order=True)
-
-
-def check_forgotten(text: str, context: WriteContext) -> None:
-    """Check that a text was not forgotten. A person who adds it again lifts the ban.
-
-    Raises Refused for any other author, even if a person has accepted the text.
-    """
-    if not forgotten.load().has(text):
-        return
-    if not context.author.is_trusted:
-        raise Refused(
-            "this text was forgotten by `ralph forget` and is not stored again",
-            hint="a person can restore it with `ralph memory add`",
-        )
-    if context.is_real:
-        forgotten.lift(text)
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:

@@ -14,14 +14,7 @@ from typing import NamedTuple
 
 from ralph.core import ids
 from ralph.core.budget import fit, guardrails_budget
-from ralph.core.record import (
-    AT,
-    SESSION,
-    WHO,
-    MemoryKind,
-    Query,
-    Record,
-)
+from ralph.core.record import AT, SESSION, WHO, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
 from ralph.formats.memories_metadata import WHY
 from ralph.formats.memories_writer import render_memories, sort_by_section

@@ -17,12 +17,7 @@ from pathlib import Path
 
 from ralph.core import ids
 from ralph.core.errors import NotFound, RalphError, UsageError
-from ralph.core.record import (
-    MemoryKind,
-    Query,
-    Record,
-    Status,
-)
+from ralph.core.record import MemoryKind, Query, Record, Status
 from ralph.storage import supersession
 from ralph.storage.library import NAMES, Collection, Library, Stored
 

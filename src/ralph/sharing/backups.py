@@ -26,7 +26,7 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.errors import Refused, Unreadable
 from ralph.learning.forget import without_forgotten
-from ralph.memory import memory
+from ralph.memory import memory_files
 from ralph.search import index
 from ralph.sharing.exports import check_parent_folder
 from ralph.storage import files
@@ -172,7 +172,7 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) ->
     if really:
         boundary = paths.write_boundary(path, root)
         if state == "replaced":
-            memory.backup(path, boundary or root)
+            memory_files.backup(path, boundary or root)
         mode = files.PRIVATE if top == "state" else None
         files.write(path, text, root=boundary, mode=mode)
     return RestoredFile(path, state, forgotten_count)

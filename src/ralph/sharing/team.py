@@ -28,9 +28,7 @@ from ralph.sharing.team_push import is_changed, push, sources_of
 from ralph.sharing.team_rows import SharedRows, machine_name
 from ralph.storage import config as settings
 from ralph.storage import db, files, team_db, team_errors, team_server, team_url
-from ralph.storage.team_db import (
-    _remember_forgotten,
-)
+from ralph.storage.team_db import _remember_forgotten
 from ralph.storage.team_server import VERSION, ServerSource
 
 # --- join and leave ------------------------------------------------------------------------------

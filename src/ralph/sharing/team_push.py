@@ -20,9 +20,7 @@ from ralph.sharing.team_connection import connect_project, tombstones
 from ralph.sharing.team_rows import CURATED, GitState, Part, SharedRows, git_state, machine_name
 from ralph.storage import files
 from ralph.storage.read_progress import digest_to
-from ralph.storage.team_db import (
-    _forgotten_ids,
-)
+from ralph.storage.team_db import _forgotten_ids
 from ralph.storage.team_errors import ServerError, SourceRefused
 from ralph.storage.team_server import PushedRow, ServerSource, TeamServer
 

@@ -1,0 +1,74 @@
+"""Check who may store a text.
+
+A text that reads like an instruction to an agent is stored only if a person wrote or accepted it.
+Otherwise it is held for review. A text that was forgotten can be added again only by a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralph.core.errors import Refused
+from ralph.core.record import SESSION, WHO, Record
+from ralph.memory import held_memories, quarantine
+from ralph.memory.author import WriteContext
+from ralph.storage import forgotten
+
+if TYPE_CHECKING:
+    from ralph.memory.memory import SavedMemory
+
+
+def check_author(
+    root: Path, record: Record, context: WriteContext, *, in_: str = "", feature: str = ""
+) -> None:
+    """Hold a new entry for review if it reads like an instruction and was not added by a person.
+
+    Raises Refused if the entry is held.
+    """
+    if context.is_trusted or not quarantine.is_suspicious(record):
+        return
+    held = held_memories.HeldMemory(
+        id="",
+        at="",
+        text=record.text,
+        in_=in_,
+        kind=record.kind.value,
+        title=record.title,
+        feature=feature,
+        tags=record.tags,
+        by=context.author.by,
+        via=context.author.via,
+        who=str(record.extra.get(WHO) or ""),
+        session=str(record.extra.get(SESSION) or ""),
+    )
+    raise held_memories.hold(root, held)
+
+
+def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:
+    """Record that a person has accepted an entry that reads like an instruction.
+
+    The result has `is_order` set in this case.
+    """
+    record = saved.stored.record
+    if not context.is_decided_by_person or not quarantine.is_suspicious(record):
+        return saved
+    quarantine.remember_accepted(root, record, context.observer)
+    return replace(saved, is_order=True)
+
+
+def check_forgotten(text: str, context: WriteContext) -> None:
+    """Check that a text was not forgotten. A person who adds it again lifts the ban.
+
+    Raises Refused for any other author, even if a person has accepted the text.
+    """
+    if not forgotten.load().has(text):
+        return
+    if not context.author.is_trusted:
+        raise Refused(
+            "this text was forgotten by `ralph forget` and is not stored again",
+            hint="a person can restore it with `ralph memory add`",
+        )
+    if context.is_real:
+        forgotten.lift(text)
