@@ -150,8 +150,8 @@ def fit(
 def guardrails_budget(budget: int, cost: int, others: int) -> int:
     """Return the share of a budget that guardrails may use.
 
-    That is half of the budget, or whatever `others` leaves if that is more, but never more than
-    `cost`. The result is 0, which means unlimited, only if the budget itself is unlimited.
+    It is half of the budget, or the rest that `others` leaves if that is more, but never more than
+    `cost`. It is 0, which means unlimited, only if the budget itself is unlimited.
     """
     if not budget:
         return 0
@@ -214,7 +214,7 @@ def _tail_start(text: str, lines: Sequence[Line], budget: int) -> int:
 
 
 def _end_of_last_line(text: str, budget: int) -> str:
-    """Return the last words of the last line, for a line that does not fit by itself."""
+    """Return the last words of a last line that is too long for the budget."""
     line = text.rstrip().rpartition("\n")[2]
     first = bisect_left(range(len(line)), -budget, key=lambda start: -estimate(line[start:]))
     if first:
@@ -302,7 +302,7 @@ def relevance(
 def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
     """Keep all items, reducing the detail of the oldest first.
 
-    Items are dropped, oldest first, only once all are down to a single line.
+    Once all items are down to a single line, the oldest are dropped.
     """
     order = _newest_first(items)
     layers = {index: len(items[index].costs) for index in order}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Layer(StrEnum):
-    """The places a value can come from, lowest precedence first."""
+    """The sources of a setting, in ascending order of precedence."""
 
     DEFAULT = "default"
     USER = "user config"
@@ -163,7 +163,7 @@ class ConfigSource:
 
 
 class ConfigProblem(ConfigError):
-    """A problem in the config. It is raised if fatal, and reported as a warning otherwise."""
+    """A problem in the config. Fatal ones are raised, others are reported as warnings."""
 
     def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
         super().__init__(f"{place}: {what}", hint=hint)
@@ -193,8 +193,8 @@ class TrustedValue:
 class Trusted:
     """One entry in the trust file.
 
-    It says that the user trusts the value with this digest for `key` in the project at `root`, a
-    real path.
+    The user trusts the value with this digest for `key` in the project at `root`, which is a real
+    path.
     """
 
     root: str
@@ -206,7 +206,7 @@ class Trusted:
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
     """Return the files that `load` reads, lowest layer first.
 
-    Each comes with the source that messages name it by.
+    Each file comes with the source that messages refer to.
     """
     found = []
     user_file = paths.user_config_file(env)
@@ -247,7 +247,7 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
 
 
 class Loaded:
-    """The merged settings: each key's value and source, the warnings, and what needs trust."""
+    """The merged settings: the value and source of each key, the warnings, and the use of trust."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class Loaded:
     def merge_layers(self) -> None:
         """Read all layers.
 
-        Whatever the main checkout marks as private is private in its worktrees too.
+        Everything that the main checkout marks as private is also private in its worktrees.
         """
         for place, path in sources(self.root, self.env):
             self.read(place, path)
@@ -333,32 +333,40 @@ class Loaded:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
 
     def _put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
-        if place.layer in _PROJECT_LAYERS and not self._project_may_set(key, node, place):
-            return
+        if place.layer in _PROJECT_LAYERS:
+            self._put_project_value(key, node, place)
+        else:
+            self._set(key, node, place)
+
+    def _set(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
         if not key.ignored:
             self.values[key.name] = check_setting(key, node, place)
             self.origins[key.name] = place
 
-    def _project_may_set(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> bool:
-        """Return whether a value in a project's file takes effect. Report it if it does not."""
+    def _put_project_value(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
+        """Use a value from a project's file, or report that it is ignored.
+
+        A repository must not run programs or choose for its users before they trust it.
+        """
         if key.name in TRUSTED:
             value = check_setting(key, node, place)
             needs_trust = TRUSTED[key.name](value)
-            if not needs_trust or self._is_trusted(key.name, value, place):
-                return True
-            what = f"{key.name} is ignored here: a project's value is not used until you trust it"
-            self._report(place, what, TRUST)
-            if key.name == CRITERIA and isinstance(value, tuple):
-                # Criteria without a command need no trust.
-                self.values[key.name] = tuple(item for item in value if not item.command)
-            return False
-        if key.personal:
+            if needs_trust and not self._look_up_trust(key.name, value, place):
+                what = (
+                    f"{key.name} is ignored here: a project's value is not used until you trust it"
+                )
+                self._report(place, what, TRUST)
+                if key.name == CRITERIA and isinstance(value, tuple):
+                    # Criteria without a command need no trust.
+                    self.values[key.name] = tuple(item for item in value if not item.command)
+                return
+        elif key.personal:
             what = f"{key.name} is ignored here: a project cannot decide this for its users"
             self._report(place, what, PERSONAL)
-            return False
-        return True
+            return
+        self._set(key, node, place)
 
-    def _is_trusted(self, name: str, value: object, place: ConfigSource) -> bool:
+    def _look_up_trust(self, name: str, value: object, place: ConfigSource) -> bool:
         """Look up a value in the trust file, and add the result to `trusted_values`."""
         wanted = TrustedValue(name, value, place, trusted=False)
         trusted = (name, wanted.digest) in self._trusted_digests()
@@ -461,7 +469,7 @@ def _list_from_text(key: ConfigKey, word: str) -> ConfigNode:
 def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
     """Check the value that a file or variable gives for a key, and return it.
 
-    Raises ConfigProblem, which says where the value was set, if it is wrong.
+    Raises ConfigProblem with the location of the value if it is wrong.
     """
     try:
         value = config_files.check_value(key, node)
@@ -507,7 +515,7 @@ def _read(path: Path, place: ConfigSource) -> str | None:
 def key_named(name: str) -> ConfigKey:
     """Return the key with this name.
 
-    Raises UsageError, which suggests the closest name, if there is no such key.
+    Raises UsageError with the closest name as a suggestion if there is no such key.
     """
     key = BY_NAME.get(name)
     if key is None:

@@ -403,7 +403,7 @@ class ValueMismatch(Exception):
 
 
 def check_value(key: ConfigKey, node: ConfigNode) -> object:
-    """Return a node's value, checked against the type that its key declares.
+    """Check a node's value against the type that its key declares, and return it.
 
     Raises ValueMismatch if it has another type.
     """

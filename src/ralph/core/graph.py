@@ -1,4 +1,4 @@
-"""The nodes and edges of the knowledge graph, and the times at which they hold.
+"""The nodes and edges of the knowledge graph, and the times at which they are valid.
 
 A node is either a record or an entity with a prefixed id such as `file:src/a.ts`. Two times are
 compared at the precision of the shorter one, so a date covers all of its hours, and an unknown time
@@ -58,7 +58,7 @@ _COMPARED_CHARACTERS = len("2026-01-01T00:00:00")  # times are compared to the s
 class Node(NamedTuple):
     """One node of the graph.
 
-    It holds from `since` onwards. `replaced` is the time at which another node superseded it, ""
+    It is valid from `since` onwards. `replaced` is the time at which another node superseded it, ""
     if that time is unknown, or None if nothing has superseded it.
     """
 
@@ -75,9 +75,9 @@ class Node(NamedTuple):
     text: str = ""
 
     def is_valid_at(self, at: str) -> bool:
-        """Return whether the node is true at a time.
+        """Return whether the node is valid at a time.
 
-        A node retired at an unknown time is never true.
+        A node that was retired at an unknown time is never valid.
         """
         if self.replaced is not None and not _is_before(at, self.replaced):
             return False
@@ -98,11 +98,11 @@ class Edge(NamedTuple):
     explicit: bool = False
 
     def has_begun(self, at: str) -> bool:
-        """Return whether the edge began at or before a time, or its beginning is unknown."""
+        """Return whether the edge is valid from that time or earlier, or from an unknown time."""
         return not _is_before(at, self.valid_from)
 
     def is_valid_at(self, at: str) -> bool:
-        """Return whether the edge is true at a time, regardless of its nodes."""
+        """Return whether the edge is valid at a time, regardless of its nodes."""
         return is_within(at, self.valid_from or self.recorded, self.valid_until)
 
 

@@ -55,7 +55,10 @@ def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str
 
 
 def parse_time(text: str) -> datetime | None:
-    """Parse an RFC 3339 time, assuming UTC if it names no zone. Return None if it is invalid."""
+    """Parse an RFC 3339 time, or return None if it is invalid.
+
+    A time without a time zone is in UTC.
+    """
     try:
         moment = datetime.fromisoformat(text)
         if not moment.tzinfo:

@@ -167,7 +167,7 @@ def _read_member(text: str, start: int, depth: int) -> JsonMember:
 
 
 def _read_separator(text: str, end: int, closer: str) -> tuple[int, bool]:
-    """Return where the next value or the closing bracket is, and whether a value follows."""
+    """Return the position of the next value or closing bracket, and whether a value follows."""
     after = _AFTER_VALUE.match(text, end)
     if after is None or after[1] not in (",", closer):
         position = _skip_whitespace(text, end)
@@ -349,7 +349,8 @@ class JsonReader:
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
     """Convert a value to types that JSON can represent.
 
-    NUL characters are allowed only with `nul`. Raises Refused if JSON cannot represent the value.
+    NUL characters are allowed only if `nul` is set. Raises Refused if JSON cannot represent the
+    value.
     """
     if depth > _MAX_WRITTEN_DEPTH:
         raise _not_json(f"a value is nested deeper than {_MAX_WRITTEN_DEPTH} levels")
@@ -405,7 +406,7 @@ def dump_file(value: object, *, nul: bool = False) -> str:
 
 
 def dump_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
-    """Serialise a value as one line. With `ordered`, members are sorted."""
+    """Serialise a value as one line. If `ordered` is set, members are sorted."""
     return dump_json(check_json(value, nul=nul), separators=(",", ":"), ordered=ordered) + "\n"
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PrivacyPatterns(Sequence[str]):
     """Patterns whose searches have a time limit.
 
-    Use it anywhere that accepts patterns; those in a plain tuple are searched for without a limit.
-    Two instances are equal if their patterns are, whatever their limits.
+    Use an instance wherever patterns are accepted. Patterns in a plain tuple are searched for
+    without a limit. Two instances are equal if their patterns are, whatever their limits.
     """
 
     __slots__ = ("_patterns", "limit")

@@ -15,7 +15,7 @@ from ralph.core.family import Family as Family  # noqa: PLC0414 - imported from 
 
 
 class MemoryKind(StrEnum):
-    """What a memory holds: how we do it, why we chose it, what fixes it, or what to know."""
+    """The kinds of memories: how we work, why we chose something, what fixes it, and background."""
 
     PATTERN = "pattern"
     DECISION = "decision"
@@ -24,7 +24,7 @@ class MemoryKind(StrEnum):
 
 
 class ObservationKind(StrEnum):
-    """What happened in a session."""
+    """The kinds of events in a session."""
 
     TOOL_USE = "tool_use"
     ERROR = "error"
@@ -95,9 +95,9 @@ KIND_OF_WORD = {
 
 
 def kind_of(word: str) -> MemoryKind | None:
-    """Return the kind that a word stands for, or None if it stands for none.
+    """Return the kind that a word stands for, or None.
 
-    Only whole words match: `Contextual` is not `Context`.
+    Only whole words match, so `Contextual` is not `Context`.
     """
     return KIND_OF_WORD.get(" ".join(word.lower().split()))
 

@@ -29,7 +29,7 @@ class Inject(StrEnum):
 
 
 class Trimming(StrEnum):
-    """What is dropped first when memories do not fit; auto decides by the situation."""
+    """What is dropped first when memories do not fit. `auto` depends on the situation."""
 
     AUTO = "auto"
     RECENCY = "recency"
@@ -52,7 +52,7 @@ class Provider(StrEnum):
 
 
 class Presence(StrEnum):
-    """Where a session says what Ralph injected."""
+    """Where a session shows what Ralph injected."""
 
     FULL = "full"
     START = "start"
@@ -90,7 +90,7 @@ _VALUE_TYPES = (  # in this order: a bool is an int, and a StrEnum is a str
 
 
 def setting(default: T, doc: str, kind: ValueType | None = None, **limits: object) -> T:
-    """Declare a field that is a key. Unless it is named, its kind follows from the default."""
+    """Declare a field that is a key. Its kind is derived from the default unless it is given."""
     if isinstance(default, Enum):
         limits["choices"] = tuple(type(default))
     if kind is None:

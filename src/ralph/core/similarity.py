@@ -288,7 +288,7 @@ def _count_words(shared: Mapping[str, float]) -> float:
 
 
 class TextMatcher:
-    """A numbered collection of texts, searched for one that says the same as another text."""
+    """A numbered collection of texts, which finds the one that is most similar to another text."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
@@ -352,11 +352,11 @@ def _in_order(words: list[str], chosen: set[str]) -> list[str]:
 
 
 def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
-    """Split a text into its subject and what it says about it.
+    """Split a text into its subject and its claim about the subject.
 
-    The subject is every word except numbers and negations, or () if there are too few words. The
-    second part is whether the text contains a negation, and its numbers. Two texts with the same
-    subject but different second parts contradict each other.
+    The subject consists of all words except numbers and negations. It is () if there are too few
+    words. The claim consists of whether the text contains a negation, and of its numbers. Two texts
+    with the same subject and different claims contradict each other.
     """
     words = [word.lower().replace("’", "'") for word in split_words(unaccented(text))]
     subject = []

@@ -71,7 +71,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What several tasks implement together, stored in `.ralph/features/<id>/feature.json`."""
+    """A goal that several tasks implement together, in `.ralph/features/<id>/feature.json`."""
 
     id: str
     title: str
@@ -179,7 +179,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An agent's answer, why it stopped, what it did, and what it cost in dollars."""
+    """An agent's answer, with its stop reason, its tool calls and its cost in dollars."""
 
     text: str
     stop: StopReason = StopReason.END_TURN

@@ -123,7 +123,7 @@ class Citation(NamedTuple):
 
 
 class CheckedCitation(NamedTuple):
-    """A citation with its state. `place` is where the cited thing is now."""
+    """A citation with its state. `place` is the current location of the cited file or symbol."""
 
     citation: Citation
     verdict: CitationState
@@ -140,9 +140,9 @@ class FileReference(NamedTuple):
 
 
 def find_citations(record: Record) -> tuple[Citation, ...]:
-    """Return what a record cites, without duplicates.
+    """Return the citations in a record without duplicates.
 
-    Files come first, then symbols, commands and commits, each ordered as in the text.
+    Files come first, then symbols, commands and commits. Each group is ordered as in the text.
     """
     citations: dict[tuple[CitationKind, str], Citation] = {}
     for citation in _all_citations(record):
@@ -153,14 +153,14 @@ def find_citations(record: Record) -> tuple[Citation, ...]:
 
 
 def _is_better(citation: Citation, earlier: Citation) -> bool:
-    """Return whether a repeated citation says more than the earlier one."""
+    """Return whether a repeated citation is more specific than the earlier one."""
     is_surer = citation.sure and not earlier.sure
     has_new_line = citation.first > 0 and earlier.first == 0
     return is_surer or has_new_line
 
 
 def _all_citations(record: Record) -> Iterator[Citation]:
-    """Yield everything that a record cites, including duplicates."""
+    """Yield all citations in a record, including duplicates."""
     text = f"{record.title}\n{record.text}"
     code = [(match[1] or match[2]).strip() for match in _CODE.finditer(text)]
     yield from _file_citations(record, text)
@@ -216,7 +216,7 @@ def cited_files(text: str) -> list[FileReference]:
 
 
 def _may_be_file(word: str) -> bool:
-    """Return whether a word is worth parsing as a file reference. Most words are not."""
+    """Return whether a word may be a file reference and is worth parsing. Most words are not."""
     has_mark = "." in word or "file" in word
     return has_mark and len(word) <= _MAX_WORD_CHARACTERS and "://" not in word
 
@@ -240,7 +240,7 @@ def _parse_file(word: str) -> FileReference | None:
 
 
 def _is_project_path(path: str) -> bool:
-    """Return whether `path` is a relative path within the project that names a file."""
+    """Return whether `path` is a relative path to a file within the project."""
     if not path or path[0] in "/-" or not _NOT_IN_PATHS.isdisjoint(path):
         return False
     folder, _, name = path.rpartition("/")

@@ -39,10 +39,7 @@ _TAIL_BYTES = 1 << 18  # read from the end of a log; longer than any line that h
 
 
 class Prunable(NamedTuple):
-    """Something to remove, with the reason and its size.
-
-    It is an old log, or the index of a worktree that no longer exists.
-    """
+    """An old log or the index of a removed worktree, with its size and the reason to remove it."""
 
     path: Path
     why: str
@@ -116,9 +113,9 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
 def ask(
     root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
 ) -> T:
-    """Return `question(connection)` for the up-to-date index.
+    """Call `question` with a connection to the up-to-date index, and return the result.
 
-    A damaged index is rebuilt and asked again.
+    A damaged index is rebuilt, and the call is repeated.
     """
     return _index(root).ask(question, progress)
 
@@ -239,10 +236,10 @@ def status(root: Path) -> dict[str, Any]:
 
 
 def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
-    """List old logs and the indexes of removed worktrees. With `really`, remove them.
+    """List old logs and the indexes of removed worktrees, and remove them if `really` is set.
 
-    Logs are old if they have not changed for `days` days. If that is 0, no log is old. With
-    `really`, raises Refused if the index is outside the project.
+    A log is old if it has not changed for `days` days. If that is 0, no log is old. Raises Refused
+    if the index is outside the project and something would be removed.
     """
     if really:
         of(root)
@@ -294,7 +291,7 @@ def remove_worktree_index(root: Path, name: str) -> None:
 def discard_all(root: Path) -> None:
     """Delete the index and graph of every checkout.
 
-    Raises Busy if another process is writing to one of them, and Refused as `of` does.
+    Raises Busy if another process is writing to one of them, and Refused like `of`.
     """
     of(root)
     for path in _databases(root):
@@ -346,7 +343,7 @@ def last_lines(log: Path) -> Iterator[dict[str, object]]:
 
 
 def ends_with_summary(root: Path, session: str) -> bool:
-    """Return whether a session's log ends with a summary, which then covers everything in it."""
+    """Return whether a session's log ends with a summary, which then covers the whole session."""
     log = paths.session_log(root, session)
     if not log.exists():
         log = paths.packed_log(root, session)

@@ -47,8 +47,8 @@ Warn = Callable[[str], None]
 class Embedded:
     """The result of embedding records.
 
-    It holds how many records were embedded, how many are left, the name of the model, and the error
-    that stopped the work, if any.
+    `done` records were embedded by `model`, and `left` remain. `problem` is the error that stopped
+    the work, if any.
     """
 
     done: int
@@ -58,7 +58,7 @@ class Embedded:
 
 
 def embedder_of(settings: Embedding) -> Embedder | None:
-    """Return the embedder named in the settings, or None if none is set.
+    """Return the configured embedder, or None if there is none.
 
     Raises NotFound if it needs a module that is not installed.
     """
@@ -286,9 +286,9 @@ def nearness(
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
 ) -> candidates.Meaning:
-    """Return a function that tells the ranking how similar records are to a question.
+    """Return a function that computes how similar records are to a question.
 
-    If anything fails, it gives one warning and returns no similarities.
+    If anything fails, the function gives one warning and returns no similarities.
     """
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
