@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralph.core.similarity import TextMatcher, differ, similarity, term_weights
+from ralph.core.similarity import TextMatcher, contradict, similarity, term_weights
 
 SAME = [
     (
@@ -91,20 +91,20 @@ def test_what_only_sounds_similar_is_not(one: str, other: str) -> None:
 def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(
     one: str, other: str
 ) -> None:
-    assert differ(one, other)
-    assert differ(other, one)
+    assert contradict(one, other)
+    assert contradict(other, one)
     assert TextMatcher([one]).nearest(other) is None
 
 
 @pytest.mark.parametrize(("one", "other"), ONE)
 def test_one_statement_in_other_words_does_not_differ(one: str, other: str) -> None:
-    assert not differ(one, other)
-    assert not differ(other, one)
+    assert not contradict(one, other)
+    assert not contradict(other, one)
 
 
 @given(st.text())
 def test_a_text_says_the_same_as_itself(text: str) -> None:
-    assert not differ(text, text)
+    assert not contradict(text, text)
 
 
 def test_the_nearest_text_is_the_one_that_says_the_same() -> None:

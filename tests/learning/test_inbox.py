@@ -11,7 +11,7 @@ from tests.support.runner import Block, Project, numbered, page
 from ralph.core import ids
 from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind
-from ralph.core.similarity import statement
+from ralph.core.similarity import split_statement
 from ralph.learning import inbox, review
 from ralph.memory import memory, reading
 from ralph.memory.author import BY_AGENT
@@ -59,7 +59,7 @@ def act(
 def test_only_numbers_and_negations_of_one_sentence_contradict(
     one: str, other: str, contradict: bool
 ) -> None:
-    (first, said), (second, answered) = statement(one), statement(other)
+    (first, said), (second, answered) = split_statement(one), split_statement(other)
     assert (bool(first) and first == second and said != answered) == contradict
 
 

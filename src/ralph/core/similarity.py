@@ -242,7 +242,8 @@ def _term_weight(term: str, word_weight: float, *, is_longest: bool) -> float:
 def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """Return how similar two texts are, given their term weights.
 
-    The result is 0 if they say different things.
+    It is the share of the shorter text that both have in common, or 0 if that is too little for the
+    texts to have the same meaning.
     """
     if not one or not other:
         return 0.0
@@ -306,14 +307,14 @@ class TextMatcher:
         return number
 
     def nearest(self, text: str) -> int | None:
-        """Return the number of the most similar text, or None if none says the same thing."""
+        """Return the number of the most similar text, or None if none has the same meaning."""
         weights = term_weights(text)
         best_score = 0.0
         nearest = None
         for number in self._find_candidates(weights):
             candidate = self._texts[number]
             score = similarity(weights, term_weights(candidate))
-            if score > best_score and not differ(text, candidate):
+            if score > best_score and not contradict(text, candidate):
                 best_score = score
                 nearest = number
         return nearest
@@ -329,7 +330,7 @@ class TextMatcher:
 # --- contradictions -------------------------------------------------------------------------------
 
 
-def differ(one: str, other: str) -> bool:
+def contradict(one: str, other: str) -> bool:
     """Return whether two texts are nearly identical but contradict each other."""
     words = _key_words(one)
     other_words = _key_words(other)
@@ -351,7 +352,7 @@ def _in_order(words: list[str], chosen: set[str]) -> list[str]:
     return [word for word in words if word in chosen]
 
 
-def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
+def split_statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
     """Split a text into its subject and its claim about the subject.
 
     The subject consists of all words except numbers and negations. It is () if there are too few
@@ -374,7 +375,7 @@ def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]
 
 
 def _key_words(text: str) -> list[str]:
-    """Return the words that can make a difference to the meaning, reduced to their stems."""
+    """Return the stems of the words that can change the meaning of a text."""
     words = []
     for word in split_words(unaccented(text)):
         lowered = word.lower().strip("'’")

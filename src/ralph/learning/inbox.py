@@ -18,7 +18,7 @@ from ralph.core.errors import Refused
 from ralph.core.git_history import GitHistory
 from ralph.core.record import AT, Record, Status
 from ralph.core.repository import Repository
-from ralph.core.similarity import differ, similarity, statement, term_weights
+from ralph.core.similarity import contradict, similarity, split_statement, term_weights
 from ralph.core.text import normalise_text
 from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
@@ -348,11 +348,11 @@ def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
 def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
     first_about: dict[tuple[str, ...], Stored] = {}
     for stored in entries:
-        subject, value = statement(stored.record.text)
+        subject, value = split_statement(stored.record.text)
         if not subject:
             continue
         other = first_about.setdefault(subject, stored).record
-        if statement(other.text)[1] != value:
+        if split_statement(other.text)[1] != value:
             why = f"it contradicts {other.id}: {other.text}"
             yield _memory_item(root, CONTRADICTION, stored, why, other=other.id)
 
@@ -366,7 +366,7 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
             return True
         if min(len(one.split()), len(other.split())) < _MIN_SIMILAR_WORDS:
             return False
-        return similarity(weights(one), weights(other)) > 0 and not differ(one, other)
+        return similarity(weights(one), weights(other)) > 0 and not contradict(one, other)
 
     repeats = set[int]()
     for earlier, number in sorted(_pairs_to_compare(entries)):
