@@ -530,7 +530,10 @@ def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
 
     close = get_close_matches(name, names, 1)
     if not close:
-        name_of_suffix = {other.rpartition(".")[2]: other for other in names}
+        name_of_suffix: dict[str, str] = {}
+        for other in names:
+            # Of several keys with the same suffix, the first one declared is suggested.
+            name_of_suffix.setdefault(other.rpartition(".")[2], other)
         suffix = name.rpartition(".")[2]
         for match in get_close_matches(suffix, name_of_suffix, 1, _MIN_SUFFIX_SIMILARITY):
             close.append(name_of_suffix[match])
