@@ -150,7 +150,7 @@ class SharedRows:
                 rows += self._session_rows(session)
             return rows
         is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
-        records = team_db.records_behind(connection, part.source.key, part.family, line)
+        records = team_db.records_after(connection, part.source.key, part.family, line)
         for record, seq in records:
             clean = self._clean(record, is_redacted)
             if clean is None:

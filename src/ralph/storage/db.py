@@ -1,4 +1,4 @@
-"""Open SQLite databases in one place: pragmas, transactions, and handling of damaged files.
+"""Open SQLite databases, run transactions, and recognise damaged files.
 
 Every database is a cache or is derived from files, so one that is damaged or has another version is
 rebuilt. SQLite does not notice all damage, so a *seal* records the file's size, modification time
@@ -204,7 +204,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 @contextlib.contextmanager
 def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run one transaction. It takes the write lock at once, so that no writer fails halfway."""
+    """Run one transaction. It takes the write lock immediately, so that no writer fails halfway."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -217,7 +217,7 @@ def atomic(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into Busy, Damaged or WriteFailed. Other errors pass through."""
+    """Raise Busy, Damaged or WriteFailed instead of SQLite's errors. Others pass through."""
     try:
         yield
     except UnicodeDecodeError as error:  # raised for SQLite's own message about a damaged file

@@ -56,7 +56,7 @@ def opencode_parts(
 ) -> Iterator[tuple[str, str, str, object, object]]:
     """Yield the message parts of an OpenCode session in order.
 
-    Each item holds the session's id, folder and parent, the message's data, and the part's data.
+    Each item has the session's id, folder and parent, the message's data, and the part's data.
     """
     for row in connection.execute(_OPENCODE_PARTS, (session,)):
         yield row["id"], row["directory"], row["parent"], row["message"], row["part"]
@@ -91,9 +91,9 @@ def cursor_value(connection: sqlite3.Connection, key: str) -> str:
 def claude_mem_observations(
     connection: sqlite3.Connection, project: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield what claude-mem stored about a project and its worktrees.
+    """Yield claude-mem's observations about a project and its worktrees.
 
-    These are its observations, and what it learned in each session.
+    The `learned` field of each session summary is included as an observation.
     """
     for row in connection.execute(_CLAUDE_MEM, (project,)):
         yield dict(row)

@@ -3,7 +3,7 @@
 These are the session logs, the failure count, the settings cache and the index. `append` does what
 `files.append` does, using only `os`. Anything unusual, such as a link in the path or a file system
 without locks, raises Unsure, and the caller falls back to `files`. A line that cannot be appended
-in time is *spilled*: it is stored in a file of its own and appended later. Failures are counted in
+in time is *spilled*: it is stored in a separate file and appended later. Failures are counted in
 place, in a file that is already large enough, because the failure that matters most is a full disk.
 """
 
@@ -35,7 +35,7 @@ _LOCK_PAUSE = 0.0005  # seconds between two attempts
 
 
 class Unsure(Exception):
-    """This is not the ordinary case, so nothing was written."""
+    """This is not the ordinary case. Nothing was written, and `files` should try instead."""
 
 
 # --- appending ----------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Unsure(Exception):
 def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
     """Append one line to `top/folders.../name`.
 
-    Raises Unsure when `files` should try instead, and OSError when the line cannot be written.
+    Raises Unsure if this is not the ordinary case, and OSError if the line cannot be written.
     """
     folder = _make_folders(top, folders)
     lock = _lock_folder(folder)
@@ -245,7 +245,7 @@ VARIABLES = (
 FORGETS = f"{discovery.CACHE}/forgets"
 """Folder with one file per session.
 
-A file has a line `CALLED` for each call of `ralph forget`, and other lines for prompts.
+Each call of `ralph forget` adds a line `CALLED` to its session's file. Prompts add other lines.
 """
 CALLED = b"1\n"
 SLOW_PATTERNS = "slow-patterns"  # the file that lists user patterns that timed out
@@ -257,7 +257,7 @@ class HookSettings:
 
     def __init__(self, lines: Mapping[str, list[str]]) -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
-        # identifies the rules that redacted a line; see `secret_rules.rules_mark`
+        # Identifies the version of the rules; see `secret_rules.rules_mark`.
         self.rules = values.get("rules", "")
         self.capture = values["capture"] == "1"
         self.patterns = tuple(lines.get("pattern", ()))
@@ -274,7 +274,7 @@ class HookSettings:
         self.tags = tuple(filter(None, values["tags"].split(",")))
 
     def switch_off(self, patterns: set[str]) -> None:
-        """Stop using some user patterns."""
+        """Stop using these user patterns."""
         remaining = tuple(pattern for pattern in self.patterns if pattern not in patterns)
         if remaining != self.patterns:
             self.patterns = remaining
@@ -309,7 +309,7 @@ def read_settings(
 ) -> HookSettings | None:
     """Return the cached settings, or None if the cache cannot be used.
 
-    It cannot be used once a file or environment variable that it was built from has changed.
+    The cache is outdated once a config file or an environment variable has changed.
     """
     text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
     if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):

@@ -228,13 +228,13 @@ class IndexWriter:
 
     def remove_source(self, source: int) -> None:
         """Remove every row that came from a source."""
-        sessions = totals.take_source(self.connection, source)
+        sessions = totals.subtract_source(self.connection, source)
         for family in FAMILIES:
             self._delete_terms(source, family)
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
-        totals.list_sessions_again(self.connection, sessions)
+        totals.relist_sessions(self.connection, sessions)
 
     def _delete_terms(self, source: int, family: Family) -> None:
         """Remove a source's records of one family from the full-text indexes."""

@@ -83,7 +83,7 @@ class Collection:
         return _parse_file(text, self.format)
 
     def stored(self, entry: Entry, path: Path) -> Stored:
-        """Return an entry's record, with the scope and enclosing project implied by its file."""
+        """Return an entry's record, with the scope and project that its file implies."""
         record = with_file_scope(entry.record, self.format)
         if record.scope is Scope.ENCLOSING:
             record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
@@ -110,7 +110,7 @@ def _parse_knowledge(text: str, slug: str) -> EditableDocument:
 
 
 class AlreadyThere(Conflict):
-    """A record that is already stored makes an `add` unnecessary. `stored` is that record."""
+    """Raised by `add` if an equivalent record exists already, which is `stored`."""
 
     def __init__(self, stored: Stored) -> None:
         super().__init__(f"{stored.record.id} already exists")

@@ -219,7 +219,7 @@ _ROW_COLUMNS = {
 
 
 def fetch_rows(connection: sqlite3.Connection, keys: Sequence[int]) -> Mapping[int, RecordRow]:
-    """Return the columns of records that are ranked and printed, by key."""
+    """Return the columns that the ranking and the output need, by key."""
     rows: dict[int, RecordRow] = {}
     for family, columns in _ROW_COLUMNS.items():
         for values in select_keys(connection, family, columns.as_list(), keys):
@@ -418,7 +418,7 @@ def count_matching(connection: sqlite3.Connection, match: str, record_filter: Fi
 
 
 def _filter_condition(record_filter: Filter) -> tuple[str, list[object]]:
-    """Turn a filter into a condition on the `search` table, and return its values too."""
+    """Turn a filter into a condition on the `search` table, and the values for it."""
     accepts_all = len(record_filter) == len(FAMILIES) and not any(
         test for _, test, _ in record_filter
     )

@@ -60,7 +60,7 @@ _ORIGIN_IN_METADATA = {
 }
 """The members of a record's origin that have no column."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
-"""Infinite numbers are refused, because SQLite parses this JSON too and does not accept them."""
+"""Refuses infinite numbers, because SQLite parses the same JSON and does not accept them."""
 _INTEGER_LIMIT = 2**63  # SQLite stores 64-bit integers
 
 
@@ -220,7 +220,7 @@ def _journal_values(record: Record, metadata: str) -> Row:
 
 
 def _scope_value(record: Record) -> str:
-    """Return the scope to store for an observation or journal entry, "" if it is the usual one."""
+    """Return the scope column of an observation or journal entry. "" means the usual scope."""
     _, usual_scope, _ = USUAL[record.family]
     if record.scope is usual_scope:
         return ""
@@ -239,7 +239,7 @@ def encode_list(items: Sequence[str]) -> str:
 
 
 def _metadata(record: Record, *, is_order: bool) -> str:
-    """Return the members of a record without a column as JSON, or "" if there are none."""
+    """Encode the members of a record that have no column, or return "" if there are none."""
     rest = _status_and_origin(record)
     for name in ("label", "updated_at", "valid_until"):
         value = getattr(record, name)
@@ -286,7 +286,7 @@ def _object_text(members: Mapping[str, object]) -> str:
 def column_value(value: object, allowed: Sequence[str] | None = None) -> str | int | float | None:
     """Return a JSON value in a form that a column can store.
 
-    A number that is too large becomes None. With `allowed`, so does any other value.
+    An integer that is too large becomes None, and so does any value that is not `allowed`.
     """
     if allowed is not None and value not in allowed:
         return None

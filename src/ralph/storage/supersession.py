@@ -35,12 +35,12 @@ _SUPERSEDING = (
 
 
 def superseded(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the ids of superseded records, each mapped to its successor's id."""
+    """Map the id of each superseded record to the id of its successor."""
     return latest_successors(superseding_pairs(connection))
 
 
 def superseding_pairs(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return the (new, old) pairs of ids that records declare."""
+    """Return a pair of ids (new, old) for each supersession that a record declares."""
     pairs = []
     for name, relation, target in connection.execute(_SUPERSEDING):
         if relation == "supersedes":

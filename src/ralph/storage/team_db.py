@@ -47,7 +47,7 @@ FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''
 
 
 class PulledState(NamedTuple):
-    """How much of a source has been pulled. `key` is 0 if nothing has."""
+    """How much of a source has been pulled. `key` is 0 if nothing has been pulled yet."""
 
     key: int
     generation: str
@@ -92,7 +92,7 @@ class TeamDatabase:
         self.writer.add_contents(key, replace(read, records=tuple(records), lines=tuple(others)))
 
     def _replace_source(self, name: str, form: str, state: PulledState, lines: int) -> int:
-        """Replace the source with this name by one without rows, and return the new key."""
+        """Replace the source of this name with an empty one, and return the new key."""
         rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
         for row in rows:
             self.writer.remove_source(row["key"])
@@ -169,10 +169,10 @@ def indexed_sources(connection: sqlite3.Connection) -> Iterator[IndexedSource]:
     return map(IndexedSource._make, connection.execute(_INDEXED_SOURCES))
 
 
-def records_behind(
+def records_after(
     connection: sqlite3.Connection, source: int, family: Family, line: int
 ) -> Iterator[tuple[Record, int]]:
-    """Yield a source's records after a given line, with their positions in the session.
+    """Yield the records after a given line of a source, with their positions in the session.
 
     The position is 0 for a record that is not an observation.
     """
@@ -193,13 +193,13 @@ def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator
 
 
 def _forgotten_ids(root: Path) -> set[str]:
-    """Return the forgotten ids listed in the state folder, forgotten here or elsewhere."""
+    """Return the ids that were forgotten on this machine or on others."""
     text = files.read(paths.team_tombstones(root)) or ""
     return set(text.split("\n")) - {""}
 
 
 def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
-    """Add ids to the list in the state folder. The file is created even if there are none."""
+    """Add ids to the list of forgotten ones. The file is created even if there are none."""
     path = paths.team_tombstones(root)
     new = set(names)
     if not path.exists() or new - _forgotten_ids(root):

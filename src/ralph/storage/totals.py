@@ -1,8 +1,8 @@
 """Maintain the totals that the index keeps next to its rows.
 
-They count records by facet, list sessions by time, and tell how much of each log was read. Thanks
-to them, showing a page of a project with a million records requires neither counting nor sorting. A
-*facet* is a property that records are counted by: family, type, tags, status or day.
+The totals count records by facet, list sessions by time, and record how much of each log was read.
+A page about a project with a million records can then be shown without counting or sorting them. A
+*facet* is a property by which records are counted: family, type, tags, status or day.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def facet_columns(family: Family) -> FacetColumns:
 
 
 def add_records(connection: sqlite3.Connection, family: Family, first: int) -> None:
-    """Add a family's new records, those whose key is at least `first`, to the totals."""
+    """Add a family's new records to the totals. Their keys start at `first`."""
     _, key = TABLES[family]
     _count(connection, family, f"{key} >= ?", first, sign=1)
     if family is Family.OBSERVATION:
@@ -118,13 +118,13 @@ def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
 
 
 def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """List the named sessions that have a row now, and set their start times."""
+    """Add these sessions to the list if they have a row, and set their start times."""
     listed = json.dumps(sorted(names))
     connection.execute(_LIST_STORED_SESSIONS, (listed,))
     connection.execute(_SET_SESSION_START, (listed,))
 
 
-def take_source(connection: sqlite3.Connection, source: int) -> list[str]:
+def subtract_source(connection: sqlite3.Connection, source: int) -> list[str]:
     """Subtract a source's records from the totals, before its rows are deleted.
 
     Return the ids of the source's sessions, to be passed to `list_sessions_again`.
@@ -136,8 +136,8 @@ def take_source(connection: sqlite3.Connection, source: int) -> list[str]:
     return [row["id"] for row in rows if row["id"]]
 
 
-def list_sessions_again(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
-    """List sessions again, based on the rows that remain."""
+def relist_sessions(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
+    """Rebuild the list entries of these sessions from the rows that remain."""
     listed = json.dumps(sessions)
     connection.execute(f"DELETE FROM session_list WHERE id {_IN_JSON}", (listed,))
     condition = f"session_id {_IN_JSON}"
@@ -178,7 +178,7 @@ def facet_rows_of(
         table, key = TABLES[family]
         columns = facet_columns(family)
         if days:
-            columns = columns._replace(day=_since_which(days))
+            columns = columns._replace(day=_day_expression(days))
         sql = f"SELECT {', '.join(columns)}, count(*) FROM {table} WHERE {test or '1'}"
         all_values = [*values]
         if keys is not None:
@@ -190,7 +190,7 @@ def facet_rows_of(
     return result
 
 
-def _since_which(days: Sequence[str]) -> str:
+def _day_expression(days: Sequence[str]) -> str:
     """Return the SQL expression for the first of `days` not later than a record, or ''."""
     cases = [f"WHEN created_at >= '{day}' THEN '{day}'" for day in days]
     return f"CASE {' '.join(cases)} ELSE '' END"

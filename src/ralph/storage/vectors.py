@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
@@ -45,7 +45,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
     def put(self, model: str, vectors: Mapping[str, bytes]) -> None:
         """Store these vectors, replacing older ones. Either all are stored or none."""
         rows = [(model, digest, vector) for digest, vector in vectors.items()]
-        self._write("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+        self._write("INSERT OR REPLACE INTO vectors(model, digest, vector) VALUES (?, ?, ?)", rows)
 
     def forget(self, digests: Iterable[str]) -> None:
         """Delete the vectors for these digests, for every model."""
@@ -56,18 +56,24 @@ class VectorCache(AbstractContextManager["VectorCache"]):
 
         Return how many digests were deleted.
         """
-        cached = self._select("SELECT DISTINCT digest, 0 FROM vectors").keys()
-        unused = cached - set(keep)
+        unused = self._digests() - set(keep)
         self.forget(unused)
         return len(unused)
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
+    def _digests(self) -> set[str]:
+        def select(connection: sqlite3.Connection) -> set[str]:
+            return {row["digest"] for row in connection.execute("SELECT digest FROM vectors")}
+
+        return self._retry(select)
+
     def _select(self, sql: str, *values: str) -> dict[str, bytes]:
         return self._retry(lambda connection: dict(connection.execute(sql, values).fetchall()))
 
-    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+    def _write(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        # A sequence, because `_retry` may have to write the rows twice.
         def write(connection: sqlite3.Connection) -> None:
             with db.atomic(connection):
                 connection.executemany(sql, rows)
