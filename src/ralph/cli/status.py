@@ -21,7 +21,7 @@ from ralph.core.errors import UsageError
 from ralph.install import doctor
 from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
-from ralph.learning import inbox
+from ralph.learning import inbox, weekly
 from ralph.loop import runs
 from ralph.recall import citation_check
 from ralph.recall.citation_check import CitationReport
@@ -89,8 +89,10 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
 def _print_status(call: Invocation, form: str) -> None:
     state = project_status(call.root, os.environ)
     running = runs.list_alive(call.root)
+    report = weekly.weekly_report(call.root)
     if form == "json":
-        print_json({**state, "running": [run.id for run in running]})
+        learning = {"kept_this_week": report.kept, "to_review": report.waiting}
+        print_json({**state, "learning": learning, "running": [run.id for run in running]})
         return
     loops = []
     for run in running:
@@ -104,6 +106,7 @@ def _print_status(call: Invocation, form: str) -> None:
         "state": _describe_state_folder(state),
         "memories": state["memories"],
         "guardrails": state["guardrails"],
+        "learning": str(report) or "nothing this week",
         "memory files": _format_size(state["memory_bytes"]),
         "observations": (
             f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)"

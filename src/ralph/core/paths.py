@@ -253,6 +253,7 @@ hook_failures = _in_state(f"{LOG}/hook-failures")  # counts failed hooks
 pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
 
 extracted_file = _in_state(f"{discovery.CACHE}/extracted")  # sessions searched for lessons
+learn_mentioned = _in_state(f"{discovery.CACHE}/learn-mentioned")  # the day of the reminder
 cache_folder = _in_state(discovery.CACHE)  # can be rebuilt, but that takes time
 tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree, named as by git
 heartbeats_folder = _in_state(discovery.HEARTBEATS)

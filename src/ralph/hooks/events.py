@@ -321,14 +321,25 @@ def _start_session(
         injection_ledger.mark_seen(root, event.session, brief.noted)
     message = ""
     if config.presence is not Presence.OFF:
-        message = _presence(root, brief)
+        with _count_failures(root, name):
+            message = _presence(root, brief)
     return _context_json(name, brief.text, message)
 
 
 def _presence(root: Path, brief: Brief) -> str:
-    """Return the line that tells the user about a brief, or "" if the brief has no records."""
-    if not brief.records:
-        return ""
+    """Return the line that tells the user what was injected and learned, or "" for nothing."""
+    from ralph.learning import weekly
+
+    parts = []
+    if brief.records:
+        parts.append(f"{_count_records(brief)}, {estimate(brief.text)} tokens{_pull_age(root)}")
+    parts.append(str(weekly.weekly_report(root)))
+    parts.append(weekly.learn_reminder(root))
+    text = "; ".join(part for part in parts if part)
+    return f"Ralph: {text}" if text else ""
+
+
+def _count_records(brief: Brief) -> str:
     session_count = sum(1 for piece in brief.records if piece.section == RECENT_SESSIONS)
     memory_count = len(brief.records) - session_count
     parts = []
@@ -338,7 +349,7 @@ def _presence(root: Path, brief: Brief) -> str:
     if session_count:
         noun = "session" if session_count == 1 else "sessions"
         parts.append(f"{session_count} {noun}")
-    return f"Ralph: {', '.join(parts)}, {estimate(brief.text)} tokens{_pull_age(root)}"
+    return ", ".join(parts)
 
 
 def _pull_age(root: Path) -> str:

@@ -19,4 +19,5 @@ __all__ = [
     "review",
     "session_proposals",
     "task_insights",
+    "weekly",
 ]

@@ -25,7 +25,7 @@ from ralph.core.settings import Learning
 from ralph.core.similarity import TextMatcher
 from ralph.core.tokens import estimate
 from ralph.learning import insights
-from ralph.learning.digest import Digest, group_sessions, has_substance, make_digests
+from ralph.learning.digest import Digest, make_digests
 from ralph.learning.insights import NO_TASK
 from ralph.learning.learn_answer import Known, VerifiedAnswer, parse_answer, verify_answer
 from ralph.memory import quarantine, reading
@@ -33,7 +33,6 @@ from ralph.search import index
 from ralph.storage import files, queries
 
 TIMEOUT_SECONDS = 300.0  # for one call of the agent
-SESSIONS_TO_MENTION = 5  # sessions of substance that make a session start mention `/mem-learn`
 _MEMORIES_SHARE = 0.25  # of the budget, for the list of existing memories
 _MAX_RECORDS = 20_000  # read in one run
 _PROMPT_FILE = "learn.md"
@@ -212,9 +211,8 @@ def new_records(root: Path, since: str = "") -> list[Record]:
 
 
 def waiting_sessions(root: Path) -> int:
-    """Return how many sessions of substance have not been distilled yet."""
-    sessions = group_sessions(new_records(root))
-    return sum(1 for records in sessions.values() if has_substance(records))
+    """Return how many sessions have done something that was not distilled yet."""
+    return index.ask(root, partial(queries.count_working_sessions, since=progress(root)))
 
 
 def progress(root: Path) -> str:

@@ -68,6 +68,15 @@ def session_records(
     return list(records(connection, keys).values())
 
 
+def count_working_sessions(connection: sqlite3.Connection, since: str) -> int:
+    """Count the sessions with a tool call after a time."""
+    sql = (
+        "SELECT count(DISTINCT session_id) FROM observations "
+        "WHERE created_at > ? AND type <> 'note'"
+    )
+    return int(connection.execute(sql, (storable_text(since),)).fetchone()[0])
+
+
 def observations_since(connection: sqlite3.Connection, since: str, limit: int) -> list[Record]:
     """Return the oldest observations after a time, in the order of their sessions."""
     sql = (

@@ -19,7 +19,7 @@ from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
 from ralph.install import file_checks, hook_state
-from ralph.learning import inbox
+from ralph.learning import inbox, weekly
 from ralph.privacy import privacy
 from ralph.recall import usage
 from ralph.search import index
@@ -52,6 +52,7 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
         "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
         "week": usage.count_week(lists.read_ledger(root)),
+        "learning": asdict(weekly.weekly_report(root)),
         "tokens": token_usage(root),
         "doctor": problems,
     }
