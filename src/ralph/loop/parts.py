@@ -504,7 +504,7 @@ class Workbench:
 
 
 def _run_limits(config: Config, run: Run) -> Limits:
-    """Return the limits of a run, which start again from zero when a run is resumed after one."""
+    """Return the limits of a run. Usage from before they were last reset does not count."""
     loop = config.loop
     seconds = 0.0
     if loop.max_minutes:

@@ -1,7 +1,7 @@
 """Select and render the guardrails and memories for a prompt.
 
 Guardrails and memories share the budget `memories.budget`. Guardrails come first, and memories get
-what is left. Records that do not fit are counted in a note, which names the command to list them.
+what is left. A note counts the records that do not fit, and gives the command that lists them.
 """
 
 from __future__ import annotations

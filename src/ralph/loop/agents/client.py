@@ -197,7 +197,11 @@ class LineBuffer:
 
 
 class EventReader(ABC):
-    """Collects a reply from JSON events. A line that is not JSON is part of the reply's text."""
+    """Collects a reply from JSON events. A line that is not JSON is part of the reply's text.
+
+    A subclass parses the events of one client. Its `read_event` updates the attributes below, and
+    `reply` turns them into the reply.
+    """
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -205,9 +209,9 @@ class EventReader(ABC):
         self.model = ask.model
         self.cost = 0.0
         self.texts: list[str] = []
-        self.calls: dict[str, ToolCall] = {}
-        self.outputs: list[str] = []
-        self.refused: list[str] = []
+        self.calls: dict[str, ToolCall] = {}  # by the client's id of the call, if it has one
+        self.outputs: list[str] = []  # of tools
+        self.refused: list[str] = []  # calls that were not permitted
         self._last_message_start = 0  # index of the text that begins the last message
         self._new_message = False
 
