@@ -1,4 +1,4 @@
-"""Find what a prompt, an action or a session start should be given, and look back at past work.
+"""Select the memory for a prompt, an action or a new session, and look back at past work.
 
 Other parts may import only the modules listed in `__all__`.
 """

@@ -1,4 +1,4 @@
-"""Show a session as a conversation: who said what, and which tools were used in between."""
+"""Show a session as a conversation of messages and the tool calls between them."""
 
 from __future__ import annotations
 

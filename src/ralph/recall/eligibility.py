@@ -1,8 +1,8 @@
 """Decide which records may be injected into a session.
 
-`RecallOptions` combines the settings with what the session has already seen. The filters select
-records in the index accordingly, and `may_inject` tests a single record: it must be new to the
-session and must not look like prompt injection. Hooks load this module.
+`RecallOptions` combines the settings with the ids of records that the session has already seen. The
+filters select records in the index accordingly. `may_inject` tests a single record, which must be
+new to the session and must not look like prompt injection. Hooks load this module.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PATH_ONLY_TITLES = (
 
 @record
 class RecallOptions:
-    """The settings that affect recall, and what the session has already seen.
+    """The settings that affect recall, and the records that the session has already seen.
 
     An empty filter (`types`, `tags`, `since`) selects everything. A budget of 0 means unlimited.
     """

@@ -1,6 +1,6 @@
-"""Compare an error with a lesson by what is special about the error.
+"""Compare an error with a lesson by the distinctive parts of the error.
 
-These special parts are called features: an error code or name, something in quotes, a file, or a
+These parts are called features: an error code or name, something in quotes, a file, or a
 word that is not common to all errors. Each has a weight:
 
     KeyError: 'session_id' in src/auth.py (EADDRINUSE)

@@ -2,7 +2,7 @@
 
 The graph is a cache next to the index, and each query updates it. Nodes are linked by edges, which
 are either explicit, because a record defines them, or derived from other facts. Without a time,
-`show`, `neighbors` and `path` include what was true in the past.
+`show`, `neighbors` and `path` include edges that are no longer valid.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The words are ranked against memories and journal entries, and nodes that the words name are added.
 From these hits, the search walks along the edges. The score falls with each step. Without a time,
-only what holds today is searched.
+only nodes and edges that are valid today are searched.
 """
 
 from __future__ import annotations

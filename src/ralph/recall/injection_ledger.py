@@ -1,12 +1,12 @@
-"""Keep the ledger of what was injected into sessions, and which of it they referred to.
+"""Keep the ledger of the records that were injected into sessions and referred to in them.
 
 The ledger is a log in the state folder with one line per injection or use:
 
     {"v": 1, "type": "injection", "at": "...", "session": "s-1", "record": "mem-...", "tokens": 40}
     {"v": 1, "type": "used", "at": "...", "session": "s-1", "record": "mem-..."}
 
-In addition, each session has a file that lists what it has already seen, so that nothing is
-injected twice.
+In addition, each session has a file that lists the records it has seen, so that nothing is injected
+twice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Ledger(NamedTuple):
 
 
 def seen_file(root: Path, session: str) -> Path:
-    """Return the path of the file that lists what a session has seen.
+    """Return the path of the file that lists the records a session has seen.
 
     An unsafe session id is never used as a path.
     """
@@ -76,7 +76,7 @@ def forget_session(root: Path, session: str) -> None:
 def record_injections(
     root: Path, session: str, event: str, items: Sequence[Injection], at: str, *, skill: int = 0
 ) -> None:
-    """Record what was injected, and that the session has seen it.
+    """Add injections to the ledger, and mark their records as seen by the session.
 
     `skill` is the number of tokens in the skill text, if it was injected.
     """

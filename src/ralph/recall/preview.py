@@ -68,7 +68,7 @@ _OVER_BUDGET = "does not fit into the budget"
 def preview(
     root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = ""
 ) -> dict[str, Any]:
-    """Return what would be injected with a prompt, and why.
+    """Return the text that would be injected with a prompt, with its records and reasons.
 
     If `prompt` is None, preview the start of a session. Nothing is recorded.
     """

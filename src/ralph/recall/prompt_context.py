@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PromptContext(NamedTuple):
-    """What is injected with a prompt, and why.
+    """The text that is injected with a prompt, and the reasons.
 
     Each reason has `id`, `score` (0 for a record found by a file name), `why` and `tokens`.
     """
@@ -40,7 +40,7 @@ class PromptContext(NamedTuple):
 def answer_prompt(
     root: Path, config: Config, prompt: str, *, session: str = "", task: str = ""
 ) -> PromptContext:
-    """Return what a hook injects with a prompt, and why.
+    """Return the text that a hook would inject with a prompt, and the reasons.
 
     The result is empty if injection is turned off.
     """
@@ -70,7 +70,7 @@ def answer_prompt(
 
 
 def _why_recalled(shown: Shown, words: Sequence[WeightedWord], options: RecallOptions) -> list[str]:
-    """Return why a record is injected with a prompt, and what is stale in it."""
+    """Explain why a record is injected with a prompt, and mention stale citations."""
     row = shown.row
     why = []
     if not shown.ranked.score:  # found by a file name, without comparing words

@@ -80,7 +80,7 @@ _PROMPT_TITLE = "prompt"  # the title of earlier prompts, which are not answers
 
 
 def human_question(prompt: str) -> str:
-    """Return what a person asks, without the host's additions.
+    """Return the part of a prompt that a person wrote, without the host's additions.
 
     Returns "" for commands and text written by a machine.
     """
@@ -305,7 +305,7 @@ def _select_new(candidates: Iterable[Shown], options: RecallOptions) -> list[Sho
 
 
 def _letters_and_digits(text: str) -> str:
-    """Reduce `text` to what is compared to find duplicates.
+    """Reduce `text` to its letters and digits, to find duplicates.
 
     A knowledge page, its insight and its pattern differ only in punctuation and a leading "gotcha".
     """

@@ -96,9 +96,9 @@ _CODE_WORDS = (
 
 
 class _InjectedRecord(NamedTuple):
-    """When a record was injected, and what would show that it was used.
+    """A record, the time of its injection, and the terms, files and commands that identify it.
 
-    A record that was deleted since has only its id.
+    If the record has been deleted since, only its id is known.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Search everything Ralph knows, in three levels of detail (`ralph search`).
 
-Layer 1 is one line per hit, layer 2 adds what happened around it and what it links to, and layer 3
-is the complete record. If a session did the same thing several times in the same words, that is one
+Layer 1 is one line per hit, layer 2 adds its neighbours and links, and layer 3 is the complete
+record. If a session did the same thing several times in the same words, that is one
 hit with a count.
 """
 
@@ -68,7 +68,7 @@ class ShownHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """The rendered result of a search, with warnings, and notes about what is left out."""
+    """The rendered result of a search, with warnings and notes about hidden records."""
 
     found: SearchResult
     shown: tuple[ShownHit, ...]
@@ -255,7 +255,7 @@ def timeline(
     limit: int = 20,
     task: str = "",
 ) -> SearchAnswer:
-    """Return what happened around a record, or between two times, in order.
+    """Return the records around a record, or between two times, in order.
 
     Only records that the task may see are included. Raises NotFound for an unknown id.
     """

@@ -1,4 +1,4 @@
-"""Collect what a session is told when it starts.
+"""Collect the contents of the brief that a session receives when it starts.
 
 This module gathers the guardrails, memories, summaries of recent sessions, active work and notices,
 and passes them to `brief`, which arranges them within the budget. Summary lines that look like
@@ -59,10 +59,9 @@ _WITHHELD = "(left out: it reads like an instruction to an agent)"
 
 
 class SessionState(StrEnum):
-    """What a session knows when it starts.
+    """Whether a session that starts still has earlier messages in its context.
 
-    A new session knows nothing. A resumed one knows everything it was given before, and a compacted
-    one knows what its compaction kept.
+    A new session has none. A resumed one has all of them, and a compacted one has a summary.
     """
 
     NEW = "new"

@@ -94,7 +94,7 @@ def list_(
 
 
 def find(root: Path, session_id: str = "", *, within: str = "") -> Session:
-    """Find a session by its id or a unique prefix of it, by default the newest session.
+    """Find a session by its id or a unique prefix of the id. The default is the newest session.
 
     Raises NotFound or NothingYet if there is none, and Conflict if several ids share the prefix.
     """

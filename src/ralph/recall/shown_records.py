@@ -1,6 +1,6 @@
 """Render the records that are injected, in as much detail as the budget allows.
 
-What is shown of a record is a separate `Shown` value, because rows from the ranking are never
+A record as it is shown is a separate `Shown` value, because rows from the ranking are never
 modified. Tool output is removed from a record's text before it is shown, because it may contain
 anything. Only a line with an error is kept. For example, the observation
 
@@ -128,8 +128,8 @@ def _show_answer(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | No
 def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
     """Show a failed run, or return None if it does not answer the prompt.
 
-    Only what was written about the run counts. The output of its checks and the files that it
-    touched do not.
+    Only the text that was written about the run counts. The output of its checks and the files that
+    it touched do not.
     """
     row = ranked.row
     text = without_output(row, words)
@@ -175,7 +175,7 @@ def without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None) 
 
 
 def _split_checks(text: str) -> tuple[str, str]:
-    """Split a failed run's text into what was written and the last error from its checks."""
+    """Split a failed run's text into the written part and the last error from its checks."""
     lines = text.split("\n")
     written_lines = 0
     while written_lines < len(lines) and not lines[written_lines].startswith(_CHECK_PREFIXES):

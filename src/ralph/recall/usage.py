@@ -1,4 +1,4 @@
-"""Count what was injected, used, recorded and run (`ralph stats`)."""
+"""Count injections, uses, recorded events and loop runs (`ralph stats`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EVENT = re.compile(
 
 
 def usage_stats(root: Path) -> dict[str, Any]:
-    """Count what was injected, used, recorded and run. A rate is None if there is no data yet."""
+    """Return all statistics. A rate is None if there is no data yet."""
     ledger = read_ledger(root, WHOLE_LEDGER)
     total = _count(ledger)
     injected = {injection.record for injection in ledger.injections}
@@ -46,7 +46,7 @@ def usage_stats(root: Path) -> dict[str, Any]:
 
 
 def count_week(ledger: Ledger) -> dict[str, Any]:
-    """Count what was injected and used in the last seven days.
+    """Count injections and uses in the last seven days.
 
     `since` in the result is the first of these days.
     """
@@ -76,7 +76,7 @@ def _injected_since(injections: Iterable[Injection], since: str) -> list[Injecti
 
 
 def hook_usage(root: Path) -> dict[str, Any]:
-    """Count what the hooks recorded and how often they failed, from the index where possible.
+    """Count the recorded events and the failures of hooks, from the index where possible.
 
     Raises Unreadable if a log cannot be read.
     """
