@@ -1,7 +1,8 @@
 """Keep the state of recording: the hooks' settings cache, their failures, and the pause marker.
 
-The settings cache includes the modification time and size of every config file it was made from, so
-a few `stat` calls tell a hook whether it is current.
+A hook has no time to load the config, so the settings it needs are written to a cache, one
+`key=value` per line. `hook_files` reads it. The cache includes the modification time and size of
+every config file it was made from, so a few `stat` calls show a hook whether it is current.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ from ralph.privacy.secret_rules import rules_mark
 from ralph.storage import files, hook_files
 from ralph.storage.gitignore import ensure_gitignore
 
-_NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
 failures_file = paths.hook_failures
 pause_file = paths.pause_file
-
 
 # --- the settings cache -------------------------------------------------------------------------
 
@@ -76,7 +75,7 @@ def _cache_text(
         ("user", paths.user_config_file(env) or ""),
         ("env", hook_files.set_variables(env)),
         ("rules", rules_mark(settings.privacy.patterns)),
-        ("capture", 1),
+        ("capture", 1),  # always 1, because the pause marker is what stops hooks
         ("inject", memories.inject.value),
         ("budget", memories.budget),
         ("types", ",".join(kind.value for kind in memories.filter.types)),
@@ -97,7 +96,9 @@ def _cache_text(
 
 # --- failures -----------------------------------------------------------------------------------
 
-_MAX_COUNT_DIGITS = 12
+_MAX_COUNT_DIGITS = 12  # of the count in the file; a longer number is not ours
+_NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
+"""The empty file. Its size is fixed, so that a hook can overwrite it in one write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ _KEY_CHARACTERS = 32  # length of the hash that identifies an accepted text
 
 
 def withheld(by: str, text: str) -> bool:
-    """Return whether text must not be injected.
+    """Return whether text looks like prompt injection and its author `by` is not a person.
 
-    That is the case if it looks like prompt injection and its author `by` is not a person.
+    Such text must not be injected.
     """
     return by != "human" and looks_like_instructions(text)
 
@@ -32,12 +32,14 @@ def is_order(record: Record) -> bool:
     A person's prompt is tested as well, because it may quote anything.
     """
     text = f"{record.title}\n{record.text}"
-    own = record.extra.get("own")
+    agent_characters = record.extra.get("own")
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
-    elif record.origin.by == "tool" and isinstance(own, int):
+    elif record.origin.by == "tool" and isinstance(agent_characters, int):
         # The error line is the only part of the tool's output that is ever injected.
-        text = f"{record.title}\n{record.text[:own]}\n\n{record.extra.get('error') or ''}"
+        text = (
+            f"{record.title}\n{record.text[:agent_characters]}\n\n{record.extra.get('error') or ''}"
+        )
     return looks_like_instructions(text)
 
 
@@ -47,7 +49,7 @@ def guarded_text(title: str, text: str, tags: str | Iterable[str]) -> str:
 
 
 def text_key(title: str, text: str, tags: str | Iterable[str]) -> str:
-    """Return the hash by which a text that a person has accepted is recognised."""
+    """Return the hash under which the acceptance of a text by a person is stored."""
     import hashlib  # only for texts that look like prompt injection
 
     digest = hashlib.sha256(guarded_text(title, text, tags).encode("utf-8", "replace"))

@@ -169,7 +169,7 @@ _NOT_BEFORE_RUN = ("/", ".", "[", "@", "#", "$")
 
 def _has_telling_word(text: str, start: int, run: str) -> bool:
     """Return whether the text before a run says that it is a secret."""
-    floor = max(0, start - secret_prefilter.BEFORE_RUN)
+    floor = max(0, start - secret_prefilter.MAX_WORD_DISTANCE)
     line_start = text.rfind("\n", floor, start) + 1 or floor
     before = text[line_start:start]
     if before.endswith("/") and "://" in before:
@@ -210,7 +210,7 @@ def _is_in_secret_column(text: str, line_start: int, start: int) -> bool:
     The columns of the table are aligned with blanks.
     """
     column = start - line_start
-    above = text[max(0, line_start - secret_prefilter.TABLE) : line_start]
+    above = text[max(0, line_start - secret_prefilter.MAX_TITLE_DISTANCE) : line_start]
     for line in reversed(above.split("\n")):
         title = re.compile(_COLUMN_TITLE).match(line, column)
         if title is None or line[column - 1 : column] not in ("", " "):

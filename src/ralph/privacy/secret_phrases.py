@@ -76,7 +76,7 @@ def _matches_at_keyword(
         next_position = position + 1
         keyword_end = position + len(keyword)
         rest = text[keyword_end : keyword_end + _MAX_DISTANCE_AFTER]
-        if not follows or secret_prefilter.follows(rest, follows):
+        if not follows or secret_prefilter.has_follower(rest, follows):
             match = re.compile(full_regex).match(text, position)  # compiled only when needed
             if match:
                 next_position = max(next_position, match.end())

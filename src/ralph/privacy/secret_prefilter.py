@@ -40,7 +40,7 @@ def needs_rules(text: str) -> bool:
         return False
     if not text.isascii():
         text = text.translate(secret_rules.BOX)
-    lowered = text.lower().replace("passed", "p_ssed")  # common in test output; names no secret
+    lowered = text.lower().replace("passed", "p_ssed")  # common in test output, never a name
     if has_invisible(text) or _may_have_private_parts(text, lowered):
         return True
     runs = _long_runs(text)
@@ -389,7 +389,7 @@ def _may_have_value(text: str, position: int, keyword: str, condition: str, foll
             line = text[start - 1 : start + _MAX_PHRASE].partition("\n")[0]
             if " -" not in line and "\t-" not in line:
                 return False
-        return follows(rest, follower)
+        return has_follower(rest, follower)
     word = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
     is_prose = word.isalpha() and word.islower() and len(word) < _SHORTEST_TOKEN
     if keyword in ("basic ", "bearer") and is_prose:
@@ -399,22 +399,22 @@ def _may_have_value(text: str, position: int, keyword: str, condition: str, foll
     return len(word) > 2
 
 
-def follows(rest: str, other: str) -> bool:
+def has_follower(rest: str, follower: str) -> bool:
     """Check whether `rest`, the text after a keyword, contains what a rule requires.
 
-    `other` is lowercase text, or one of three special values. `:\\n` means a colon at the end of
+    `follower` is lowercase text, or one of three special values. `:\\n` means a colon at the end of
     the line. `~` means a value after a word such as `is` or a sign such as `:`. `~~` is the same,
     but the value may be any longer word.
     """
-    if other == ":\n":
+    if follower == ":\n":
         return rest[:64].partition("\n")[0].rstrip(" \t*")[-1:] == ":"
-    if other[:1] != "~":
-        return other in rest.lower()
+    if follower[:1] != "~":
+        return follower in rest.lower()
     sentence = rest[:_MAX_SENTENCE].partition("\n")[0].partition("assword")[0]
     words = sentence.replace("’", "'").replace("« ", "").split()
     for before, word in zip(["", *words], words, strict=False):
         is_linked = before.lower() in secret_rules.COPULAS or before[-1:] in (":", "=")
-        if is_linked and _may_be_spoken_value(word, allow_words=other == "~~"):
+        if is_linked and _may_be_spoken_value(word, allow_words=follower == "~~"):
             return True
     return False
 
@@ -527,8 +527,8 @@ _MINTED_ONLY = _blank_all_but(_BASE64 + b"_-")
 _PIECES = bytes.maketrans(b"-_+/", b"    ")
 _MIN_MINTED = 20  # characters in a run of mixed case, or in one piece of a lowercase run
 _UUID_LENGTH = 36
-BEFORE_RUN = 320  # characters before a random value within which a word must name it
-TABLE = 4_000  # the same for a value in a column, whose title may be far above it
+MAX_WORD_DISTANCE = 320  # characters before a random value within which a word must name it
+MAX_TITLE_DISTANCE = 4_000  # the same for a value in a column, whose title may be far above it
 _NEAR_WORDS = (
     *f"{secret_rules.NEAR_WORDS} {secret_rules.VENDORS} hook".split(),
     *secret_rules.LABELS,
@@ -570,9 +570,9 @@ def minted_runs(text: str, lowered: str, runs: str = "") -> Iterator[tuple[int, 
         if not _may_be_minted(run):
             continue
         for position in positions(text, run.decode("ascii")):
-            reach = BEFORE_RUN
+            reach = MAX_WORD_DISTANCE
             if text[position - 2 : position] == "  ":
-                reach = TABLE
+                reach = MAX_TITLE_DISTANCE
             near = lowered[max(0, position - reach) : position]
             if any(map(near.__contains__, _NEAR_WORDS)):
                 yield position, position + len(run)

@@ -546,7 +546,7 @@ def _phrase(
     The value is the group `s` or `t` in `regex`, and must meet `condition`, which names a function
     in `secret_phrases`. `regex` may use the placeholders in `_PARTS`. With the conditions `piped`
     and `before`, the value precedes the keyword. `follows` must occur after the keyword (see
-    `secret_prefilter.follows`).
+    `secret_prefilter.has_follower`).
     """
     return kind, condition, keywords, follows, regex
 
