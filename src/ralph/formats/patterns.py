@@ -274,7 +274,9 @@ def _duplicate_problems(entries: Sequence[Entry]) -> list[Problem]:
         if first_line != entry.line:
             what = f"this is the same as line {first_line}"
             problems.append(
-                Problem(entry.line, what, "delete one of the two", "warning", "duplicate-id")
+                Problem(
+                    entry.line, what, "delete one of the two", level="warning", code="duplicate-id"
+                )
             )
     return problems
 

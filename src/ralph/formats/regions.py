@@ -145,8 +145,8 @@ def _unpaired_mark(line: Line) -> Problem:
         line.number,
         "this mark of a region has no partner",
         f"write {REGION_START} above and {REGION_END} below the bullets",
-        "error",
-        "unpaired-region",
+        level="error",
+        code="unpaired-region",
     )
 
 
