@@ -313,7 +313,7 @@ def test_the_fork_that_compacts_is_nobody_s_work(here: World) -> None:
 def test_a_start_says_in_one_line_what_was_injected(here: World) -> None:
     said = json.loads(handled(here, "SessionStart", source="startup"))
     tokens = tokens_of(said["hookSpecificOutput"]["additionalContext"])
-    assert said["systemMessage"] == f"Ralph: 3 memories, {tokens} tokens"
+    assert said["systemMessage"].startswith(f"Ralph: 3 memories, {tokens} tokens")
     ask(here, "add JWT login")
     stopped(here, "JWT login is done.")
     said = json.loads(handled(here, "SessionStart", "s-2", source="startup"))
@@ -321,7 +321,7 @@ def test_a_start_says_in_one_line_what_was_injected(here: World) -> None:
     put(paths.team_pulled(here.root), "")
     os.utime(paths.team_pulled(here.root), (time.time() - 7300,) * 2)
     said = json.loads(handled(here, "SessionStart", "s-3", source="startup"))
-    assert said["systemMessage"].endswith("tokens; team pulled 2 h ago")
+    assert "tokens; team pulled 2 h ago" in said["systemMessage"]
     put(here.root / "ralph.yml", "presence: off\n")
     assert "systemMessage" not in json.loads(handled(here, "SessionStart", "s-3", source="startup"))
 

@@ -19,7 +19,7 @@ from ralph.tasks import task
 class TestDashboard:
     def test_it_has_the_week_tasks_runs_sessions_and_tokens(self, shop: Site) -> None:
         told = shop.get("/api/dashboard")
-        assert sorted(told) == ["doctor", "runs", "sessions", "tasks", "tokens", "week"]
+        assert sorted(told) == ["doctor", "learning", "runs", "sessions", "tasks", "tokens", "week"]
         assert told["tasks"]["by_state"] == {
             "pending": 2,
             "in_progress": 1,
@@ -53,9 +53,10 @@ class TestDashboard:
             memory.add(here.root, ORDER, context=BY_AGENT)
         window = Site(here.root)
         told = window.get("/api/review")
-        assert [item["kind"] for item in told["items"]] == ["held", "insight", "citation"]
-        assert told["counts"] == {"held": 1, "insight": 1, "citation": 1}
-        assert (told["items"][0]["text"], told["items"][2]["id"]) == (ORDER, here.memories["soap"])
+        kinds = [item["kind"] for item in told["items"]]
+        assert kinds == ["held", "proposal", "insight", "citation"]
+        assert told["counts"] == dict.fromkeys(kinds, 1)
+        assert (told["items"][0]["text"], told["items"][3]["id"]) == (ORDER, here.memories["soap"])
         assert [item["kind"] for item in window.get("/api/review", kind="citation")["items"]] == [
             "citation"
         ]

@@ -34,7 +34,7 @@ _DRY_RUN_END = """\
     cls=Command,
     examples=[
         "ralph learn --dry-run",
-        "ralph learn --since 7d --agent claude",
+        "ralph learn --since 7d --dry-run",
         "ralph learn --tidy",
     ],
 )
@@ -63,7 +63,7 @@ def learn_(
     tidy: bool,
     form: str,
 ) -> int:
-    """Distil memories from recorded sessions with your own agent.
+    """Distil memories from sessions with your own agent.
 
     Your agent (Claude Code, Codex or any command) gets a digest of what happened since the last
     time and returns memories with literal quotes. Ralph checks every quote, drops what it cannot

@@ -119,12 +119,11 @@ def items(
     """
     found = insight.list_(root, task_id=task_id, within=within)
     found.sort(key=_rank, reverse=True)
-    known = _known_texts(root)
+    known = _known_texts(root) if status == "proposed" else set()
     listed = []
     for proposal in found:
-        state = insight.state(proposal.record)
-        is_known = state == "proposed" and normalise_text(proposal.record.text) in known
-        if status in ("", state) and not is_known:
+        is_known = normalise_text(proposal.record.text) in known
+        if status in ("", insight.state(proposal.record)) and not is_known:
             listed.append(insight_item(proposal, root))
     if status not in ("", "proposed") or task_id:
         return listed
