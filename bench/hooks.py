@@ -23,9 +23,10 @@ from bench.sessions import Words
 import ralph.hooks
 from bench import speed
 from ralph.capture import recorder
-from ralph.core import discovery, paths
+from ralph.core import paths
 from ralph.core.config import load
 from ralph.formats.log import encode_line
+from ralph.lean import discovery
 from ralph.recall import citation_check
 from ralph.search import index
 from ralph.storage import files

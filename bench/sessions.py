@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from ralph.privacy.secret_rules import rules_mark
+from ralph.lean.secret_rules import rules_mark
 
 CALLS = 60
 """Tool calls per session."""

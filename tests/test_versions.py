@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 from ralph.core import terms
+from ralph.lean import secret_prefilter, secret_rules
 from ralph.privacy import (
     assignment_places,
     assignment_values,
@@ -28,8 +29,6 @@ from ralph.privacy import (
     secret_context,
     secret_names,
     secret_phrases,
-    secret_prefilter,
-    secret_rules,
     secret_tables,
     secret_values,
     secrets,

@@ -9,7 +9,7 @@ import pytest
 from tests.support.repositories import git
 from tests.support.runner import Project, command
 
-from ralph.core.discovery import find_root
+from ralph.lean.discovery import find_root
 from ralph.loop import runs
 from ralph.loop.state import Run
 

@@ -8,7 +8,7 @@ from tests.support.repositories import git, repository
 from tests.support.runner import Project, executable
 
 from ralph.core.config import load
-from ralph.core.discovery import find_root
+from ralph.lean.discovery import find_root
 
 __all__ = ["repository"]
 

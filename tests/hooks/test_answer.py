@@ -19,7 +19,7 @@ from ralph.core.prompts import INJECTED, NOTE
 from ralph.formats.log import encode_record
 from ralph.recall import injection_ledger
 from ralph.search import index
-from ralph.storage import db, hook_files
+from ralph.storage import db, hook_index
 from ralph.storage.index_schema import SCHEMA_VERSION
 
 __all__ = ["here"]
@@ -413,7 +413,7 @@ def test_a_folder_with_signs_that_an_address_would_obey_is_read(tmp_path: Path) 
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("CREATE TABLE records (a)")
     (folder / "ralph.db-seal").write_text(db.seal(folder / "ralph.db"), encoding="utf-8")
-    found = hook_files.open_index(os.fspath(folder / "ralph.db"))
+    found = hook_index.open_index(os.fspath(folder / "ralph.db"))
     assert found is not None
     with closing(found), pytest.raises(sqlite3.OperationalError, match="readonly"):
         found.execute("INSERT INTO records VALUES (1)")

@@ -12,8 +12,8 @@ from tests.support.runner import Project
 from tests.support.world import SESSION, patient_hook, payload, world
 
 from ralph.core import paths
+from ralph.lean import hook_files
 from ralph.search import index
-from ralph.storage import hook_files
 
 
 def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from ralph.search import index
 
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
-    "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.core", "ralph.core.discovery", "ralph.privacy",
-    "ralph.privacy.secret_prefilter", "ralph.privacy.secret_rules", "ralph.storage", "ralph.storage.hook_files",
+    "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.lean.discovery",
+    "ralph.lean.secret_prefilter", "ralph.lean.secret_rules", "ralph.lean.hook_files",
     "__future__", "errno", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
-RULES = {
+RULES = {"ralph.core", "ralph.privacy"} | {
     f"ralph.privacy.{name}"
     for name in (
         "assignment_places",
@@ -28,25 +28,21 @@ RULES = {
         "hook_payloads",
         "assignment_values",
         "assignments",
-        "foreign_labels",
         "harmless_values",
         "passwords",
         "privacy",
-        "private_keys",
         "secret_context",
         "secret_names",
         "secret_phrases",
-        "secret_tables",
         "secret_values",
         "secrets",
-        "url_passwords",
-        "vendor_tokens",
         "word_splitters",
     )
 }
 RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors", "ralph.core.patterns"}
 ANSWERING = {
-    "ralph.hooks.answer", "ralph.storage.index_schema", "ralph.storage.lookup", "ralph.storage.record_filters",
+    "ralph.core", "ralph.privacy", "ralph.storage",
+    "ralph.hooks.answer", "ralph.storage.hook_index", "ralph.storage.index_schema", "ralph.storage.lookup", "ralph.storage.record_filters",
     "ralph.storage.supersession", "ralph.recall", "ralph.recall.eligibility", "ralph.recall.shown_records",
     "ralph.core.render", "ralph.privacy.injection", "ralph.core.tokens", "ralph.core.prompts", "ralph.core.family",
     "ralph.search", "ralph.search.rank", "ralph.search.candidates", "ralph.search.scoring", "ralph.search.question",

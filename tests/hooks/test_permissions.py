@@ -14,7 +14,7 @@ from tests.support.sampling import every
 from tests.support.world import World, call_hook, payload, world
 
 from ralph.core import paths
-from ralph.storage.hook_files import switch_off_pattern
+from ralph.lean.hook_files import switch_off_pattern
 from ralph.testing import Step
 
 EVENTS = (

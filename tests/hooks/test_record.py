@@ -20,10 +20,10 @@ from tests.support.world import SESSION, World, handled, hook, payload, world
 from ralph.core.errors import Refused
 from ralph.hooks import handler
 from ralph.hooks.handler import Payload, redact_in_time, session_name
+from ralph.lean.hook_files import HookSettings
+from ralph.lean.secret_prefilter import needs_rules
+from ralph.lean.secret_rules import token_rules
 from ralph.privacy.privacy import clean_memory, redact
-from ralph.privacy.secret_prefilter import needs_rules
-from ralph.privacy.secret_rules import token_rules
-from ralph.storage.hook_files import HookSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy" / "secrets.json"
 CASES: list[dict[str, list[str]]] = json.loads(GOLDEN.read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from ralph.capture import recorder
 from ralph.capture.pipeline import interpret
 from ralph.core import config, paths
 from ralph.hooks.handler import HANDLED, RECORDED
-from ralph.privacy.secret_rules import VERSION
+from ralph.lean.secret_rules import VERSION
 from ralph.storage.source_contents import read_source
 from ralph.storage.sources import Format, Source
 

@@ -18,8 +18,8 @@ from tests.support.living import living
 from tests.support.talking import Talk
 
 from ralph.core import paths
+from ralph.lean import hook_files
 from ralph.memory import reading
-from ralph.storage import hook_files
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve")
 HELLO = {

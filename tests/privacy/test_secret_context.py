@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.lean.secret_prefilter import needs_rules
 from ralph.privacy.privacy import redact
-from ralph.privacy.secret_prefilter import needs_rules
 
 _DRAW = random.Random(14)
 HEX40, HEX64 = ("".join(_DRAW.choices("0123456789abcdef", k=size)) for size in (40, 64))

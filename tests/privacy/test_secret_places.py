@@ -6,8 +6,8 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.secret_samples import made
 
+from ralph.lean.secret_prefilter import needs_rules
 from ralph.privacy.privacy import redact
-from ralph.privacy.secret_prefilter import needs_rules
 
 WORDS = "Elm_" + "Bridge-6"  # made up
 PLACES = r"""

@@ -12,9 +12,10 @@ from tests.support.random_tokens import BODY_KINDS, random_token, regex_of
 from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 
-from ralph.privacy import secret_names, secret_rules
+from ralph.lean import secret_rules
+from ralph.lean.secret_prefilter import needs_rules
+from ralph.privacy import secret_names
 from ralph.privacy.privacy import redact
-from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_values import is_placeholder
 from ralph.privacy.secrets import find_secrets
 

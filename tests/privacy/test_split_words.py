@@ -7,9 +7,9 @@ from tests.support.cases import for_each
 from tests.support.sampling import examples
 from tests.support.secret_samples import TOKENS
 
+from ralph.lean.secret_prefilter import needs_rules
 from ralph.privacy.privacy import redact, strip_private
 from ralph.privacy.redactor import Redactor
-from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.word_splitters import view_text
 
 TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0bC3dE6"  # made up

@@ -10,7 +10,7 @@ from tests.support.runner import Block, page
 
 from ralph.core import paths, terms
 from ralph.recall import lessons
-from ralph.storage import hook_files, lookup, record_filters
+from ralph.storage import hook_index, lookup, record_filters
 from ralph.storage.index import Index
 
 LESSONS = {
@@ -56,7 +56,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     (root / ".agent").mkdir()
     (root / ".agent" / "memories.md").write_text(page(*blocks), encoding="utf-8")
     Index(root, terms.index_terms).sync()
-    connection = hook_files.open_index(str(paths.index_file(root)))
+    connection = hook_index.open_index(str(paths.index_file(root)))
     assert connection is not None
     with closing(connection):
         yield connection
@@ -251,7 +251,7 @@ def test_the_code_of_an_error_alone_is_enough(tmp_path: Path) -> None:
     text = page(Block("ECONNREFUSED: run docker compose up first", kind="fix"))
     (tmp_path / ".agent" / "memories.md").write_text(text, encoding="utf-8")
     Index(tmp_path, terms.index_terms).sync()
-    connection = hook_files.open_index(str(paths.index_file(tmp_path)))
+    connection = hook_index.open_index(str(paths.index_file(tmp_path)))
     assert connection is not None
     with closing(connection):
         error = "Exit code 1\nError: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap.afterConnect"

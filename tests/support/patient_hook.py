@@ -12,7 +12,7 @@ gc.disable()
 sys.path.insert(0, sys.argv[1])
 
 from ralph.hooks import handler  # noqa: E402 - found at the folder above
-from ralph.storage import hook_files  # noqa: E402
+from ralph.storage import hook_index  # noqa: E402
 
 _TIMES = 4
 
@@ -23,7 +23,7 @@ def _be_patient() -> None:
     handler._ANSWERING_SECONDS *= _TIMES
     handler._HANDLING_SECONDS *= _TIMES
     handler._SESSION_END_SECONDS *= _TIMES
-    hook_files._ANSWER_SECONDS = 100.0  # of the clock: SQLite asks it
+    hook_index._ANSWER_SECONDS = 100.0  # of the clock: SQLite asks it
 
 
 if __name__ == "__main__":

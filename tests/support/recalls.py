@@ -13,7 +13,7 @@ from ralph.privacy import injection
 from ralph.recall import action_recall, prompt_recall
 from ralph.recall.eligibility import RecallOptions
 from ralph.recall.shown_records import Recalled
-from ralph.storage import hook_files
+from ralph.storage import hook_index
 from ralph.storage.index import Index
 
 TODAY = "2026-11-15"
@@ -48,7 +48,7 @@ def fill(
 
 def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recalled:
     """What a prompt is answered with."""
-    connection = hook_files.open_index(str(paths.index_file(root)))
+    connection = hook_index.open_index(str(paths.index_file(root)))
     assert connection is not None
     with closing(connection):
         return prompt_recall.recall_for_prompt(
@@ -59,7 +59,7 @@ def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recal
 def at_place(root: Path, *, files: Sequence[str] = (), command: str = "", error: str | None = None,
              wanted: RecallOptions | None = None) -> Recalled:  # fmt: skip
     """What is injected before an action, or with an error after it."""
-    connection = hook_files.open_index(str(paths.index_file(root)))
+    connection = hook_index.open_index(str(paths.index_file(root)))
     assert connection is not None
     wanted = wanted or RecallOptions(TODAY, "s-new")
     with closing(connection):

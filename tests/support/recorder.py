@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from ralph.hooks.handler import Payload, Project, append_event
-from ralph.storage.hook_files import HookSettings
+from ralph.lean.hook_files import HookSettings
 
 SESSIONS = 4
 NUMBERS = {name: ["0"] for name in ("capture", "enabled", "budget", "recent", "window", "share")}

@@ -33,6 +33,7 @@ from ralph.core.record import MemoryKind
 from ralph.core.work import Ask, Reply, ToolCall
 from ralph.hooks.handler import run_event
 from ralph.install import project
+from ralph.lean import hook_files
 from ralph.learning import insights as insight
 from ralph.learning import promotion, review, task_insights
 from ralph.loop import chats, loop
@@ -42,7 +43,6 @@ from ralph.memory.author import BY_PERSON, WriteContext
 from ralph.recall import citation_check
 from ralph.recall.chat_log import Mode
 from ralph.search import index
-from ralph.storage import hook_files
 from ralph.tasks import task
 from ralph.testing import ScriptedAgent, Step
 

@@ -11,10 +11,10 @@ from tests.support.sample_live import ENDED, Live
 from ralph.core import ids
 from ralph.formats.memories import parse_memories
 from ralph.install import doctor
+from ralph.lean import hook_files
 from ralph.memory import reading
 from ralph.recall import injection_ledger
 from ralph.search import index
-from ralph.storage import hook_files
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

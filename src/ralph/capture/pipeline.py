@@ -29,12 +29,12 @@ from ralph.capture.own_traffic import OWN_TOOL, calls_ralph, without_injected
 from ralph.core.ids import parse_time
 from ralph.core.prompts import FORGET_COMMAND, PROSE, calls_forget, human_prompt
 from ralph.core.record import Record
+from ralph.lean.secret_rules import rules_mark
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
 from ralph.privacy.private_parts import has_private_parts
 from ralph.privacy.private_paths import PrivatePaths
 from ralph.privacy.redactor import Redactor
-from ralph.privacy.secret_rules import rules_mark
 from ralph.privacy.word_splitters import remove_terminal_codes
 
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")

@@ -17,8 +17,9 @@ from ralph.core.config import Layer, Loaded
 from ralph.core.errors import Conflict, RalphError, Refused
 from ralph.core.remember import REMEMBER_PREFIXES
 from ralph.core.settings import Config
-from ralph.privacy.secret_rules import rules_mark
-from ralph.storage import files, hook_files
+from ralph.lean import hook_files
+from ralph.lean.secret_rules import rules_mark
+from ralph.storage import files
 from ralph.storage.gitignore import ensure_gitignore
 
 failures_file = paths.hook_failures

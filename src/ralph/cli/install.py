@@ -21,13 +21,14 @@ from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude
 from ralph.cli.output import say
 from ralph.cli.project import mention_import
-from ralph.core import discovery, launchers
+from ralph.core import launchers
 from ralph.core.errors import UsageError
 from ralph.core.extras import add_command, has_extra, missing_extra
 from ralph.install import hosts, installations, launcher_scripts, merge_registration
 from ralph.install.clients import Host, InstallScope, client_rows, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
+from ralph.lean import discovery
 
 Planner = Callable[[Host, InstallScope], InstallPlan]
 

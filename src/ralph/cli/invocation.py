@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ralph.cli.output import one_line, say, warn
-from ralph.core import discovery, paths
+from ralph.core import paths
 from ralph.core.errors import RalphError, UsageError
+from ralph.lean import discovery
 
 if TYPE_CHECKING:
     from ralph.core.settings import Config

@@ -13,9 +13,10 @@ from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.options import exclude, read_text
 from ralph.cli.output import one_line, say, visible
-from ralph.core import discovery, paths
+from ralph.core import paths
 from ralph.core.errors import UsageError
 from ralph.install import merge_registration, project
+from ralph.lean import discovery
 from ralph.loop import scratchpad_file
 
 # --- init and deinit ------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ __all__ = [
     "bullets",
     "config",
     "config_files",
-    "discovery",
     "documents",
     "errors",
     "extras",

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import discovery
 from ralph.core.repository import Repository
+from ralph.lean import discovery
 
 _DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")
 """Diff options. Without them, `-S` would run programs that the git config names."""

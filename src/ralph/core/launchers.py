@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ralph.core import discovery
 from ralph.core.errors import UsageError
+from ralph.lean import discovery
 
 HOOK_LAUNCHER = "ralph-hook"
 COMMAND_LAUNCHER = "ralph"

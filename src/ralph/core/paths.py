@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from ralph.core import discovery, ids
+from ralph.core import ids
 from ralph.core.errors import NotFound, Unreadable, UsageError
+from ralph.lean import discovery
 
 LOG = discovery.LOG
 MARKERS = (*discovery.MARKERS, ".git")

@@ -12,8 +12,7 @@ import json
 import os
 import time
 
-from ralph.lean import TYPE_CHECKING
-from ralph.storage import hook_files
+from ralph.lean import TYPE_CHECKING, hook_files
 
 if TYPE_CHECKING:
     from typing import Any

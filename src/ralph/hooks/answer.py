@@ -15,10 +15,9 @@ import json
 import os
 import time
 
-from ralph.core import discovery
 from ralph.hooks.handler import Payload, session_name
-from ralph.lean import TYPE_CHECKING, record, replace
-from ralph.storage import hook_files
+from ralph.lean import TYPE_CHECKING, discovery, hook_files, record, replace
+from ralph.storage import hook_index
 
 if TYPE_CHECKING:
     import sqlite3
@@ -59,7 +58,7 @@ def answer_event(
     request = _read_request(host, moment, payload, project)
     if not (request.question or request.files or request.command):
         return b""
-    connection = hook_files.open_index(project.index)
+    connection = hook_index.open_index(project.index)
     if connection is None:
         return b""
     session = payload.text("session_id")

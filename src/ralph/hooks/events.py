@@ -33,13 +33,14 @@ from ralph.core.record import NO_EXTRA, Record
 from ralph.core.settings import Config, Presence
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
+from ralph.lean import hook_files
 from ralph.privacy import injection
 from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.injection_ledger import Injection
 from ralph.search import index
-from ralph.storage import db, files, hook_files, queries, sessions
+from ralph.storage import db, files, queries, sessions
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.storage.source_contents import parse_contents
 from ralph.storage.sources import Format, Source

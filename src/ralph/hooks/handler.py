@@ -17,15 +17,13 @@ import gc
 import os
 import sys
 
-from ralph.core import discovery
-from ralph.lean import TYPE_CHECKING
-from ralph.privacy.secret_prefilter import may_match_glob, needs_rules
-from ralph.storage import hook_files
+from ralph.lean import TYPE_CHECKING, discovery, hook_files
+from ralph.lean.secret_prefilter import may_match_glob, needs_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ralph.storage.hook_files import HookSettings
+    from ralph.lean.hook_files import HookSettings
 
 RECORDED = (
     "PostToolUse",

@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.core import discovery
 from ralph.hooks.handler import Payload, Project
-from ralph.lean import TYPE_CHECKING, record
-from ralph.storage import hook_files
+from ralph.lean import TYPE_CHECKING, discovery, hook_files, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,8 @@ from ralph.install.clients import Host, InstallScope
 from ralph.install.findings import Finding, Repair, new_finding
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
-from ralph.storage import files, hook_files
+from ralph.lean import hook_files
+from ralph.storage import files
 
 _FIX = "`ralph doctor --fix` repairs it"
 

@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import discovery
 from ralph.core.work import never_stop
+from ralph.lean import discovery
 from ralph.loop.criteria import Runner
 
 MAX_FILES = 100_000  # how many files a snapshot covers

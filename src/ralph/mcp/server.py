@@ -23,10 +23,11 @@ from pydantic import ValidationError
 
 from ralph import __version__
 from ralph.capture import recorder
-from ralph.core import discovery, paths
+from ralph.core import paths
 from ralph.core.errors import Refused, UsageError
 from ralph.core.ids import derived
 from ralph.core.record import Record
+from ralph.lean import discovery
 from ralph.mcp.answers import ToolAnswer, one_line, report_answer
 from ralph.mcp.call import ToolCall
 from ralph.mcp.registry import Tool, parse_arguments

@@ -12,8 +12,6 @@ __all__ = [
     "private_parts",
     "private_paths",
     "redactor",
-    "secret_prefilter",
-    "secret_rules",
     "secrets",
     "word_splitters",
 ]

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING
-from ralph.privacy import secret_prefilter, secret_rules
+from ralph.lean import TYPE_CHECKING, secret_prefilter, secret_rules
 from ralph.privacy.assignment_places import (
     ASSIGNMENT_SIGNS,
     Assignment,

@@ -8,7 +8,7 @@ recorded event loads, does not need them.
 
 from __future__ import annotations
 
-from ralph.privacy import secret_rules
+from ralph.lean import secret_rules
 
 PLACEHOLDERS = (
     "xxxx",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy.private_keys import has_private_key
 from ralph.privacy.word_splitters import (
     fold_lookalikes,
     lowercase,
@@ -165,4 +164,9 @@ def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
 def has_private_parts(text: str) -> bool:
     """Check for private parts or a private key, from which a piece of a file might come."""
     text = remove_terminal_codes(text)
-    return has_private_key(text) or strip_private(text)[0] != text
+    if "PRIVATE KEY" in text:
+        from ralph.privacy.private_keys import has_private_key  # few texts need it
+
+        if has_private_key(text):
+            return True
+    return strip_private(text)[0] != text

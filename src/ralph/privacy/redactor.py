@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING
+from ralph.lean.secret_prefilter import has_invisible, needs_rules, token_prefixes
 from ralph.privacy.privacy import redact
 from ralph.privacy.private_parts import MAX_OPEN_PARTS, cut_private_parts
-from ralph.privacy.secret_prefilter import has_invisible, needs_rules, token_prefixes
 from ralph.privacy.secrets import find_secrets, replace_secrets
 from ralph.privacy.word_splitters import fold_lookalikes, lowercase, remove_terminal_codes
 

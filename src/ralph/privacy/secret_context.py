@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy import passwords, secret_names, secret_prefilter, secret_rules, secret_values
+from ralph.lean import TYPE_CHECKING, record, secret_prefilter, secret_rules
+from ralph.privacy import passwords, secret_names, secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

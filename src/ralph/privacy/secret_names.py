@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy import secret_rules
+from ralph.lean import TYPE_CHECKING, record, secret_rules
 from ralph.privacy.secret_values import CHUNK, FAIR, GRADES, STRONG
 
 if TYPE_CHECKING:

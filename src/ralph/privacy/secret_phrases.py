@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING
-from ralph.privacy import secret_prefilter, secret_rules
+from ralph.lean import TYPE_CHECKING, secret_prefilter, secret_rules
 from ralph.privacy.harmless_values import NAMING_WORDS, SENTENCE_WORDS
 from ralph.privacy.passwords import (
     COPULA,

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy import passwords, secret_prefilter, secret_values
+from ralph.lean import TYPE_CHECKING, record, secret_prefilter
+from ralph.privacy import passwords, secret_values
 from ralph.privacy.secret_names import API_KEY, SecretName, secret_name
 from ralph.privacy.secret_values import has_both_cases
 

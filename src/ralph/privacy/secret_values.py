@@ -19,8 +19,8 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from ralph.lean import TYPE_CHECKING
-from ralph.privacy import harmless_values, secret_rules
+from ralph.lean import TYPE_CHECKING, secret_rules
+from ralph.privacy import harmless_values
 from ralph.privacy.harmless_values import NAMING_WORDS, SENTENCE_WORDS
 
 if TYPE_CHECKING:

@@ -17,22 +17,12 @@ from functools import partial
 
 from ralph.core.errors import ConfigError, DeadlineExceeded
 from ralph.core.patterns import PrivacyPatterns
-from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy import passwords, secret_prefilter, secret_rules, secret_values
+from ralph.lean import TYPE_CHECKING, record, secret_prefilter, secret_rules
+from ralph.privacy import passwords, secret_values
 from ralph.privacy.assignments import assigned_secrets
-from ralph.privacy.foreign_labels import labelled_secrets
-from ralph.privacy.private_keys import private_keys
 from ralph.privacy.secret_context import context_secrets
 from ralph.privacy.secret_phrases import phrase_secrets
-from ralph.privacy.secret_tables import (
-    drawn_table_secrets,
-    inserted_secrets,
-    member_secrets,
-    separated_table_secrets,
-)
 from ralph.privacy.secret_values import Span, decode_text
-from ralph.privacy.url_passwords import url_passwords
-from ralph.privacy.vendor_tokens import vendor_tokens
 from ralph.privacy.word_splitters import View, blank_splitters, lowercase, view_text, view_without
 
 if TYPE_CHECKING:
@@ -238,22 +228,57 @@ def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
     if not text.isascii():
         text = text.translate(secret_rules.BOX)
     lowered = lowercase(text)
-    spans = list(vendor_tokens(text, joints))
-    if any(header in text for header in secret_rules.KEY_HEADERS):
-        spans += private_keys(text)
-    spans += url_passwords(text)
+    spans = _rare_secrets(text, joints)
     spans += phrase_secrets(text, lowered)
     spans += assigned_secrets(text, lowered)
     if secret_prefilter.has_label(lowered):
+        from ralph.privacy.foreign_labels import labelled_secrets
+
         spans += labelled_secrets(text, lowered)
-    if any(mark in text for mark in secret_rules.TABLE_MARKS):
-        spans += drawn_table_secrets(text)
-    for start, separator in secret_prefilter.separated_tables(text, lowered):
-        spans += separated_table_secrets(text, start, separator)
-    spans += member_secrets(text, lowered)
-    spans += inserted_secrets(text, lowered)
+    spans += _table_secrets(text, lowered)
     spans += _encoded_secrets(text, lowered)
     spans += context_secrets(text, lowered)
+    return spans
+
+
+# Most texts need only a few kinds of rules. A hook starts a new process for every event, so the
+# others are imported where a text may need them.
+
+
+def _rare_secrets(text: str, joints: Collection[int]) -> list[Span]:
+    """Return vendor tokens, private keys and logins in URLs."""
+    spans: list[Span] = []
+    if secret_prefilter.token_prefixes(text):
+        from ralph.privacy.vendor_tokens import vendor_tokens
+
+        spans += vendor_tokens(text, joints)
+    if any(header in text for header in secret_rules.KEY_HEADERS):
+        from ralph.privacy.private_keys import private_keys
+
+        spans += private_keys(text)
+    if "@" in text:
+        from ralph.privacy.url_passwords import url_passwords
+
+        spans += url_passwords(text)
+    return spans
+
+
+def _table_secrets(text: str, lowered: str) -> list[Span]:
+    """Return secrets in drawn and separated tables, in members and in INSERT statements."""
+    is_drawn = any(mark in text for mark in secret_rules.TABLE_MARKS)
+    separated = list(secret_prefilter.separated_tables(text, lowered))
+    has_members = any(True for _ in secret_prefilter.member_values(text, lowered))
+    if not (is_drawn or separated or has_members or "insert into" in lowered):
+        return []
+    from ralph.privacy import secret_tables
+
+    spans: list[Span] = []
+    if is_drawn:
+        spans += secret_tables.drawn_table_secrets(text)
+    for start, separator in separated:
+        spans += secret_tables.separated_table_secrets(text, start, separator)
+    spans += secret_tables.member_secrets(text, lowered)
+    spans += secret_tables.inserted_secrets(text, lowered)
     return spans
 
 

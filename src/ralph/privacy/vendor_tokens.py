@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING
-from ralph.privacy import secret_prefilter, secret_rules, secret_values
+from ralph.lean import TYPE_CHECKING, secret_prefilter, secret_rules
+from ralph.privacy import secret_values
 from ralph.privacy.secret_values import Span, decode_text, has_both_cases, has_digit
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import re
 from bisect import bisect_right
 
 from ralph.lean import TYPE_CHECKING
-from ralph.privacy.secret_prefilter import has_invisible
+from ralph.lean.secret_prefilter import has_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

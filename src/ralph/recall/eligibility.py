@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ralph.core import render
 from ralph.core.family import Family
-from ralph.lean import TYPE_CHECKING, record
+from ralph.lean import TYPE_CHECKING, hook_files, record
 from ralph.privacy import injection
-from ralph.storage import hook_files, index_schema, record_filters, supersession
+from ralph.storage import index_schema, record_filters, supersession
 
 if TYPE_CHECKING:
     import sqlite3

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ralph.capture import client_transcripts, text_transcripts, transcripts
 from ralph.capture.events import Json
 from ralph.capture.transcripts import TranscriptEvent
-from ralph.core import discovery
+from ralph.lean import discovery
 from ralph.sharing.foreign_files import (
     json_lines,
     json_objects,

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ralph.core import discovery, paths
+from ralph.core import paths
+from ralph.lean import discovery
 
 
 @dataclass(slots=True)

@@ -26,10 +26,10 @@ from ralph.core import paths
 from ralph.core.record import Family, Record, Scope, Status
 from ralph.core.render import SPEECH_TITLES
 from ralph.core.settings import Privacy
+from ralph.lean.secret_prefilter import needs_rules
 from ralph.privacy.json_values import all_texts, map_texts, redact_members
 from ralph.privacy.private_paths import PrivatePaths
 from ralph.privacy.redactor import Redactor
-from ralph.privacy.secret_prefilter import needs_rules
 
 _PATH_START = r"(?<![\w.~-])"  # not in the middle of a relative path
 _HOME_FOLDERS = _PATH_START + (

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import __version__
-from ralph.core import discovery, ids, paths, terms
+from ralph.core import ids, paths, terms
 from ralph.core.errors import RalphError
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
 from ralph.core.repository import Repository
 from ralph.core.settings import Privacy, Shared
 from ralph.formats.log import encode_line, encode_record
-from ralph.privacy.secret_rules import rules_mark
+from ralph.lean import discovery
+from ralph.lean.secret_rules import rules_mark
 from ralph.search.scoring import STANDARD
 from ralph.sharing.row_cleaner import RowCleaner
 from ralph.storage import files, team_db

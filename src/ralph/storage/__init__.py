@@ -16,7 +16,7 @@ __all__ = [
     "gitignore",
     "graph",
     "graph_sync",
-    "hook_files",
+    "hook_index",
     "index",
     "index_files",
     "index_schema",

@@ -24,7 +24,7 @@ from typing import BinaryIO, TextIO, TypeVar
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.storage import hook_files
+from ralph.lean import hook_files
 from ralph.storage.write_observers import FileChange, WriteObserver, is_dry_run
 
 LOCK_NAME = ".ralph-lock"

@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ralph.core import discovery
+from ralph.lean import discovery
 from ralph.storage.record_rows import (
     column_value,
     storable_text,

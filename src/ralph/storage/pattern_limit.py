@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from ralph.core import paths
-from ralph.storage import hook_files
+from ralph.lean import hook_files
 
 T = TypeVar("T")
 

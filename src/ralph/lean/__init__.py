@@ -1,4 +1,7 @@
-"""Lightweight stand-ins for `typing` and `dataclasses`, for the modules that hooks load.
+"""What recording a hook event loads, and stand-ins for `typing` and `dataclasses`.
+
+The modules in this folder find the project, decide whether an event needs the secret rules, and
+append it to a log. Every event pays for them, so they import next to nothing.
 
 A hook starts a new interpreter for every event. Importing `typing` takes longer than recording the
 event, and importing `dataclasses` takes twice as long again. Modules that hooks load therefore

@@ -11,8 +11,7 @@ a chosen word is a password that a person made up.
 
 from __future__ import annotations
 
-from ralph.lean import TYPE_CHECKING
-from ralph.privacy import secret_rules
+from ralph.lean import TYPE_CHECKING, secret_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph.storage import files, hook_files
+from ralph.lean import hook_files
+from ralph.storage import files
 
 
 def put(top: Path, line: bytes = b"new\n") -> None:
@@ -68,7 +69,7 @@ with files.lock(Path(sys.argv[1])):
 
 APPEND = """
 import sys
-from ralph.storage import hook_files
+from ralph.lean import hook_files
 print("up", flush=True)
 hook_files.append(sys.argv[1], ("log", "sessions"), "s.jsonl", b"new\\n")
 """

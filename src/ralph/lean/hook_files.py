@@ -1,6 +1,6 @@
 """Read and write the files that hooks need, with few imports.
 
-These are the session logs, the failure count, the settings cache and the index. `append` does what
+These are the session logs, the failure count and the settings cache. `append` does what
 `files.append` does, using only `os`. Anything unusual, such as a link in the path or a file system
 without locks, raises Unsure, and the caller falls back to `files`. A line that cannot be appended
 in time is *spilled*: it is stored in a separate file and appended later. Failures are counted in
@@ -15,11 +15,9 @@ import os
 import stat
 import time
 
-from ralph.core import discovery
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, discovery
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Mapping
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -381,42 +379,8 @@ def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -
 
 # --- the index ----------------------------------------------------------------------------------
 
-_ANSWER_SECONDS = 2.0
-_BUSY_SECONDS = 0.2  # how long SQLite waits for a lock
-_STEPS_PER_CHECK = 20_000  # SQLite's virtual machine steps between two checks of the deadline
-_MAPPED_BYTES = 1 << 28  # of the index, mapped into memory because a query reads hundreds of pages
 
-
-def open_index(path: str) -> sqlite3.Connection | None:
-    """Open the index read-only. Return None unless it is complete and has this version."""
-    import sqlite3  # recording must not load it
-
-    from ralph.storage.index_schema import COUNT_FOREIGN_TABLES, SCHEMA_VERSION
-
-    if not _is_complete(path):
-        return None
-    for character in "%?#":
-        path = path.replace(character, f"%{ord(character):02x}")
-    connection = sqlite3.connect(
-        f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
-    )
-    deadline = time.monotonic() + _ANSWER_SECONDS  # `signal` would cost as much as an answer
-    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS_PER_CHECK)
-    try:
-        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").fetchone()
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("BEGIN")  # one lock for all statements
-        is_current = connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
-        if is_current and not connection.execute(COUNT_FOREIGN_TABLES).fetchone()[0]:
-            return connection
-    except BaseException:
-        connection.close()
-        raise
-    connection.close()
-    return None
-
-
-def _is_complete(path: str) -> bool:
+def is_index_complete(path: str) -> bool:
     """Return whether the index still fits its seal, or is being updated right now."""
     seal = (read_file(f"{path}-seal") or b"").split()
     try:

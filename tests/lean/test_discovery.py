@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.core import discovery
+from ralph.lean import discovery
 
 
 def git(folder: Path, *words: str) -> None:
