@@ -126,7 +126,7 @@ class CommandRun:
     @property
     def may_change_results(self) -> bool:
         """Whether the command passed and may have changed the result of a later one."""
-        if self.failed or self.key[0] in READING_PROGRAMS:
+        if self.failed or only_reads(self.key):
             return False
         check, _ = find_check(self.command)
         return check in (None, CommandCheck.BUILD)  # no other check changes anything
@@ -155,6 +155,12 @@ class Recovery:
     def is_flaky(self) -> bool:
         """Whether nothing was changed between the failure and the success."""
         return not (self.commands or self.edits or self.new_preparation)
+
+
+def only_reads(words: Words) -> bool:
+    """Return whether a command only looks at things. `sed -i` edits a file."""
+    edits_in_place = any(word.startswith("-i") for word in words[1:])
+    return words[0] in READING_PROGRAMS and not (words[0] == "sed" and edits_in_place)
 
 
 def is_edit(record: Record) -> bool:
@@ -203,7 +209,7 @@ def _parse_run(record: Record) -> CommandRun | None:
     if not simple_commands:
         return None
     *before, last = simple_commands
-    preparation = [shlex.join(words) for words in before if words[0] not in READING_PROGRAMS]
+    preparation = [shlex.join(words) for words in before if not only_reads(words)]
     words = list(last)
     while words and _ASSIGNMENT.fullmatch(words[0]):
         preparation.append(words.pop(0))

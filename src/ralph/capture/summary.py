@@ -55,8 +55,14 @@ _NAMED_ERROR = re.compile(
     r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bpanicked at\b|\bERR\w*"
 )
 _PYTEST_MARK = re.compile(r"^E {3,}(?=\S)")  # in front of the lines of an error
-_EXCEPTION = re.compile(r"^[\w.]*(?:Error|Exception|Exit|Warning|Interrupt): \S")
-"""An exception with its message, as Python and JavaScript print it."""
+_STATED_ERROR = re.compile(r"(?:^|[\s:])[\w.]*(?:Error|ERROR|error|Exception|fatal|panic): \S")
+"""An error with its message, such as `ImportError: no module x` or `initdb: error: no space`."""
+_WRAPPER = re.compile(
+    r"(?i)g?make(?:\[\d+\])?: \*\*\*|exit status \d"
+    r"|npm (?:err!|error) (?:code|errno|path|a complete)"
+    r"|error: (?:command|script|process|recipe)\b.{0,80}\b(?:failed|exit)|done\. pass="
+)
+"""A line in which a build tool reports that another program failed."""
 _PROBLEM = re.compile(
     r"(?i)\b(?:error|fail(?:ed|ure|s)?|cannot|could not|not (?:found|set|installed)|no such"
     r"|refused|denied|undefined|unable|missing|must)\b"
@@ -131,13 +137,19 @@ def error_line(record: Record) -> str:
 def choose_error_line(output: Iterable[str], reason: str = "") -> str:
     """Return the last line of an output that names an error.
 
-    A line with an exception and its message is preferred to one that only contains the word, such
-    as pytest's `ERROR tests/test_cli.py`. If no line names an error, return `reason`, the first
-    line that mentions a problem, or the first line, whichever is found first.
+    A line with an error and its message is preferred to one that only contains the word, such as
+    pytest's `ERROR tests/test_cli.py`, and to the report of a build tool such as make. If no line
+    names an error, return `reason`, the first line that mentions a problem, or the first line,
+    whichever is found first.
     """
     lines = [_without_exit_code(line) for line in output]
-    for pattern in (_EXCEPTION, _NAMED_ERROR):
-        for line in reversed(lines):
+    causes = [line for line in lines if not _WRAPPER.match(line)]
+    for pattern, candidates in (
+        (_STATED_ERROR, causes),
+        (_NAMED_ERROR, causes),
+        (_NAMED_ERROR, lines),
+    ):
+        for line in reversed(candidates):
             if pattern.search(line):
                 return line
     reason = _without_exit_code(reason)

@@ -35,11 +35,10 @@ _MAX_CHANGES = 6  # after more edits and commands, nobody knows which one helped
 _MAX_EDIT_CHARACTERS = 100  # of a changed line that a proposal quotes
 
 _TRANSIENT_ERROR = re.compile(
-    r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN"
-    r"|address already in use|EADDRINUSE|no space left|rate limit|temporary failure"
-    r"|could not resolve host|index\.lock|lock file"
+    r"\b(?:SIGINT|SIGTERM|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)\b"
+    r"|(?i:\binterrupted\b|\btimed? ?out\b|rate limit|temporary failure|could not resolve host)"
 )
-"""Errors that are transient, or that say nothing about the project."""
+"""Errors that go away by themselves, and so say nothing about the project."""
 _STYLE_CHECK = re.compile(
     r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
 )
@@ -70,18 +69,25 @@ _SETTINGS_NAMES = re.compile(
 def find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
     """Yield a candidate for each failure in a session that was solved by a change."""
     for recovery in find_recoveries(records):
-        if not _is_uninformative(recovery.failure):
+        if not _is_uninformative(recovery):
             fix = _describe_fix(recovery)
             if fix is not None:
                 yield fix
 
 
-def _is_uninformative(failure: CommandRun) -> bool:
+def _is_uninformative(recovery: Recovery) -> bool:
+    """Return whether a failure is a matter of style, of a search without a match, or transient.
+
+    An error that looks transient counts if the command itself was changed to avoid it.
+    """
+    failure = recovery.failure
     check, _ = find_check(failure.command)
     if failure.key[0] in READING_PROGRAMS or check in (CommandCheck.LINT, CommandCheck.TYPES):
         return True
     if _STYLE_CHECK.search(failure.command):
         return True
+    if recovery.new_preparation:
+        return False
     return _TRANSIENT_ERROR.search(failure.record.text) is not None
 
 
