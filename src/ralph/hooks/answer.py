@@ -243,6 +243,7 @@ def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> R
         today=hook_files.timestamp()[:10],
         session=session,
         seen=_injected_names(project, session),
+        learned=eligibility.parse_learned(_learned_text(project)),
         enabled=settings.enabled,
         types=settings.types,
         tags=settings.tags,
@@ -269,6 +270,13 @@ def _load_citations(project: Project) -> CitationCache | None:
     from ralph.recall.citation_cache import CitationCache  # only if there is a cache
 
     return CitationCache(project.root, verified)
+
+
+def _learned_text(project: Project) -> str:
+    """Return the file that lists what accepted memories were learned from, or ""."""
+    path = f"{project.state}/{discovery.LOG}/{discovery.LEARNED}"
+    learned = hook_files.read_file(path, _MAX_STATE_FILE) or b""
+    return learned.decode("utf-8", "replace")
 
 
 def _injected_names(project: Project, session: str) -> frozenset[str]:

@@ -88,7 +88,7 @@ def _is_uninformative(recovery: Recovery) -> bool:
         return True
     if recovery.new_preparation:
         return False
-    return _TRANSIENT_ERROR.search(failure.record.text) is not None
+    return _TRANSIENT_ERROR.search(error_line(failure.record)) is not None
 
 
 def _describe_fix(recovery: Recovery) -> Candidate | None:

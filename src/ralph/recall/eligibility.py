@@ -63,6 +63,7 @@ class RecallOptions:
     today: str
     session: str = ""
     seen: Collection[str] = ()  # record ids, and `COMPACTED` lines
+    learned: Collection[str] = ()  # ids of records that an accepted memory was learned from
     enabled: bool = True  # if not, no memories are injected except knowledge
     types: Sequence[str] = ()
     tags: Sequence[str] = ()
@@ -131,8 +132,15 @@ def _memory_filter(
 
 
 def may_inject(row: RecordRow, options: RecallOptions) -> bool:
-    """Return whether a record is new to the session and is not withheld."""
-    return row.id not in options.seen and not is_withheld(row, options)
+    """Return whether a record is new, not replaced by a memory, and not withheld."""
+    if row.id in options.seen or row.id in options.learned:
+        return False
+    return not is_withheld(row, options)
+
+
+def parse_learned(text: str) -> frozenset[str]:
+    """Return the ids at the beginning of each line in the file of `learning/learned.py`."""
+    return frozenset(line.partition(" ")[0] for line in text.split("\n") if line)
 
 
 def is_withheld(row: RecordRow, options: RecallOptions) -> bool:

@@ -29,6 +29,7 @@ class Reason(StrEnum):
 
     OTHER_TASK = "other task"
     SEEN = "seen"
+    LEARNED = "learned"
     SINGLE_TURN = "single turn"
     PATH_ONLY = "path only"
     FILTERED = "filtered"
@@ -88,6 +89,8 @@ def _find_exclusion(row: RecordRow, options: RecallOptions, *, is_allowed: bool)
     is_of_session = bool(row.session) and row.session == options.session
     if row.id in options.seen or (is_of_session and not is_allowed):
         return Reason.SEEN
+    if row.id in options.learned:
+        return Reason.LEARNED
     if row.title in render.SPEECH_TITLES:
         return Reason.SINGLE_TURN
     if not is_allowed:

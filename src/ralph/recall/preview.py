@@ -55,6 +55,7 @@ _WHY_SHOWN = {
 _WHY_LEFT_OUT = {
     Reason.OTHER_TASK: "belongs to another unfinished task",
     Reason.SEEN: "this session already knows it",
+    Reason.LEARNED: "a memory that was learned from it replaces it",
     Reason.SINGLE_TURN: "shown only as part of its conversation",
     Reason.PATH_ONLY: "only names a path",
     Reason.FILTERED: "out of date, or excluded by the settings (memories.*)",

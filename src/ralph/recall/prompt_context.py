@@ -16,11 +16,11 @@ from ralph.core.record import Detail, Hit, Query
 from ralph.core.settings import Config, Inject
 from ralph.memory.record_shapes import mark_weak
 from ralph.recall import injection_ledger, prompt_recall, search, stale_citations
-from ralph.recall.eligibility import RecallOptions, is_withheld
+from ralph.recall.eligibility import RecallOptions, is_withheld, parse_learned
 from ralph.recall.memory_budget import memory_budget
 from ralph.recall.shown_records import Shown, citation_note, render_records, show_whole
 from ralph.search import explanations, index, scoring
-from ralph.storage import lookup, queries, record_rows
+from ralph.storage import files, lookup, queries, record_rows
 
 if TYPE_CHECKING:
     from ralph.search.question import WeightedWord
@@ -142,6 +142,7 @@ def recall_options(root: Path, config: Config, session: str, task: str) -> Recal
         today=ids.today(),
         session=session,
         seen=seen,
+        learned=parse_learned(files.read(paths.learned_file(root)) or ""),
         enabled=config.memories.enabled,
         types=tuple(kind.value for kind in choice.types),
         tags=choice.tags,

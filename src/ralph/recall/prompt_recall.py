@@ -19,7 +19,7 @@ from ralph.core.family import Family
 from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.lean import TYPE_CHECKING, replace
 from ralph.recall import passages
-from ralph.recall.eligibility import is_withheld, may_inject, prompt_filter
+from ralph.recall.eligibility import may_inject, prompt_filter
 from ralph.recall.shown_records import (
     FRAME_TOKENS,
     NOTHING,
@@ -233,12 +233,12 @@ def _gather_passages(
 def _may_quote(row: RecordRow, options: RecallOptions) -> bool:
     """Return whether a turn may be part of a passage.
 
-    It must be new to the session, and neither a command nor prompt injection.
+    It must be eligible, and it must not be a command.
     """
-    if row.id in options.seen or not row.text.strip():
+    if not row.text.strip() or not may_inject(row, options):
         return False
     is_command = row.title == _PROMPT_TITLE and human_question(row.text) != row.text.strip()
-    return not is_command and not is_withheld(row, options)
+    return not is_command
 
 
 def _on_named_files(connection: sqlite3.Connection, prompt: str, allowed: Filter) -> list[Shown]:
