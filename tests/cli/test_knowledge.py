@@ -82,7 +82,7 @@ def test_a_secret_is_stored_only_when_it_is_meant(ralph: Project) -> None:
         == 0
     )
     said = ralph("memory", "add", *TITLED, "U", "a <private>b</private> c", "--tags", "a")
-    assert "1 private part" in said.err
+    assert "1 private section" in said.err
     assert b"<private>" not in ralph.everything()
 
 

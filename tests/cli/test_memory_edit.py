@@ -213,7 +213,7 @@ def test_an_entry_that_was_removed_while_the_editor_was_open_gives_back_the_new_
 def test_private_parts_that_an_edit_leaves_out_are_told(project: Project) -> None:
     said = project("memory", "edit", ONE.id, "--text", "Keep <private>HIDDEN</private> this")
     assert said.code == 0
-    assert "left out 1 private part(s)" in said.err
+    assert "left out 1 private section(s)" in said.err
     said = project("memory", "edit", ONE.id, "--tags", "<private>HIDDEN</private>")
     assert said.code == 1
     assert "no tag is left" in said.err

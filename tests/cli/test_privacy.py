@@ -84,7 +84,7 @@ def test_a_pattern_of_the_project_is_a_secret_too(ralph: Project) -> None:
 def test_private_parts_never_reach_the_disk(ralph: Project, text: str) -> None:
     added = ralph("memory", "add", text)
     assert added.code == 0
-    assert "left out 1 private part(s)" in added.err
+    assert "left out 1 private section(s)" in added.err
     ralph("memory", "add", "--in", "guardrails", "-", stdin=text)
     ralph("scratchpad", "--replace", text)
     ralph("scratchpad", text)

@@ -61,7 +61,7 @@ def test_migrate_leaves_a_sign_with_a_secret_and_turns_the_others(ralph: Project
     said = ralph("memory", "migrate")
     assert said.code == 1
     assert f"{FILE}:6: this Sign was not converted: " in said.err
-    assert "left out 1 private part(s)" in said.err
+    assert "left out 1 private section(s)" in said.err
     assert TOKEN not in said.err + said.out
     assert "converted 2 Sign(s)" in said.out
     after = ralph.read(FILE)

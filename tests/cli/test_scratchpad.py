@@ -78,7 +78,7 @@ def test_secrets_are_masked_and_private_parts_left_out(ralph: Project, option: l
     said = ralph("scratchpad", *option, f"use {TOKEN} <private>call Ann</private>\nthen go on")
     assert said.code == 0
     assert "1 secret(s) redacted" in said.out
-    assert "1 private part(s) left out" in said.out
+    assert "1 private section(s) left out" in said.out
     assert "then go on" in ralph.read(FILE)
     assert "[redacted: " in ralph.read(FILE)
     assert TOKEN.encode() not in ralph.everything()

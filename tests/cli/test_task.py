@@ -113,7 +113,7 @@ def test_wrong_words_say_what_is_wrong(ralph: Project) -> None:
 
 def test_private_parts_are_left_out_and_a_secret_is_refused(ralph: Project) -> None:
     said = ralph("task", "add", "Call <private>Kim</private> back")
-    assert (said.code, said.err) == (0, "left out 1 private part(s)\n")
+    assert (said.code, said.err) == (0, "left out 1 private section(s)\n")
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     assert ralph("task", "add", f"use {secret}").code == 1
     assert secret.encode() not in ralph.everything()

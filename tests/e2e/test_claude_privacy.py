@@ -1,4 +1,4 @@
-"""What must never be on the disk, on the real Claude Code: private parts, secrets, and all of it when switched off.
+"""What must never be on the disk, on the real Claude Code: private sections, secrets, and all of it when switched off.
 
 Whatever is private or secret is made up here, piece by piece, so that this file holds none. It is looked for in
 every file of Ralph's in the project (the index and what stands beside it too), in the user's state folder and in

@@ -1,4 +1,4 @@
-"""What must never be on the disk after a loop: secrets and private parts, whoever said them and wherever."""
+"""What must never be on the disk after a loop: secrets and private sections, whoever said them and wherever."""
 
 from dataclasses import replace
 from pathlib import Path

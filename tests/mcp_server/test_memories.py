@@ -98,7 +98,7 @@ def test_what_a_project_calls_a_secret_is_refused_as_soon_as_its_settings_say_so
 def test_private_parts_are_left_out_and_told(empty: Path) -> None:
     async def add(talk: Talk) -> None:
         got = await talk.got("memory_add", text="The vendor is <private>Acme</private> now")
-        assert got["notes"] == ["left out 1 private part(s)"]
+        assert got["notes"] == ["left out 1 private section(s)"]
         assert "empty" in await talk.refused("memory_add", text="<private>all of it</private>")
         await talk.got("memory_edit", id=got["id"], text="Was <private>Acme</private> before")
 

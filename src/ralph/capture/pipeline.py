@@ -212,7 +212,7 @@ def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
 
 
 def _without_private_edit(change: FileEdit) -> FileEdit:
-    """Drop an edit's texts if they may come from a private part of the file."""
+    """Drop an edit's texts if they may come from a private section of the file."""
     texts = (change.whole, change.before, change.after)
     if any(has_private_parts(text) for text in texts):
         return replace(change, before="", after="")
@@ -264,7 +264,7 @@ def drop_results(event: Event) -> Event:
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
-    # In payload order, because a private part that opens in one text hides the texts after it.
+    # In payload order, because a private section that opens in one text hides the texts after it.
     texts: dict[str, Any] = {"prompt": change_text(event.prompt)}
     texts["parameters"] = map_texts(dict(event.parameters), change_text) or {}
     texts["changes"] = tuple(

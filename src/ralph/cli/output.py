@@ -54,9 +54,9 @@ def say(*messages: str) -> None:
 
 
 def print_private(parts: int) -> None:
-    """Print the number of private parts that were left out, if any."""
+    """Print the number of private sections that were left out, if any."""
     if parts:
-        say(f"left out {parts} private part(s)")
+        say(f"left out {parts} private section(s)")
 
 
 def print_more(total: int, shown: int) -> None:

@@ -240,7 +240,7 @@ def _write_scratchpad(call: Invocation, text: str, *, replace: bool) -> None:
     if cleaned.findings:
         notes.append(f"{len(cleaned.findings)} secret(s) redacted")
     if cleaned.private:
-        notes.append(f"{cleaned.private} private part(s) left out")
+        notes.append(f"{cleaned.private} private section(s) left out")
     message = "Replaced" if replace else "Appended"
     if notes:
         message += f" ({', '.join(notes)})"

@@ -50,7 +50,7 @@ class SignMigration(NamedTuple):
     path: Path
     signs: int  # number of converted Signs
     backup: Path | None
-    private_parts: int  # number of private parts that were removed
+    private_parts: int  # number of private sections that were removed
     kept: list[tuple[int, str]]  # line of each Sign that was not converted, and the reason
 
 

@@ -104,7 +104,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-# --- hidden characters and private parts --------------------------------------------------------
+# --- hidden characters and private sections -----------------------------------------------------
 
 _VISIBLE = bytes(range(32, 127)) + b"\n\t"
 _ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")

@@ -70,10 +70,10 @@ def note_omitted(count: int) -> str:
 
 
 def note_private(parts: int) -> str:
-    """Return a note about private parts that were left out, or "" if there are none."""
+    """Return a note about private sections that were left out, or "" if there are none."""
     if not parts:
         return ""
-    return f"left out {parts} private part(s)"
+    return f"left out {parts} private section(s)"
 
 
 def one_line(text: str, limit: int = 0) -> str:

@@ -175,7 +175,7 @@ def learn(
 
 
 class _CleanSigil(NamedTuple):
-    """A sigil without secrets, private parts or invisible characters."""
+    """A sigil without secrets, private sections or invisible characters."""
 
     title: str
     text: str
@@ -205,7 +205,7 @@ def _learn_one(root: Path, clean: _CleanSigil, feature: str, run: str) -> Learne
     saved = _save(root, entry)
     notes = []
     if clean.removed_parts:
-        notes.append(f"{clean.removed_parts} secret or private parts left out")
+        notes.append(f"{clean.removed_parts} secret or private sections left out")
     if saved.shortened:
         notes.append("cut to about 500 words")
     slug = saved.stored.path.stem

@@ -159,7 +159,7 @@ def _check_options(entry: NewEntry) -> None:
 
 
 def _new_record(root: Path, entry: NewEntry, context: WriteContext) -> tuple[Record, int]:
-    """Return an entry as a cleaned and signed record, and the number of private parts removed."""
+    """Return an entry as a cleaned, signed record, and the number of private sections removed."""
     from ralph.privacy.privacy import clean_memory, clean_tags
 
     text, private_parts = clean_memory(

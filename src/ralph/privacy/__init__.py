@@ -1,4 +1,4 @@
-"""Decide what may be stored or injected: find private parts, secrets and hidden instructions.
+"""Decide what may be stored or injected: find private sections, secrets and hidden instructions.
 
 Other parts import only the modules that `__all__` lists.
 """

@@ -2,7 +2,7 @@
 
 A payload is the JSON object that a coding agent sends. Its strings are redacted in order, secrets
 are found by the names of members, and the result is shortened until it fits into one log line. An
-edit of a file with private parts is dropped, because the edited lines may come from one of them.
+edit of a file with private sections is dropped, because the edited lines may come from one of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
 def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
     """Return a hook's payload redacted and shortened.
 
-    An edit is dropped if its texts or its file contain private parts.
+    An edit is dropped if its texts or its file contain private sections.
     """
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
@@ -69,7 +69,7 @@ def _shorten(text: str, longest: int) -> str:
 def _without_private_edit(payload: Json) -> Json:
     """Drop the original file from an edit's payload.
 
-    The edit itself is dropped as well if any of its texts has private parts.
+    The edit itself is dropped as well if any of its texts has private sections.
     """
     parameters = payload.get("tool_input")
     if not isinstance(parameters, dict):

@@ -1,6 +1,6 @@
 """Apply a function to every string in a JSON value, and redact members by their names.
 
-`map_texts` visits the strings in order, because a private part that opens in one string may hide
+`map_texts` visits the strings in order, because a private section that opens in one string may hide
 the ones after it. `redact_members` finds the secrets that no single string reveals:
 
     {"password": "Wint3r!Kettle"}                     ->  {"password": "[redacted: password]"}

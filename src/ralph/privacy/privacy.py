@@ -1,7 +1,7 @@
 r"""Keep private text off the disk.
 
-Three things are private: private parts (text inside `<private>` tags), secrets, and the files that
-match `privacy.paths`. `redact` replaces secrets, for text that nobody can be asked about:
+Three things are private: private sections (text inside `<private>` tags), secrets, and the files
+that match `privacy.paths`. `redact` replaces secrets, for text that nobody can be asked about:
 
     redact("key ghp_9fK2... <private>x</private>").text  ->  "key [redacted: github token] "
 
@@ -27,7 +27,7 @@ __all__ = ["Clean", "FoundSecret", "find_secrets", "redact", "strip_private"]
 
 @record
 class Clean:
-    """Text that may be stored, the secrets found in it, and how many private parts it lost."""
+    """Text that may be stored, the secrets found in it, and how many private sections it lost."""
 
     text: str
     findings: tuple[FoundSecret, ...] = ()
@@ -35,7 +35,7 @@ class Clean:
 
 
 def redact(text: str, patterns: Sequence[str] = ()) -> Clean:
-    """Remove the private parts of a text, and replace each secret with a marker.
+    """Remove the private sections of a text, and replace each secret with a marker.
 
     A marker names the kind of secret: `[redacted: github token]`.
     """
@@ -64,9 +64,9 @@ def clean_memory(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> tuple[str, int]:
-    """Return a memory's text without private parts and blank edges, and how many parts there were.
+    """Return a memory's text without private sections and blank edges, and how many it had.
 
-    Private parts in the tags count as well. Raises Refused for a secret, or if nothing remains.
+    Private sections in the tags count as well. Raises Refused for a secret, or if nothing remains.
     """
     hint = "say what was learned, in a sentence"
     clean = _refuse_secrets(text, "this", allow_secret, patterns, hint)
@@ -89,7 +89,7 @@ def clean_description(
 
 
 def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the distinct tags without private parts, surrounding whitespace or `#`."""
+    """Return the distinct tags without private sections, surrounding whitespace or `#`."""
     spellings: dict[str, str] = {}
     for raw_tag in strip_private(",".join(tags))[0].split(","):
         tag = raw_tag.strip().lstrip("#").strip()
@@ -101,7 +101,7 @@ def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
 def count_private_tags(
     tags: Sequence[str], *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> int:
-    """Count the private parts in tags. Raises Refused if a tag is a secret."""
+    """Count the private sections in tags. Raises Refused if a tag is a secret."""
     if not tags:
         return 0
     return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private
@@ -133,7 +133,7 @@ def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
 def _refuse_secrets(
     text: str, what: str, allow_secret: bool, patterns: Sequence[str], hint_if_empty: str = ""
 ) -> Clean:
-    """Return text without private parts, leading blank lines and trailing whitespace.
+    """Return text without private sections, leading blank lines and trailing whitespace.
 
     Raises Refused for a secret unless `allow_secret`, and for empty text if `hint_if_empty` is
     given. `what` names the text in the error.
@@ -152,7 +152,7 @@ def _refuse_secrets(
             ),
         )
     if hint_if_empty and not any(map(_is_visible, public)):
-        why = " once its private parts are removed" if parts else ""
+        why = " once its private sections are removed" if parts else ""
         raise Refused(f"{what.replace('this', 'the text')} is empty{why}", hint=hint_if_empty)
     return Clean(re.sub(r"\A(?:[^\S\n]*\n)+", "", public.rstrip()), (), parts)
 

@@ -1,11 +1,11 @@
-r"""Remove private parts: everything between `<private>` and `</private>`.
+r"""Remove private sections: everything between `<private>` and `</private>`.
 
     strip_private("port 80 <private>on host x</private> is open")  ->  ("port 80  is open", 1)
 
 Tags count in any spelling in which a log or a page may quote them, such as `&lt;private&gt;` or
-`\u003cprivate\u003e`, and even with invisible characters inside. Parts may be nested. When in
-doubt, more is removed: a part that is not closed extends to the end, and so does everything after
-too many tags.
+`\u003cprivate\u003e`, and even with invisible characters inside. Sections may be nested. When in
+doubt, more is removed: a section that is not closed extends to the end, and so does everything
+after too many tags.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Its attributes end at the next `<` or `>`, however that is spelled.
 _MAX_TAG_LENGTH = 600  # a `<private` without a `>` within this many characters is not a tag
 _MAX_TAG_HEAD = 260  # no spelling of what precedes the word `private` is longer
 MAX_TAGS = 20_000  # per text; everything after that many is private
-MAX_OPEN_PARTS = 8  # parts open at the same time; with that many, everything else is private
+MAX_OPEN_PARTS = 8  # sections open at the same time; with that many, everything else is private
 
 
 @record
@@ -52,7 +52,7 @@ class _Tag:
 
 @record
 class _Cut:
-    """What remains of a text once its private parts are removed.
+    """What remains of a text once its private sections are removed.
 
     `parts` counts those that were removed and `open` those that are still open at the end.
     `is_astray` says that there was a closing tag without an opening one.
@@ -65,7 +65,7 @@ class _Cut:
 
 
 def strip_private(text: str) -> tuple[str, int]:
-    """Remove the private parts of a text. Returns the rest and the number of parts.
+    """Remove the private sections of a text. Returns the rest and their number.
 
     A part that is not closed extends to the end of the text.
     """
@@ -74,7 +74,7 @@ def strip_private(text: str) -> tuple[str, int]:
 
 
 def cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> _Cut:
-    """Remove the private parts of a text that begins inside `depth` open parts.
+    """Remove the private sections of a text that begins inside `depth` open ones.
 
     If `wary`, everything before a closing tag without an opening one is private as well, because
     the opening tag may be in an earlier text.
@@ -162,7 +162,7 @@ def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
 
 
 def has_private_parts(text: str) -> bool:
-    """Check for private parts or a private key, from which a piece of a file might come."""
+    """Check for private sections or a private key, from which a piece of a file might come."""
     text = remove_terminal_codes(text)
     if "PRIVATE KEY" in text:
         from ralph.privacy.private_keys import has_private_key  # few texts need it

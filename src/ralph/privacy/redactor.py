@@ -1,7 +1,7 @@
 """Redact the texts of one event or session, in order and within a limit.
 
-One text may open a private part that only a later one closes. A `Redactor` therefore keeps count of
-the open parts from text to text:
+One text may open a private section that only a later one closes. A `Redactor` therefore counts the
+open sections from text to text:
 
     redactor = Redactor(patterns)
     redactor("deploy <private>with")       ->  "deploy "
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WINDOW = 64_000  # characters to search with the rules at either end of a long text
 _EDGE = 8_000  # characters to drop at the inner end of a window, where a secret may be cut
 _PATTERN_WINDOW = 160_000  # the window if the user has patterns, which may match long texts
-_PRIVATE_WINDOW = 1_000_000  # characters to search for private parts at either end
+_PRIVATE_WINDOW = 1_000_000  # characters to search for private sections at either end
 # How much the rules search in one event. The worst case takes about 2 seconds.
 _MAX_CHARACTERS = 320_000
 _MAX_TEXTS = 12_000
@@ -48,9 +48,9 @@ class AstrayTag(Exception):
 class Redactor:
     """Redacts the texts of one event, which must be passed in order.
 
-    `open` counts the private parts that are still open and hide later texts. A closing tag without
-    an opening one sets `astray`, and raises AstrayTag unless `tolerant`. Text beyond what the rules
-    can search in time is dropped.
+    `open` counts the private sections that are still open and hide later texts. A closing tag
+    without an opening one sets `astray`, and raises AstrayTag unless `tolerant`. Text beyond what
+    the rules can search in time is dropped.
     """
 
     def __init__(self, patterns: Sequence[str], *, tolerant: bool = False) -> None:

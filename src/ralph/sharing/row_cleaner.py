@@ -1,6 +1,6 @@
 """Clean records before they leave this machine.
 
-Secrets and private parts are redacted, and paths of this machine are replaced. In a project in
+Secrets and private sections are redacted, and paths of this machine are replaced. In a project in
 /home/ann/shop,
 
     Edited /home/ann/shop/src/cart.py, see /home/ann/notes.md and /tmp/x1
@@ -103,7 +103,7 @@ class RowCleaner:
         )
 
     def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
-        """Return the record without secrets, private parts and local paths.
+        """Return the record without secrets, private sections and local paths.
 
         Returns None if the record must not leave the machine. `is_redacted` means that it has
         already been redacted under the current rules.
@@ -119,7 +119,7 @@ class RowCleaner:
                 text = redact(text)
             return self.localise(text)
 
-        # A private part may start in one text and end in a later one, so the order matters.
+        # A private section may start in one text and end in a later one, so the order matters.
         origin = record.origin
         relative_files = []
         for name in origin.files:

@@ -2,7 +2,7 @@
 
 Each feature has a folder in `.ralph/features/` in the main checkout. `feature.json` belongs to
 Ralph. `spec.md` and `plan.md` belong to people: Ralph creates them once, with headings to fill in,
-and never writes to them again. Their text, without private parts, goes into the prompt for every
+and never writes to them again. Their text, without private sections, goes into the prompt for every
 task of the feature.
 """
 
@@ -104,7 +104,7 @@ def show(root: Path, feature_id: str) -> FeatureView:
 
 
 def _read_page(path: Path) -> str:
-    """Return a page's text without private parts, or "" if nobody has filled it in."""
+    """Return a page's text without private sections, or "" if nobody has filled it in."""
     from ralph.privacy import privacy
 
     text, _ = privacy.strip_private(files.read(path) or "")

@@ -56,7 +56,7 @@ class _ReadFile(NamedTuple):
 
 
 class _CleanTask(NamedTuple):
-    """A task cleaned for storage, and the number of private parts removed from it."""
+    """A task cleaned for storage, and the number of private sections removed from it."""
 
     task: Task
     private_parts: int
@@ -252,7 +252,7 @@ def _story_key(task: Task) -> str:
 
 
 def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> _CleanTask:
-    """Remove secrets, private parts, and whatever only applies to the project it comes from.
+    """Remove secrets, private sections, and whatever only applies to the project it comes from.
 
     Raises Refused if the title, description or id contains a secret, or if the id cannot be used as
     a folder name.

@@ -284,7 +284,7 @@ def _saved_result(
     if saved.shortened:
         warnings.append("the text was cut to about 500 words")
     if saved.private_parts:
-        warnings.append(f"left out {saved.private_parts} private part(s)")
+        warnings.append(f"left out {saved.private_parts} private section(s)")
     return {**result, "warnings": warnings}
 
 
