@@ -15,7 +15,6 @@ from pathlib import Path
 from ralph.core import config, ids, paths
 from ralph.core.config import Layer, Loaded
 from ralph.core.errors import Conflict, RalphError, Refused
-from ralph.core.remember import REMEMBER_PREFIXES
 from ralph.core.settings import Config
 from ralph.lean import hook_files
 from ralph.lean.secret_rules import rules_mark
@@ -89,8 +88,7 @@ def _cache_text(
     ]
     pairs += [("pattern", pattern) for pattern in settings.privacy.patterns]
     pairs += [("path", path) for path in settings.privacy.paths]
-    if settings.learning.remember != REMEMBER_PREFIXES:  # hooks know the defaults themselves
-        pairs += [("remember", prefix) for prefix in settings.learning.remember]
+    pairs += [("remember", prefix) for prefix in settings.learning.remember]
     lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
     return "\n".join([hook_files.CACHE_VERSION, *lines, ""])
 

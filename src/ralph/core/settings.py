@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from ralph.core.config_files import ValueType
 from ralph.core.record import CriterionKind, MemoryKind
-from ralph.core.remember import REMEMBER_PREFIXES
 
 T = TypeVar("T")
 
@@ -286,8 +285,9 @@ class Learning:
     """The section `learning`: how sessions become memories."""
 
     remember: tuple[str, ...] = setting(
-        REMEMBER_PREFIXES,
-        "Prompts that begin with one of these become memories.",
+        (),
+        "Prompts that begin with one of these become memories; "
+        "empty means Ralph's own prefixes, in seven languages.",
         personal=True,
     )
     budget: int = setting(

@@ -26,7 +26,7 @@ _HEADING = re.compile(
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _LABEL = re.compile(
     r"\s*(?:[-*+]\s+)?[*_]*"
-    r"(?P<name>gotcha|decision|convention|pattern|learning|learned|lesson|discovery|tip"
+    r"(?P<name>gotcha|decision|convention|pattern|learning|learned|lesson|noted|discovery|tip"
     r"|notes?[ ]for[ ](?:next[ ]time|later|the[ ]future|future[ ]\w+))"
     r"[*_]*:[*_]*\s+\S.*",
     re.IGNORECASE,
@@ -41,6 +41,7 @@ _CANONICAL_LABELS = {
     "discovery": "learning",
     "learned": "learning",
     "lesson": "learning",
+    "noted": "learning",
 }
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
 """Something specific: code, a number, a path, an identifier or a name."""
