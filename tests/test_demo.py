@@ -47,6 +47,14 @@ def test_session_starts_with_guardrails_memories_and_the_last_session(output: st
     assert "Failed, then passed: npm test" in brief
 
 
+def test_prompt_is_remembered_and_an_accepted_fix_is_known_in_the_next_session(output: str) -> None:
+    fix = "It passed after `npx playwright install chromium`."
+    assert "Ralph: remembered mem-" in between(output, "> prompt: remember:", "=== ")
+    assert fix in between(output, "$ ralph review", "> Ann")
+    assert "Accepted mem-" in between(output, "> Ann", "$ ")
+    assert fix in between(output, "=== Session 2", "> prompt:")
+
+
 def test_secret_of_a_tool_is_recorded_redacted(output: str) -> None:
     assert "GITHUB_TOKEN=[redacted: github token]" in output
     assert "neither is there" in output

@@ -2,8 +2,9 @@
 
 A line with `$` is a real command, followed by its output. A line with `>` is an action of a
 scripted agent that stands in for Claude Code: it runs the hooks that `ralph install claude` wrote
-into the settings, with the JSON that Claude Code would send. A line with `|` is injected text. The
-demo needs no key and no network. It writes only to a temporary folder, which it shows as /home/ann.
+into the settings, with the JSON that Claude Code would send. A line with `|` is injected text, and
+a line that begins with `Ralph:` is what the client shows its user. The demo needs no key and no
+network. It writes only to a temporary folder, which it shows as /home/ann.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ _RALPH = [
 ]
 """Ralph in a separate process. Both streams are combined, so that lines keep their order."""
 
+_ACCEPT = [
+    sys.executable,
+    "-c",
+    "import sys; from pathlib import Path; from ralph.learning import review; "
+    "print('Accepted', review.accept(Path.cwd(), sys.argv[1]).record.id)",
+]
+"""Accept a proposal as a person does by pressing a key. No person is there to ask."""
+
 _MAX_SECONDS = 120  # that one command in the demo may take
 _SKILL_SENTENCE = SKILL.partition(". ")[0] + "."
 
@@ -44,6 +53,11 @@ _FAILED_TEST = (
     "  JsonWebTokenError: secretOrPrivateKey must have a value\n"
     "\n"
     "1 failed, 11 passed"
+)
+_NO_BROWSER = (
+    "  Error: browserType.launch: Executable doesn't exist at .cache/ms-playwright/chromium\n"
+    "\n"
+    "  3 failed"
 )
 _TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 _PRIVATE_NUMBER = "555-0100"
@@ -77,18 +91,19 @@ _AGENT = [
 def cli() -> None:
     """Watch Ralph work on sample projects.
 
-    The demo shows a loop, two sessions, search, and what stays private. It needs no key and no
-    network.
+    The demo shows a loop, two sessions, what is learned in between, search, and what stays
+    private. It needs no key and no network.
     """
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
         stage = Stage(Path(folder).resolve())
         _run_loop(stage)
         _first_session(stage)
+        _keep_lessons(stage)
         _second_session(stage)
         _check_privacy(stage)
         _search_and_uninstall(stage)
         stage.title(
-            "Done: worked until the test passed, recorded, remembered and injected, in plain files."
+            "Done: worked until the test passed, recorded, learned and injected, in plain files."
         )
 
 
@@ -230,8 +245,10 @@ class _Session:
         self.stage.check(result.code == 0, f"the hook of {event} failed")
         if not result.output:
             return ""
-        answer = json.loads(result.output).get("hookSpecificOutput", {})
-        text = str(answer.get("additionalContext", ""))
+        answer = json.loads(result.output)
+        if "systemMessage" in answer:
+            self.stage.show(f"{answer['systemMessage']}\n")
+        text = str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
         self._show_injected(text)
         return text
 
@@ -269,7 +286,9 @@ def _run_loop(stage: Stage) -> None:
 
 
 def _first_session(stage: Stage) -> None:
-    stage.title("Session 1: login with a token; a test fails and is fixed; a tool prints a secret")
+    stage.title(
+        "Session 1: login with a token; two commands fail and are fixed; a tool prints a secret"
+    )
     stage.ralph("init")
     stage.ralph("install claude")
     session = _Session(stage, "3f2a91c4-0000-4000-8000-000000000001")
@@ -280,17 +299,30 @@ def _first_session(stage: Stage) -> None:
     session.shell("npm test", _FAILED_TEST, code=1)
     session.edit(_SIGNED, _KEYED)
     session.shell("npm test", "PASS tests/auth.test.ts\n\n12 passed")
+    session.shell("npm run e2e", _NO_BROWSER, code=1)
+    session.shell("npx playwright install chromium", "chromium v1091 downloaded")
+    session.shell("npm run e2e", "  3 passed (4.1s)")
+    session.prompt(
+        "remember: never read JWT_KEY from the environment in src/auth.ts: keys rotate, "
+        "ask keys.current()"
+    )
     session.shell("npm run preview", f"GITHUB_TOKEN={_TOKEN}\npreview is up")
     session.end(
         "login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current()."
     )
-    stage.title("What was recorded, without a model, and what somebody decides to keep")
+    stage.title("What was recorded, without a model")
     stage.ralph("session list")
     stage.ralph("session summary")
-    stage.ralph(
-        'memory add "Never read JWT_KEY from the environment in src/auth.ts: keys rotate, '
-        'ask keys.current()" -t decision --tags auth,jwt'
-    )
+
+
+def _keep_lessons(stage: Stage) -> None:
+    stage.title("What Ralph proposes to keep, and what somebody adds")
+    stage.ralph("review")
+    [proposal] = stage.run([*_RALPH, "review", "--format", "quiet"]).output.split()
+    stage.show("> Ann runs `ralph review` in a terminal and presses a (accept)\n")
+    accepted = stage.run([*_ACCEPT, proposal])
+    stage.show(accepted.output)
+    stage.check(accepted.code == 0, "the proposal was not accepted")
     stage.ralph('memory add "결제 서비스의 인증은 services/auth 에 있다" -t context --tags auth')
     stage.ralph(
         'memory add "npm test fails: run npm run build first" --in guardrails -t fix '
@@ -302,9 +334,8 @@ def _first_session(stage: Stage) -> None:
 def _second_session(stage: Stage) -> None:
     stage.title("Session 2: the same file again; nobody explains anything twice")
     session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
-    stage.check(
-        "keys.current()" in session.brief, "the session does not start with what was learned"
-    )
+    for lesson in ("keys.current()", "npx playwright install chromium"):
+        stage.check(lesson in session.brief, "the session does not start with what was learned")
     stage.check(
         "expiresIn" in session.prompt("modify auth.ts"),
         "the prompt was not answered with the earlier edit",
