@@ -251,3 +251,15 @@ def test_a_broken_store_is_named_and_the_others_are_imported(ralph: Project, hom
     said = bring(ralph)
     assert "opencode.db: cannot be read" in said.err
     assert len(observations(ralph)) == 3
+
+
+def test_lessons_in_imported_sessions_are_proposed(ralph: Project, home: Path) -> None:
+    text = "\n# aider chat started at 2026-02-03 10:00:00\n\n#### fix the build\n\nIt is fixed.\n"
+    text += "\nGotcha: `make gen` has to run before `make test`.\n"
+    ralph.root.joinpath(".aider.chat.history.md").write_text(text, encoding="utf-8")
+    assert "1 memories proposed from past sessions" in bring(ralph).out
+    listed = ralph("review", "--format", "json").json
+    assert [(each["kind"], each["text"]) for each in listed] == [
+        ("proposal", "Gotcha: `make gen` has to run before `make test`.")
+    ]
+    assert bring(ralph, "--format", "json").json["proposals"] == 0

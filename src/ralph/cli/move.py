@@ -63,6 +63,7 @@ def import_(
     are proposed in `ralph review`. With PATH, import what `ralph export` wrote there. `--from git`
     proposes decisions and reverts from git's history.
     """
+    from ralph.learning import session_proposals
     from ralph.search import filters, index
     from ralph.sharing import imports
     from ralph.sharing.histories import FINDERS
@@ -84,13 +85,23 @@ def import_(
     else:
         start = filters.parse_time(since) if since else ""
         found = _import_sources(call, names, context, since=start, really=really)
+    proposals = 0
     if really and found:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
+        proposals = session_proposals.extract_imported(call.root, patterns=call.patterns)
     if form == "json":
-        output.print_json({"sources": [asdict(source) for source in found], "notes": context.notes})
+        output.print_json(
+            {
+                "sources": [asdict(source) for source in found],
+                "notes": context.notes,
+                "proposals": proposals,
+            }
+        )
         return
     _print_found(found, really=really)
+    if proposals:
+        click.echo(f"{proposals} memories proposed from past sessions. Decide with `ralph review`.")
     say(*map(one_line, context.notes))
 
 

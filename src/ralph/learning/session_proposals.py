@@ -23,11 +23,13 @@ from ralph.learning.insights import NO_TASK, Extraction
 from ralph.learning.repetition import find_repetitions
 from ralph.memory import reading
 from ralph.privacy import injection
+from ralph.search import index
 from ralph.storage import files, queries, sessions
 
 _MAX_PROPOSALS = 300  # waiting; the oldest with the least evidence are dropped first
 _MAX_EARLIER_PROMPTS = 500  # the newest prompts that are searched for repetitions
 _MAX_MISSED_SESSIONS = 5  # per session start
+_MAX_IMPORTED_SESSIONS = 500  # after an import
 _MIN_ERROR_CHARACTERS = 12  # a shorter line does not identify an error
 
 
@@ -73,20 +75,32 @@ def extract_missed(
     connection: sqlite3.Connection,
     *,
     running: str = "",
+    limit: int = _MAX_MISSED_SESSIONS,
     patterns: Sequence[str] = (),
 ) -> int:
-    """Propose memories from recent sessions that ended without a stop, and return their number.
+    """Propose memories from sessions that were not examined yet, and return how many were found.
 
-    `running` is the session that is just starting.
+    At most `limit` of the most recent sessions are examined. `running` is the session that is just
+    starting.
     """
-    noted = _extracted_until(root)
-    missed = 0
-    for recent in sessions.recent_sessions(connection, running, _MAX_MISSED_SESSIONS):
+    examined = _extracted_until(root)
+    found = 0
+    for recent in sessions.recent_sessions(connection, running, limit):
         last = sessions.last_observation_at(connection, recent.id, _END_OF_TIME)
-        if last > noted.get(recent.id, ""):
-            extract_session(root, connection, recent.id, patterns=patterns)
-            missed += 1
-    return missed
+        if last > examined.get(recent.id, ""):
+            extraction = extract_session(root, connection, recent.id, patterns=patterns)
+            found += len(extraction.added)
+    return found
+
+
+def extract_imported(root: Path, *, patterns: Sequence[str] = ()) -> int:
+    """Propose memories from imported sessions, and return how many were found."""
+    return index.ask(
+        root,
+        lambda connection: extract_missed(
+            root, connection, limit=_MAX_IMPORTED_SESSIONS, patterns=patterns
+        ),
+    )
 
 
 def _may_propose(record: Record) -> bool:
@@ -141,7 +155,7 @@ def _further_sightings(root: Path, records: Sequence[Record]) -> Iterator[Record
 # --- what was extracted -------------------------------------------------------------------------
 
 _END_OF_TIME = "9999"
-_MAX_NOTED_SESSIONS = 200
+_MAX_NOTED_SESSIONS = 1_000
 
 
 def _extracted_until(root: Path) -> dict[str, str]:
