@@ -228,23 +228,26 @@ _FORGET = "forget that"
 _WIDE_PUNCTUATION = str.maketrans("：，！’", ":,!'")
 _UNMISTAKABLE_ENDS = (":", ",")
 _WORD_ENDS = (*_UNMISTAKABLE_ENDS, "'")
-_BEFORE_COLON = (" ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}", "!")
-_SENTENCE_ENDS = ".!?。！？"
+_SENTENCE_ENDS = ".!?"  # before a space, unlike the dot in `v1.2`
+_WIDE_SENTENCE_ENDS = "。！？"
 _QUESTION_MARKS = "?？"
+_EXCLAMATION_MARKS = "!！"
 _QUOTE_MARKS = ("```", "~~~", ">")
 
 
 def text_to_remember(prompt: str, prefixes: Sequence[str] = ()) -> str:
     """Return what a prompt asks to remember, or "" if it asks for nothing.
 
-    `prefixes` replaces the default prefixes if it is not empty.
+    `prefixes` replaces the default prefixes if it is not empty. Commands such as `/mem-add` always
+    count.
     """
-    prompt = human_prompt(prompt)
+    prompt = human_prompt(prompt).replace("\r\n", "\n").replace("\r", "\n")
     first_line = prompt.partition("\n")[0]
-    for command in _COMMANDS:
-        if first_line == command or first_line.startswith(f"{command} "):
-            return _first_paragraph(prompt[len(command) :])
+    command = first_line.partition(" ")[0].partition("\t")[0]
+    if command in _COMMANDS:
+        return _first_paragraph(prompt[len(command) :])
     for prefix in prefixes or REMEMBER_PREFIXES:
+        prefix = prefix.strip().translate(_WIDE_PUNCTUATION)
         length = _matching_length(first_line, prefix)
         if length:
             text = _first_paragraph(prompt[length:])
@@ -255,26 +258,43 @@ def text_to_remember(prompt: str, prefixes: Sequence[str] = ()) -> str:
 
 def asks_to_forget(prompt: str) -> bool:
     """Check whether the whole prompt is `forget that`."""
-    return human_prompt(prompt).strip(" \t\n.!").lower() == _FORGET
+    words = human_prompt(prompt).rstrip(".!").lower().split()
+    return words == _FORGET.split()
 
 
 def _matching_length(line: str, prefix: str) -> int:
     """Return how many characters of a line match a prefix, or 0 if it does not match.
 
-    Case does not matter, and neither does a space before the colon, as in French.
+    Case, the width of punctuation and the number of spaces do not matter. A colon or comma may
+    follow a space, as in French, or an exclamation mark. No space is needed after it, as in
+    Chinese.
     """
-    if line[:1].lower() != prefix[:1].lower():
-        return 0  # most prefixes are ruled out here
-    spellings = [prefix]
-    if prefix.endswith(":"):
-        spellings += [f"{prefix[:-1]}{space}:" for space in _BEFORE_COLON]
-    for spelling in spellings:
-        beginning = line[: len(spelling)].translate(_WIDE_PUNCTUATION)
-        following = line[len(spelling) : len(spelling) + 1]
-        is_whole_word = spelling.endswith(_WORD_ENDS) or following.isspace()
-        if beginning.lower() == spelling.lower() and is_whole_word:
-            return len(spelling)
+    position = 0
+    previous = ""
+    for character in prefix:
+        if character.isspace():
+            after_spaces = _skip_spaces(line, position)
+            if after_spaces == position and previous not in _UNMISTAKABLE_ENDS:
+                return 0
+            position = after_spaces
+        else:
+            if character in _UNMISTAKABLE_ENDS:
+                position = _skip_spaces(line, position, also=_EXCLAMATION_MARKS)
+            found = line[position : position + 1].translate(_WIDE_PUNCTUATION)
+            if found.lower() != character.lower():
+                return 0
+            position += 1
+        previous = character
+    following = line[position : position + 1]
+    if previous in _WORD_ENDS or following.isspace():
+        return position
     return 0
+
+
+def _skip_spaces(line: str, position: int, also: str = "") -> int:
+    while position < len(line) and (line[position].isspace() or line[position] in also):
+        position += 1
+    return position
 
 
 def _first_paragraph(text: str) -> str:
@@ -292,6 +312,7 @@ def _is_question(text: str) -> bool:
     """Check whether the first sentence of a text ends with a question mark."""
     for position, character in enumerate(text):
         following = text[position + 1 : position + 2]
-        if character in _SENTENCE_ENDS and (not following or following.isspace()):
+        is_end = character in _SENTENCE_ENDS and (not following or following.isspace())
+        if is_end or character in _WIDE_SENTENCE_ENDS:
             return character in _QUESTION_MARKS
     return False
