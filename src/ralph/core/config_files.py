@@ -354,6 +354,7 @@ class ValueType(StrEnum):
     TEXTS = "a list of texts"
     CHOICES = "a list"
     PATTERNS = "a list of regular expressions"
+    PREFIXES = "a list of prefixes"
     TABLES = "a list of mappings"
 
 
@@ -455,6 +456,13 @@ def _check_pattern(key: ConfigKey, node: ConfigNode) -> str:
     return text
 
 
+def _check_prefix(key: ConfigKey, node: ConfigNode) -> str:
+    text = _check_text(key, node)
+    if not text.strip():
+        raise ValueMismatch("a prefix that is not blank", node)
+    return text
+
+
 def _check_table(key: ConfigKey, node: ConfigNode) -> object:
     parts = {part.name: part for part in key.parts}
     first = key.parts[0].name
@@ -473,5 +481,6 @@ _ITEM_CHECKS: Mapping[ValueType, Callable[[ConfigKey, ConfigNode], object]] = {
     ValueType.TEXTS: _check_text,
     ValueType.CHOICES: _check_choice,
     ValueType.PATTERNS: _check_pattern,
+    ValueType.PREFIXES: _check_prefix,
     ValueType.TABLES: _check_table,
 }

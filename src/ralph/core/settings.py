@@ -288,6 +288,7 @@ class Learning:
         (),
         "Prompts that begin with one of these become memories; "
         "empty means Ralph's own prefixes, in seven languages.",
+        ValueType.PREFIXES,
         personal=True,
     )
     budget: int = setting(
