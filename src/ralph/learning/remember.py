@@ -15,6 +15,7 @@ from ralph.memory.reading import MEMORIES
 
 VIA_PROMPT = "prompt"
 _MAX_SHOWN_CHARACTERS = 60
+_WIDE_COLON = str.maketrans("：", ":")
 
 
 def remember(
@@ -25,9 +26,9 @@ def remember(
     A label such as `fix:` at the beginning sets the type. Otherwise it is a decision.
     """
     kind, text = _split_label(text)
-    records = [stored.record for stored in reading.list_entries(root, in_=MEMORIES)]
-    similar = _find_similar(records, text)
     try:
+        records = [stored.record for stored in reading.list_entries(root, in_=MEMORIES)]
+        similar = _find_similar(records, text)
         saved = memory.add(root, text, kind, context=_context(root, host, session, patterns))
     except RalphError as error:
         return f"Ralph: not remembered: {error.message}"
@@ -47,23 +48,28 @@ def forget_last(root: Path, session: str) -> str:
 
     A memory of this session is preferred. Returns "" if no prompt has added one.
     """
-    added = []
-    for stored in reading.list_entries(root, in_=MEMORIES):
-        record = stored.record
-        is_from_prompt = str(record.extra.get(VIA) or "").startswith(VIA_PROMPT)
-        if is_from_prompt and record.status is not Status.RETIRED:
-            added.append(record)
-    of_session = [record for record in added if record.extra.get(SESSION) == session]
-    candidates = of_session or added
-    if not candidates:
-        return ""
-    last = max(candidates, key=lambda record: record.added_at)
     try:
+        records = [stored.record for stored in reading.list_entries(root, in_=MEMORIES)]
+        last = _last_from_prompt(records, session)
+        if last is None:
+            return ""
         memory.archive(root, last.id)
     except RalphError as error:
         return f"Ralph: not archived: {error.message}"
-    name = ids.short_ids([record.id for record in added]).get(last.id, last.id)
+    name = ids.short_ids([record.id for record in records]).get(last.id, last.id)
     return f"Ralph: archived {name} ({_shorten(last.text)})"
+
+
+def _last_from_prompt(records: Sequence[Record], session: str) -> Record | None:
+    """Return the memory that a prompt added last, preferably in this session."""
+    added = []
+    for record in records:
+        is_from_prompt = str(record.extra.get(VIA) or "").startswith(VIA_PROMPT)
+        if is_from_prompt and record.status is not Status.RETIRED:
+            added.append(record)
+    name = caller.clean_name(session)
+    of_session = [record for record in added if record.extra.get(SESSION) == name]
+    return max(of_session or added, key=lambda record: record.added_at, default=None)
 
 
 def _context(root: Path, host: str, session: str, patterns: Sequence[str]) -> WriteContext:
@@ -73,7 +79,8 @@ def _context(root: Path, host: str, session: str, patterns: Sequence[str]) -> Wr
 
 
 def _split_label(text: str) -> tuple[MemoryKind, str]:
-    label, colon, rest = text.partition(":")
+    label, colon, _ = text.translate(_WIDE_COLON).partition(":")
+    rest = text[len(label) + 1 :]
     kind = kind_of(label)
     if colon and kind is not None and rest.strip():
         return kind, rest.strip()
