@@ -257,7 +257,7 @@ def test_lessons_in_imported_sessions_are_proposed(ralph: Project, home: Path) -
     text = "\n# aider chat started at 2026-02-03 10:00:00\n\n#### fix the build\n\nIt is fixed.\n"
     text += "\nGotcha: `make gen` has to run before `make test`.\n"
     ralph.root.joinpath(".aider.chat.history.md").write_text(text, encoding="utf-8")
-    assert "1 memories proposed from past sessions" in bring(ralph).out
+    assert "1 proposal(s) from past sessions" in bring(ralph).out
     listed = ralph("review", "--format", "json").json
     assert [(each["kind"], each["text"]) for each in listed] == [
         ("proposal", "Gotcha: `make gen` has to run before `make test`.")

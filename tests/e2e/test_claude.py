@@ -4,6 +4,7 @@ Each test says what reached the model (the requests that the scripted server got
 hooks are put into the client's settings by `ralph install claude`, and nothing else is arranged.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -400,3 +401,33 @@ def test_the_user_sees_what_was_injected(
         hook.get("stdout", "") for hook in run.hooks if hook.get("hook_event") == "SessionStart"
     ]
     assert any('"systemMessage": "Ralph: 1 memory, ' in str(answer) for answer in answers)
+
+
+def test_what_a_person_asks_to_remember_is_a_memory_and_the_user_sees_it(
+    ralph: Ralph, claude: Claude, messages: MessagesServer
+) -> None:
+    messages.script(say("NOTED"), say("YES"))
+    run = claude.run("remember: deploys go through `make ship`, never `git push heroku`")
+    answers = [
+        hook.get("stdout", "") for hook in run.hooks if hook.get("hook_event") == "UserPromptSubmit"
+    ]
+    assert any('"systemMessage": "Ralph: remembered mem-' in str(answer) for answer in answers)
+    assert "deploys go through `make ship`" in ralph("memory", "list")
+    later = claude.run("hello")
+    assert "deploys go through `make ship`" in later.requests[0].text
+
+
+def test_a_failure_that_was_solved_is_proposed(
+    ralph: Ralph, claude: Claude, messages: MessagesServer
+) -> None:
+    command = "test -f ready.txt || { echo 'Error: ready.txt is missing'; exit 1; }"
+    messages.script(
+        use("Bash", command=command, description="check"),
+        use("Bash", command="touch ready.txt", description="make it ready"),
+        use("Bash", command=command, description="check"),
+        say("It works."),
+    )
+    claude.run("check whether it is ready")
+    [proposal] = json.loads(ralph("review", "--format", "json"))
+    assert proposal["kind"] == "proposal"
+    assert "touch ready.txt" in proposal["text"]

@@ -91,6 +91,15 @@ def test_a_session_is_recorded_and_gets_what_memory_has(client: Other) -> None:
     assert ralph("status", "--format", "json").count('"problems": []')
 
 
+def test_what_a_person_asks_to_remember_is_a_memory(client: Other) -> None:
+    if not CLIENTS[Host(client.host)].abilities["prompt"]:
+        return  # its prompts do not reach Ralph
+    ralph = Ralph(client).begin(client.host)
+    client.server.script(say("NOTED"))
+    client.run("remember: the zebra importer reads latin-1")
+    assert "the zebra importer reads latin-1" in ralph("memory", "list")
+
+
 def test_uninstalling_leaves_every_file_as_it_was(client: Other) -> None:
     before = written(client)
     ralph = Ralph(client)

@@ -108,6 +108,14 @@ def test_a_gotcha_is_handed_over_before_its_file_is_patched(
     assert (codex.project / "src/ledger.ts").read_text(encoding="utf-8") == "export {};\n"
 
 
+def test_what_a_person_asks_to_remember_is_a_memory(
+    codex: Codex, responses: ResponsesServer, ralph: Ralph
+) -> None:
+    responses.script(say("NOTED"))
+    codex.run("remember: deploys go through `make ship`", *MODEL)
+    assert "deploys go through `make ship`" in ralph("memory", "list")
+
+
 def test_uninstalling_leaves_the_hooks_file_as_it_was(
     codex: Codex, responses: ResponsesServer
 ) -> None:

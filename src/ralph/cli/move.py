@@ -101,7 +101,7 @@ def import_(
         return
     _print_found(found, really=really)
     if proposals:
-        click.echo(f"{proposals} memories proposed from past sessions. Decide with `ralph review`.")
+        click.echo(f"{proposals} proposal(s) from past sessions. Decide with `ralph review`.")
     say(*map(one_line, context.notes))
 
 
