@@ -265,6 +265,14 @@ def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     return shared_weight / lighter
 
 
+def overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Return the weight that two texts share, as a part of the weight of the heavier one."""
+    heavier = max(sum(one.values()), sum(other.values()))
+    if not heavier:
+        return 0.0
+    return sum(min(weight, other[term]) for term, weight in one.items() if term in other) / heavier
+
+
 def _has_name(shared: Mapping[str, float]) -> bool:
     weights = list(shared.values())
     return _NAME_WEIGHT in weights or weights.count(_CJK_PAIR_WEIGHT) > len(weights) / 2
@@ -306,14 +314,21 @@ class TextMatcher:
                 self._numbers_by_term.setdefault(term, []).append(number)
         return number
 
-    def nearest(self, text: str) -> int | None:
-        """Return the number of the most similar text, or None if none has the same meaning."""
+    def nearest(self, text: str, *, min_overlap: float = 0.0) -> int | None:
+        """Return the number of the most similar text, or None if none has the same meaning.
+
+        With `min_overlap`, the texts must also share that part of the weight of the longer one. A
+        short text that a long one merely mentions is then not similar.
+        """
         weights = term_weights(text)
         best_score = 0.0
         nearest = None
         for number in self._find_candidates(weights):
             candidate = self._texts[number]
-            score = similarity(weights, term_weights(candidate))
+            candidate_weights = term_weights(candidate)
+            if min_overlap and overlap(weights, candidate_weights) < min_overlap:
+                continue
+            score = similarity(weights, candidate_weights)
             if score > best_score and not contradict(text, candidate):
                 best_score = score
                 nearest = number

@@ -31,6 +31,7 @@ from ralph.storage.write_observers import WriteObserver
 NO_TASK = ""  # the task of insights from sessions that belong to no task
 FIRST = "proposed_text"  # the member that keeps the original text of a reworded insight
 MEMORY = "memory"  # the member with the id of the memory that an accepted proposal became
+REPLACED_BY = "replaced_by"  # the member with the id of the proposal that replaced this one
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
 Result = TypeVar("Result")
@@ -322,6 +323,15 @@ def _entry_in(document: InsightsDocument, name: str) -> Entry:
         f"insight {name} no longer exists",
         hint=Hint("find-insight", "`ralph review --status all` shows what there is"),
     )
+
+
+def withdraw(root: Path, insight: Insight, replacement: str) -> None:
+    """Hide a proposal for good, because another one says the same in better words."""
+
+    def hide(record: Record) -> Record:
+        return replace(record, status=REJECTED, extra={**record.extra, REPLACED_BY: replacement})
+
+    change(root, insight, hide)
 
 
 def add_promotion(record: Record, file: str) -> Record:

@@ -24,9 +24,10 @@ from ralph.core.record import Record, Status
 from ralph.core.settings import Learning
 from ralph.core.similarity import TextMatcher
 from ralph.core.tokens import estimate
-from ralph.learning import insights
+from ralph.learning import insights, propose
+from ralph.learning.candidates import InsightSource
 from ralph.learning.digest import Digest, make_digests
-from ralph.learning.insights import NO_TASK
+from ralph.learning.insights import NO_TASK, Insight
 from ralph.learning.learn_answer import Known, VerifiedAnswer, parse_answer, verify_answer
 from ralph.memory import quarantine, reading
 from ralph.search import index
@@ -189,16 +190,38 @@ def apply_answer(
     known = Known(records, memories, TextMatcher(_known_texts(root)), patterns)
     verified = verify_answer(answer, known)
     insights.save_proposals(root, NO_TASK, paths.proposals_file(root), verified.proposals)
+    _retire_replaced(root, verified.proposals)
     return verified
 
 
 def _known_texts(root: Path) -> Iterator[str]:
-    """Yield what memories say, and what was proposed before, even if it was rejected."""
+    """Yield what memories say, and what was proposed or rejected before.
+
+    What the rules propose does not count, because an agent says it better.
+    """
     for stored in reading.list_entries(root, in_=(reading.ALL,)):
         if stored.record.status is not Status.RETIRED:
             yield stored.record.text
     for insight in insights.list_(root):
-        yield insight.record.text
+        if not _is_found_by_rule(insight):
+            yield insight.record.text
+
+
+def _is_found_by_rule(insight: Insight) -> bool:
+    record = insight.record
+    is_waiting = insight.task == NO_TASK and record.status is Status.PROPOSED
+    return is_waiting and record.extra.get(propose.SOURCE) != InsightSource.AGENT.value
+
+
+def _retire_replaced(root: Path, proposals: Sequence[Record]) -> None:
+    """Withdraw what the rules proposed if an agent has proposed the same in better words."""
+    matcher = TextMatcher(proposal.text for proposal in proposals)
+    for insight in insights.list_(root, status=Status.PROPOSED):
+        if not _is_found_by_rule(insight):
+            continue
+        number = matcher.nearest(insight.record.text)
+        if number is not None:
+            insights.withdraw(root, insight, proposals[number].id)
 
 
 # --- progress -----------------------------------------------------------------------------------
