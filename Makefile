@@ -40,7 +40,7 @@ demo: $(BIN)/ralph
 	@$(BIN)/ralph demo
 
 # What is read from the source alone is left to `make check`.
-CHECKS := tests/test_layers.py tests/test_docs.py tests/test_exports.py tests/test_language.py
+CHECKS := tests/test_layers.py tests/test_docs.py tests/test_exports.py tests/test_language.py tests/test_versions.py
 
 test: $(READY)
 	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/e2e $(CHECKS:%=--ignore=%)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.runner import Project
 
+from ralph.cli.main import INTERRUPTED
 from ralph.core.work import RunStatus
 from ralph.loop import runs
 from ralph.loop.state import EndReason, Run
@@ -325,3 +326,10 @@ def test_status_lists_every_loop(ralph: Project) -> None:
     out = ralph("loop", "status").out
     assert "goal of run-00000001" in out
     assert "goal of run-00000002" in out
+
+
+def test_the_exit_codes_in_the_help_are_those_of_the_reasons(ralph: Project) -> None:
+    text = " ".join(ralph("loop", "start", "--help").out.split())
+    listed = text.partition("run ended: ")[2].partition(" (docs/loop.md")[0]
+    codes = {int(part.split()[0]) for part in listed.split(", ")}
+    assert codes - {INTERRUPTED} <= {reason.code for reason in EndReason}

@@ -17,6 +17,7 @@ from ralph.loop.criteria import (
     has_marker,
 )
 
+TIMEOUT = 600.0  # seconds
 PYTHON = sys.executable
 HANGS = (PYTHON, "-c", "import signal; signal.pause()")
 
@@ -30,7 +31,7 @@ def python(code: str, expected: int = 0) -> Criterion:
 
 
 def verdict(folder: Path, *criteria: Criterion, text: str = "") -> CriteriaVerdict:
-    return check_criteria(criteria, folder=folder, run=run, text=text)
+    return check_criteria(criteria, folder=folder, run=run, timeout=TIMEOUT, text=text)
 
 
 def test_an_empty_list_has_nothing_against_the_work(tmp_path: Path) -> None:
@@ -124,7 +125,9 @@ def test_a_missing_command_never_passes_whatever_is_expected(tmp_path: Path) -> 
 def test_a_stop_leaves_the_rest_unchecked(tmp_path: Path) -> None:
     asked = iter([False, True])
     criteria = [python(""), Criterion(CriterionKind.TEST_PASS, argv=HANGS)]
-    found = check_criteria(criteria, folder=tmp_path, run=run, stopped=lambda: next(asked, True))
+    found = check_criteria(
+        criteria, folder=tmp_path, run=run, timeout=TIMEOUT, stopped=lambda: next(asked, True)
+    )
     assert found.stopped
     assert not found.passed
     assert found.failures == "stopped before all criteria were checked"

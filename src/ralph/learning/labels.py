@@ -17,23 +17,36 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+_LABELS = (
+    "gotcha",
+    "decision",
+    "convention",
+    "pattern",
+    "learning",
+    "learned",
+    "lesson",
+    "noted",
+    "discovery",
+    "tip",
+)
+"""The words before a colon that make a line a lesson."""
+_NOTE_FOR_LATER = r"notes?[ ]for[ ](?:next[ ]time|later|the[ ]future|future[ ]\w+)"
+_HEADINGS = (*_LABELS, "discoverie", "note")
+"""The words, without a plural s, that make the bullets below a heading lessons."""
+
 _HEADING = re.compile(
     r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
-    r"(?P<name>learning|gotcha|pattern|decision|discover(?:y|ie)|note)s?\b[^:*\n]{0,40}"
+    rf"(?P<name>{'|'.join(_HEADINGS)})s?\b[^:*\n]{{0,40}}"
     r"(?P<end>:?\*{0,2}:?)\s*",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _LABEL = re.compile(
-    r"\s*(?:[-*+]\s+)?[*_]*"
-    r"(?P<name>gotcha|decision|convention|pattern|learning|learned|lesson|noted|discovery|tip"
-    r"|notes?[ ]for[ ](?:next[ ]time|later|the[ ]future|future[ ]\w+))"
-    r"[*_]*:[*_]*\s+\S.*",
+    rf"\s*(?:[-*+]\s+)?[*_]*(?P<name>{'|'.join(_LABELS)}|{_NOTE_FOR_LATER})[*_]*:[*_]*\s+\S.*",
     re.IGNORECASE,
 )
 _SENTENCE_BREAK = re.compile(
-    r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)",
-    re.IGNORECASE,
+    rf"(?<=[.!?])[ \t]+(?=(?:{'|'.join(_LABELS)}|{_NOTE_FOR_LATER}):\s)", re.IGNORECASE
 )
 """The space between two sentences on a line, if the second one begins with a label."""
 _CANONICAL_LABELS = {

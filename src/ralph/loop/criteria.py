@@ -22,7 +22,6 @@ from ralph.core.work import ProcessResult, never_stop
 from ralph.loop.check_output import output_tail
 
 MARKER = "[RALPH_SUCCESS]"
-TIMEOUT = 600.0  # seconds, unless the criterion sets its own timeout
 _NOT_STARTED_CODES = (126, 127)  # returned by shells, npm and env if a program cannot be started
 
 # A command with one of these characters, or whose first word is one of these words, needs a shell.
@@ -133,15 +132,16 @@ def check_criteria(
     *,
     folder: Path,
     run: Runner,
+    timeout: float,
     text: str = "",
     echo: str = "",
     outputs: Sequence[str] = (),
-    timeout: float = TIMEOUT,
     stopped: Callable[[], bool] = never_stop,
 ) -> CriteriaVerdict:
     """Check all criteria in a folder.
 
     Markers are looked for in `text`, the agent's answer; see `has_marker` for `echo` and `outputs`.
+    `timeout` is in seconds and applies to criteria that do not set their own.
     Raises NotFound if a criterion has no command.
     """
     answer = _Answer(text, echo, outputs)
