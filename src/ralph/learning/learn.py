@@ -194,6 +194,30 @@ def apply_answer(
     return verified
 
 
+def apply_to_printed_prompt(
+    root: Path, text: str, request: LearnRequest, until: str = ""
+) -> VerifiedAnswer:
+    """Verify an answer to a prompt that was printed earlier, and store its proposals.
+
+    `until` is the time that was printed with the prompt. Everything up to it counts as distilled;
+    without it, the same sessions are in the next prompt again. Raises Unreadable if the answer is
+    not JSON of the expected form, and UsageError if `until` is a time at which nothing was
+    recorded. In both cases, nothing is changed.
+    """
+    parse_answer(text)  # before anything else is read
+    records = {record.id: record for record in new_records(root, request.since)}
+    times = {record.created_at for record in records.values()}
+    if until > progress(root) and until not in times:
+        raise UsageError(
+            f"{until!r} is not the time of a recorded event",
+            hint="use the time in the last line of `ralph learn --dry-run`; nothing was proposed",
+        )
+    verified = apply_answer(root, text, records, request.patterns)
+    if until:
+        note_progress(root, until)
+    return verified
+
+
 def _known_texts(root: Path) -> Iterator[str]:
     """Yield what memories say, and what was proposed or rejected before.
 

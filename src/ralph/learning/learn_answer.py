@@ -103,6 +103,8 @@ def parse_answer(text: str) -> Mapping[str, object]:
             f"the answer has {len(text):,} characters, more than {MAX_ANSWER_CHARACTERS:,}",
             hint="nothing was proposed; run `ralph learn` again",
         )
+    if not text.strip():
+        raise Unreadable("the answer is empty", hint="nothing was proposed")
     start = text.find("{")
     for _ in range(_MAX_ATTEMPTS):
         if start < 0:
@@ -157,7 +159,8 @@ def _items(
                 yield operation, item
             else:
                 dropped[Dropped.MALFORMED] += 1
-        dropped[Dropped.MALFORMED] += max(0, len(items) - _MAX_ITEMS)
+        if len(items) > _MAX_ITEMS:
+            dropped[Dropped.MALFORMED] += len(items) - _MAX_ITEMS
 
 
 def _verify_item(operation: Operation, item: Mapping[str, object], known: Known) -> Record:
@@ -290,3 +293,34 @@ def _make_proposal(
         created_at=created_at,
         extra=extra,
     )
+
+
+# --- as JSON and text ---------------------------------------------------------------------------
+
+
+def answer_json(answer: VerifiedAnswer) -> dict[str, object]:
+    """Return the proposals of an answer and the counts of what was dropped, as JSON."""
+    return {
+        "proposals": [proposal_json(proposal) for proposal in answer.proposals],
+        "dropped": dict(answer.dropped),
+    }
+
+
+def proposal_json(proposal: Record) -> dict[str, object]:
+    """Return a proposal as JSON, with the quotes that prove it."""
+    return {
+        "id": proposal.id,
+        "type": proposal.kind.value,
+        "text": proposal.text,
+        "tags": list(proposal.tags),
+        "operation": proposal.extra.get(OPERATION),
+        "targets": proposal.extra.get(TARGETS, []),
+        "quotes": proposal.extra.get(QUOTES, []),
+    }
+
+
+def describe_dropped(dropped: Mapping[str, int]) -> str:
+    """Describe what was dropped, such as "dropped: 2 altered quote, 1 secret", or return ""."""
+    if not dropped:
+        return ""
+    return "dropped: " + ", ".join(f"{count} {why}" for why, count in sorted(dropped.items()))

@@ -6,6 +6,7 @@ Other parts import only the modules that `__all__` lists.
 __all__ = [
     "agents",
     "chats",
+    "distil",
     "loop",
     "mcp_servers",
     "mcp_status",

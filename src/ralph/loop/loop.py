@@ -23,7 +23,7 @@ from ralph.core.record import CriterionKind, Outcome
 from ralph.core.settings import Config
 from ralph.core.work import Agent, RunStatus
 from ralph.formats.log import encode_line
-from ralph.loop import engine, recovery, run_record, runs, scratchpad_file
+from ralph.loop import distil, engine, recovery, run_record, runs, scratchpad_file
 from ralph.loop.criteria import CriteriaVerdict
 from ralph.loop.parts import Workbench
 from ralph.loop.plan import (
@@ -274,9 +274,18 @@ def _run_to_end(
     finally:
         _best_effort(lambda: claims.release_all(root, bench.run.id))
         _best_effort(lambda: runs.delete_signals(root, bench.run.id))
+    run = _learn_from(bench, run)
     iterations = count_noun(run.iterations, "iteration")
     bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
     return run
+
+
+def _learn_from(bench: Workbench, run: Run) -> Run:
+    """Learn from a run that has ended, and add a line about it to the stored end of the run."""
+    learned = distil.learn_from_run(bench.home, bench.config, run, bench.agent, bench.printer)
+    if learned is not run:
+        _best_effort(lambda: bench.save(learned))
+    return learned
 
 
 def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:

@@ -490,8 +490,8 @@ class Workbench:
 
     def send_heartbeat(self) -> None:
         """Renew the heartbeat and the claim if they are due. A failure does not stop the agent."""
-        if self.saved is None:  # the start may still be refused
-            return
+        if self.saved is None or self.saved.status is not RunStatus.RUNNING:
+            return  # the start may still be refused, or the run has ended
         now = time.monotonic()
         if now - self._last_beat >= HEARTBEAT_SECONDS or not self._last_beat:
             self._last_beat = now
