@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,19 +13,16 @@ from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude, read_text
 from ralph.cli.output import one_line, print_json, print_raw, print_rows, say, warn
+from ralph.core.errors import UsageError
 from ralph.core.record import Record
+from ralph.core.settings import MIN_LEARNING_BUDGET
 from ralph.learning import inbox, learn
 from ralph.learning.inbox import ReviewItem
-from ralph.learning.learn import AgentAnswer, AskAgent, LearnReport, LearnRequest
+from ralph.learning.learn import AskAgent, LearnReport, LearnRequest
+from ralph.learning.learn_answer import answer_json, describe_dropped, proposal_json
 from ralph.search.filters import parse_time
 
-if TYPE_CHECKING:
-    from ralph.learning.learn_answer import VerifiedAnswer
-
-_DRY_RUN_END = """\
-
-# To apply the answer: ralph learn --apply - --until {until}
-"""
+_NOTHING_NEW = "Nothing was recorded since the last time."
 
 
 @click.command(
@@ -41,6 +37,12 @@ _DRY_RUN_END = """\
 @options.since
 @click.option("--agent", default="", help="Agent to ask, such as claude, codex or command.")
 @click.option("--command", default="", help="Program for the agent `command`.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=MIN_LEARNING_BUDGET),
+    metavar="TOKENS",
+    help="Maximum tokens of one digest (default: learning.budget).",
+)
 @options.dry_run
 @click.option(
     "--apply",
@@ -57,6 +59,7 @@ def learn_(
     since: str,
     agent: str,
     command: str,
+    budget: int | None,
     dry_run: bool,
     answer: str | None,
     until: str,
@@ -78,7 +81,12 @@ def learn_(
     if tidy:
         _print_tidy(call, form)
         return 0
-    request = LearnRequest(call.config.learning, parse_time(since), call.patterns)
+    if until and answer is None:
+        raise UsageError("--until belongs to --apply", hint="`ralph learn --help` shows examples")
+    settings = call.config.learning
+    if budget:
+        settings = replace(settings, budget=budget)
+    request = LearnRequest(settings, parse_time(since), call.patterns)
     if answer is not None:
         return _apply(call, request, answer, until, form)
     if dry_run:
@@ -89,47 +97,41 @@ def learn_(
 
 
 def _make_ask(call: Invocation, agent: str, command: str) -> AskAgent:
-    """Return a function that asks the agent once, without permission to change anything."""
-    from ralph.core.work import Ask, StopReason
+    """Return a function that asks the chosen agent. Raises UsageError if it is not installed."""
     from ralph.loop.agents.choice import loop_agent
+    from ralph.loop.distil import make_ask
 
     settings = call.config.loop
     if agent:
         settings = replace(settings, agent=agent)
     if command:
         settings = replace(settings, agent_command=command)
-    runner = loop_agent(call.root, settings, say)
-
-    def ask(prompt: str) -> AgentAnswer:
-        reply = runner.run(
-            Ask(
-                prompt,
-                call.root,
-                model=settings.model,
-                read_only=runner.enforces_read_only,
-                timeout=learn.TIMEOUT_SECONDS,
-                environment={"RALPH_DISABLE": "1"},
-            )
-        )
-        error = ""
-        if reply.stop is not StopReason.END_TURN:
-            error = reply.error or f"the agent stopped without an answer ({reply.stop})"
-        return AgentAnswer(reply.text, reply.cost, error)
-
-    return ask
+    return make_ask(loop_agent(call.root, settings, say), call.root, settings.model)
 
 
 def _print_prompt(call: Invocation, request: LearnRequest) -> None:
     """Print the prompt of the first call. Notes about it go to stderr."""
     calls = list(learn.plan_calls(call.root, request))
     if not calls:
-        say("Nothing was recorded since the last time.")
+        click.echo(_NOTHING_NEW)
         return
     first = calls[0]
     print_raw(first.prompt)
-    print_raw(_DRY_RUN_END.format(until=first.digest.until))
+    print_raw(f"\n# This is prompt 1 of {len(calls)}.")
+    if len(calls) > 1 and not request.since:
+        print_raw(" The next one is printed once an answer to this one was applied.")
+    print_raw(f"\n# To apply the answer: {_apply_command(request, first.digest.until)}\n")
     tokens = sum(planned.tokens for planned in calls)
-    say(f"{len(calls)} call(s), about {tokens:,} tokens; this is the first prompt.")
+    say(f"{len(calls)} prompt(s), about {tokens:,} tokens in all")
+
+
+def _apply_command(request: LearnRequest, until: str) -> str:
+    words = ["ralph learn --apply -"]
+    if until:
+        words.append(f"--until {until}")
+    if request.since:
+        words.append(f"--since {request.since}")
+    return " ".join(words)
 
 
 def _apply(call: Invocation, request: LearnRequest, answer: str, until: str, form: str) -> int:
@@ -137,11 +139,9 @@ def _apply(call: Invocation, request: LearnRequest, answer: str, until: str, for
         text = read_text(answer)
     else:
         text = read_text(None, Path(answer))
-    verified = learn.apply_answer(call.root, text, patterns=request.patterns)
-    if until:
-        learn.note_progress(call.root, until)
+    verified = learn.apply_to_printed_prompt(call.root, text, request, until)
     if form == "json":
-        print_json(_answer_json(verified))
+        print_json(answer_json(verified))
         return 0
     _print_proposals(verified.proposals, verified.dropped)
     return 0
@@ -151,7 +151,7 @@ def _print_report(report: LearnReport, form: str) -> int:
     if form == "json":
         print_json(_report_json(report))
     elif not report.calls:
-        click.echo("Nothing was recorded since the last time.")
+        click.echo(_NOTHING_NEW)
     else:
         _print_proposals(report.proposals, report.dropped)
         cost = f", ${report.cost:.2f}" if report.cost else ""
@@ -170,21 +170,12 @@ def _print_proposals(proposals: Sequence[Record], dropped: Mapping[str, int]) ->
         click.echo(f"{len(proposals)} proposal(s). Decide with `ralph review`.")
     else:
         click.echo("Nothing new was proposed.")
-    if dropped:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
-        say(f"dropped: {reasons}")
-
-
-def _answer_json(verified: VerifiedAnswer) -> Mapping[str, object]:
-    return {
-        "proposals": [_proposal_json(proposal) for proposal in verified.proposals],
-        "dropped": dict(verified.dropped),
-    }
+    say(describe_dropped(dropped))
 
 
 def _report_json(report: LearnReport) -> Mapping[str, object]:
     return {
-        "proposals": [_proposal_json(proposal) for proposal in report.proposals],
+        "proposals": [proposal_json(proposal) for proposal in report.proposals],
         "dropped": dict(report.dropped),
         "sessions": report.sessions,
         "calls": report.calls,
@@ -192,18 +183,6 @@ def _report_json(report: LearnReport) -> Mapping[str, object]:
         "tokens_received": report.tokens_received,
         "cost_usd": report.cost,
         "problems": report.problems,
-    }
-
-
-def _proposal_json(proposal: Record) -> Mapping[str, object]:
-    return {
-        "id": proposal.id,
-        "type": proposal.kind.value,
-        "text": proposal.text,
-        "tags": list(proposal.tags),
-        "operation": proposal.extra.get("operation"),
-        "targets": proposal.extra.get("targets", []),
-        "quotes": proposal.extra.get("quotes", []),
     }
 
 

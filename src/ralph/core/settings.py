@@ -280,6 +280,9 @@ class Summarize:
     )
 
 
+MIN_LEARNING_BUDGET = 1_000  # tokens; less leaves no room for a session
+
+
 @dataclass(frozen=True, slots=True)
 class Learning:
     """The section `learning`: how sessions become memories."""
@@ -292,7 +295,9 @@ class Learning:
         personal=True,
     )
     budget: int = setting(
-        8_000, "Maximum tokens of one digest for the agent in `ralph learn`.", lowest=1_000
+        8_000,
+        "Maximum tokens of one digest for the agent in `ralph learn`.",
+        lowest=MIN_LEARNING_BUDGET,
     )
     prompt: str = setting(
         "",
