@@ -32,6 +32,8 @@ def calls(name: str) -> list[tuple[str, Json, str]]:
         ("memory_show", {"id": "../../../etc/passwd"}, "Memory not found"),
         ("memory_list", {"limit": 1}, "정수로"),
         ("memory_edit", {"id": name, "tags": ["db"]}, '"changed":true'),
+        ("memory_learn", {"answer": '{"memories": []}'}, '"proposals":[]'),
+        ("memory_learn", {"answer": "I found nothing."}, "not JSON"),
         ("search", {"query": "docker", "layer": 3}, "docker"),
         ("timeline", {"id": name}, name),
         ("context", {}, ""),

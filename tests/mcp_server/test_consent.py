@@ -208,7 +208,7 @@ def test_a_root_that_is_not_there_is_told_by_every_tool_and_the_list_still_comes
     tmp_path: Path,
 ) -> None:
     async def look(talk: Talk) -> None:
-        assert len((await talk.client.list_tools()).tools) == 18
+        assert len((await talk.client.list_tools()).tools) == 19
         assert "no such folder" in await talk.refused("status")
         assert "no such folder" in await talk.refused("memory_add", text="x")
 

@@ -84,7 +84,7 @@ def test_a_round_trip_with_the_sdks_own_client(root: Path) -> None:
         program = StdioServerParameters(command=SERVE[0], args=list(SERVE[1:]), cwd=str(root))
         async with Client(stdio_client(program), mode="auto") as client:
             talk = Talk(client)
-            assert len((await client.list_tools()).tools) == 18
+            assert len((await client.list_tools()).tools) == 19
             assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
             got = await talk.got("memory_add", text="파이프로도 된다", type="context")
             assert (await talk.got("memory_show", id=got["id"]))["text"] == "파이프로도 된다"

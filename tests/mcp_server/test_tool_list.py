@@ -24,6 +24,7 @@ NAMES = [
     "memory_list",
     "memory_edit",
     "memory_delete",
+    "memory_learn",
     "search",
     "timeline",
     "context",
@@ -37,7 +38,7 @@ NAMES = [
     "graph_neighbors",
     "status",
 ]
-WRITING = {"memory_add", "memory_edit", "memory_delete", "knowledge_add"}
+WRITING = {"memory_add", "memory_edit", "memory_delete", "memory_learn", "knowledge_add"}
 MOST = 2_500
 
 

@@ -10,6 +10,9 @@ import sys
 from ralph.core import record_lines, render
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Hit, MemoryKind, Query, SearchResult
+from ralph.learning import learn
+from ralph.learning.learn import LearnRequest
+from ralph.learning.learn_answer import answer_json, describe_dropped
 from ralph.mcp.answers import (
     JsonObject,
     ToolAnswer,
@@ -169,6 +172,21 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
         )
     structured = {"deleted": True, **memory_json(record, source)}
     return quoted_answer(record_lines.record_details(record), structured, notes)
+
+
+@tool(writes=True)
+def memory_learn(call: ToolCall, answer: Text, until: Name = "") -> ToolAnswer:
+    """Propose memories: your JSON answer to `ralph learn --dry-run`, and the time in its last
+    line. Quotes are verified, and the user decides.
+    """
+    config = call.config
+    request = LearnRequest(config.learning, patterns=config.privacy.patterns)
+    verified = learn.apply_to_printed_prompt(call.root, answer, request, until)
+    sentence = "Nothing new was proposed"
+    if verified.proposals:
+        sentence = f"{len(verified.proposals)} proposal(s) wait in `ralph review`"
+    structured = answer_json(verified)
+    return report_answer(sentence, structured, [describe_dropped(verified.dropped)])
 
 
 # --- knowledge ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ TOOLS = {
         memory_tools.memory_list,
         memory_tools.memory_edit,
         memory_tools.memory_delete,
+        memory_tools.memory_learn,
         search_tools.search,
         search_tools.timeline,
         search_tools.context,
