@@ -42,7 +42,8 @@ _HEADING = re.compile(
 )
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _LABEL = re.compile(
-    rf"\s*(?:[-*+]\s+)?[*_]*(?P<name>{'|'.join(_LABELS)}|{_NOTE_FOR_LATER})[*_]*:[*_]*\s+\S.*",
+    rf"\s*(?:[-*+]\s+)?(?P<mark>[*_]*)(?P<name>{'|'.join(_LABELS)}|{_NOTE_FOR_LATER})"
+    r"(?P<closing>[*_]*:[*_]*)\s+(?P<text>\S.*)",
     re.IGNORECASE,
 )
 _SENTENCE_BREAK = re.compile(
@@ -56,8 +57,8 @@ _CANONICAL_LABELS = {
     "lesson": "learning",
     "noted": "learning",
 }
-_SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
-"""Something specific: code, a number, a path, an identifier or a name."""
+_SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|[^.!?:]\s[A-Z][a-z]")
+"""Something specific: code, a number, a path, an identifier or a name inside a sentence."""
 _MIN_WORDS = 4
 _MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean use few or no spaces
 
@@ -96,9 +97,18 @@ def headed_bullets(text: str) -> Iterator[LabelledText]:
 def labelled_lines(text: str) -> Iterator[LabelledText]:
     """Yield each line or sentence that begins with a label such as "Gotcha:"."""
     for line in _SENTENCE_BREAK.sub("\n", text).splitlines():
-        if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
-            lesson = line.strip().lstrip("-*+ ")
+        labelled = _LABEL.fullmatch(line)
+        if labelled and not _HEADING.fullmatch(line):
+            lesson = f"{labelled['name']}: {_without_emphasis(labelled)}"
             yield LabelledText(label_of(lesson), lesson)
+
+
+def _without_emphasis(labelled: re.Match[str]) -> str:
+    """Return the text after a label, without the end of an emphasis that began before it."""
+    text = labelled["text"].strip()
+    if labelled["closing"] == ":":
+        return text.removesuffix(labelled["mark"])
+    return text
 
 
 def label_of(text: str, default: str = "learning") -> str:
