@@ -87,7 +87,7 @@ def _sightings(prompt: _Prompt, other: _Prompt) -> Iterator[Candidate]:
     lesson = max(prompt.lesson, other.lesson, key=len)
     if prompt.answer:
         lesson = prompt.lesson
-    if not is_substantial(lesson):
+    if not any(map(is_substantial, (prompt.record.text, prompt.answer, other.record.text))):
         return
     for record in (other.record, prompt.record):
         yield Candidate(lesson, "context", InsightSource.REPEATED, (record,))

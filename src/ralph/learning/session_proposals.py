@@ -46,7 +46,8 @@ def extract(
     read.
     """
     records = [record for record in session if not record.origin.task and not record.origin.run]
-    repetitions = find_repetitions(records, earlier_prompts)
+    typed = [record for record in earlier_prompts if not record.origin.run]  # not by a loop
+    repetitions = find_repetitions(records, typed)
     proposed = propose.propose(records, repetitions)
     cleaned = insights.clean_proposals(proposed, patterns)
     new = list(_without_known(root, filter(_may_propose, cleaned)))
