@@ -4,8 +4,8 @@ Each line is an object with a type and a version, like every line of a log, and 
 an element in a task's insights.json. To share that file's codec, the lines are wrapped into a
 document of its form and unwrapped again:
 
-    {"v": 1, "type": "proposal", "id": "ins-1"}       {"version": 1, "insights": [{"id": "ins-1"},
-    {"v": 1, "type": "proposal", "id": "ins-2"}  <->  {"id": "ins-2"}]}
+    {"v": 1, "type": "proposal", "id": "ins-1"}       {"version": 1, "insights": [{"id": "ins-1"}
+    {"v": 1, "type": "proposal", "id": "ins-2"}  <->  ,{"id": "ins-2"}]}
 
 The document has the same line numbers as the lines. A line that is not a proposal, such as one that
 a crash has cut off, is ignored and dropped with the next change.
@@ -22,14 +22,19 @@ _CLOSING = "]}"
 
 def wrap_lines(text: str) -> str:
     """Return the lines of a proposals file as the text of an insights.json."""
-    elements = []
+    document_lines = []
+    separator = ""
     for line in text.split("\n"):
         members = _read_line(line)
         if members:
-            elements.append(json.dumps(members, ensure_ascii=False))
-    if not elements:
+            element = json.dumps(members, ensure_ascii=False)
+            document_lines.append(f"{separator}{element}")
+            separator = ","
+        else:
+            document_lines.append("")  # the lines below keep their numbers
+    if not separator:
         return ""
-    return _OPENING + ",\n".join(elements) + _CLOSING
+    return _OPENING + "\n".join(document_lines) + _CLOSING
 
 
 def unwrap_lines(document: str) -> str:
@@ -38,7 +43,8 @@ def unwrap_lines(document: str) -> str:
         return ""
     lines = []
     for members in json.loads(document)["insights"]:
-        lines.append(json.dumps({**_HEAD, **members}, ensure_ascii=False) + "\n")
+        line = {**_HEAD, **members, **_HEAD}  # the head comes first, and no member replaces it
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
     return "".join(lines)
 
 
