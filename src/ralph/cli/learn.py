@@ -111,18 +111,17 @@ def _make_ask(call: Invocation, agent: str, command: str) -> AskAgent:
 
 def _print_prompt(call: Invocation, request: LearnRequest) -> None:
     """Print the prompt of the first call. Notes about it go to stderr."""
-    calls = list(learn.plan_calls(call.root, request))
-    if not calls:
+    digests = learn.plan_digests(call.root, request)
+    if not digests:
         click.echo(_NOTHING_NEW)
         return
-    first = calls[0]
+    first = learn.make_call(call.root, request, digests[0])
     print_raw(first.prompt)
-    print_raw(f"\n# This is prompt 1 of {len(calls)}.")
-    if len(calls) > 1 and not request.since:
+    print_raw(f"\n# This is prompt 1 of {len(digests)}.")
+    if len(digests) > 1 and not request.since:
         print_raw(" The next one is printed once an answer to this one was applied.")
     print_raw(f"\n# To apply the answer: {_apply_command(request, first.digest.until)}\n")
-    tokens = sum(planned.tokens for planned in calls)
-    say(f"{len(calls)} prompt(s), about {tokens:,} tokens in all")
+    say(f"{len(digests)} prompt(s); the first one has about {first.tokens:,} tokens")
 
 
 def _apply_command(request: LearnRequest, until: str) -> str:

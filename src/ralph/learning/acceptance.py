@@ -7,7 +7,6 @@ it again finds what was written and completes the rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from ralph.core.errors import Refused
 from ralph.core.record import SESSION, MemoryKind, Record
 from ralph.learning import insights, learned
 from ralph.learning.insights import Insight
-from ralph.learning.learn_answer import OPERATION, TARGETS, Operation
+from ralph.learning.learn_answer import OPERATION, Operation, targets_of
 from ralph.learning.propose import evidence
 from ralph.memory import memory
 from ralph.memory.author import Author, WriteContext
@@ -34,7 +33,7 @@ def accept_proposal(root: Path, found: Insight, context: WriteContext, text: str
     """
     check_is_person(found, context)
     proposal = found.record
-    targets = _targets(proposal)
+    targets = targets_of(proposal)
     if _operation(proposal) is Operation.DELETE:
         stored = memory.archive(root, targets[0], context.observer).stored
     else:
@@ -88,10 +87,3 @@ def _mark_accepted(root: Path, found: Insight, stored: Stored, context: WriteCon
 
 def _operation(proposal: Record) -> Operation:
     return Operation(str(proposal.extra.get(OPERATION) or Operation.ADD.value))
-
-
-def _targets(proposal: Record) -> Sequence[str]:
-    targets = proposal.extra.get(TARGETS)
-    if not isinstance(targets, list | tuple):
-        return ()
-    return [str(target) for target in targets]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -28,13 +28,22 @@ from ralph.learning import insights, propose
 from ralph.learning.candidates import InsightSource
 from ralph.learning.digest import Digest, make_digests
 from ralph.learning.insights import NO_TASK, Insight
-from ralph.learning.learn_answer import Known, VerifiedAnswer, parse_answer, verify_answer
+from ralph.learning.learn_answer import (
+    OPERATION,
+    TARGETS,
+    Known,
+    Operation,
+    VerifiedAnswer,
+    parse_answer,
+    targets_of,
+    verify_answer,
+)
 from ralph.memory import quarantine, reading
 from ralph.search import index
 from ralph.storage import files, queries
 
 TIMEOUT_SECONDS = 300.0  # for one call of the agent
-_MEMORIES_SHARE = 0.25  # of the budget, for the list of existing memories
+_KNOWN_SHARE = 0.25  # of the budget, for the list of existing memories and proposals
 _MAX_RECORDS = 20_000  # read in one run
 _PROMPT_FILE = "learn.md"
 
@@ -99,10 +108,11 @@ def learn(
     reported as a problem and tried again by the next run, as are all later ones.
     """
     report = LearnReport()
-    calls = list(plan_calls(root, request))
-    for number, call in enumerate(calls, 1):
-        sessions = len(call.digest.sessions)
-        tell(f"asking about {sessions} session(s), call {number} of {len(calls)} ...")
+    digests = plan_digests(root, request)
+    for number, digest in enumerate(digests, 1):
+        call = make_call(root, request, digest)  # it lists what the calls before it proposed
+        sessions = len(digest.sessions)
+        tell(f"asking about {sessions} session(s), call {number} of {len(digests)} ...")
         answer = ask(call.prompt)
         report.calls += 1
         report.tokens_sent += call.tokens
@@ -123,18 +133,30 @@ def learn(
     return report
 
 
-def plan_calls(root: Path, request: LearnRequest) -> Iterator[LearnCall]:
-    """Yield the prompts for everything that was recorded since the last time."""
+def plan_digests(root: Path, request: LearnRequest) -> list[Digest]:
+    """Return the digests of everything that was recorded since the last time."""
+    budget = request.settings.budget
+    records = new_records(root, request.since)
+    room = budget - estimate(_describe_known(root, _room_for_known(budget)))
+    digests = make_digests(records, room)
+    if len(digests) > 1:  # the later calls also list what the earlier ones proposed
+        digests = make_digests(records, budget - _room_for_known(budget))
+    return digests
+
+
+def make_call(root: Path, request: LearnRequest, digest: Digest) -> LearnCall:
+    """Return the prompt for a digest, with the present memories and proposals."""
     settings = request.settings
-    instructions = load_prompt(settings.prompt)
-    existing = _describe_memories(root, int(settings.budget * _MEMORIES_SHARE))
-    budget = settings.budget - estimate(existing)
-    for digest in make_digests(new_records(root, request.since), budget):
-        parts = [instructions]
-        if existing:
-            parts.append(render.framed("Existing memories:", existing))
-        parts.append(render.framed("Sessions:", digest.text))
-        yield LearnCall(digest, "\n".join(parts))
+    parts = [load_prompt(settings.prompt)]
+    known = _describe_known(root, _room_for_known(settings.budget))
+    if known:
+        parts.append(render.framed("Existing memories:", known))
+    parts.append(render.framed("Sessions:", digest.text))
+    return LearnCall(digest, "\n".join(parts))
+
+
+def _room_for_known(budget: int) -> int:
+    return int(budget * _KNOWN_SHARE)
 
 
 def load_prompt(file: str = "") -> str:
@@ -154,11 +176,12 @@ def load_prompt(file: str = "") -> str:
     return text
 
 
-def _describe_memories(root: Path, budget: int) -> str:
-    """Return the newest memories as lines with their ids, within a number of tokens."""
+def _describe_known(root: Path, budget: int) -> str:
+    """Return the newest memories and distilled proposals with their ids, within a budget."""
     entries = [stored.record for stored in reading.list_entries(root)]
     may_inject = quarantine.injection_filter(root)
     records = [record for record in reading.current_records(entries) if may_inject(record)]
+    records += _waiting_proposals(root).values()
     records.sort(key=lambda record: record.added_at, reverse=True)
     names = ids.short_ids(record.id for record in records)
     lines: list[str] = []
@@ -170,6 +193,15 @@ def _describe_memories(root: Path, budget: int) -> str:
             break
         lines.append(line)
     return "\n".join(lines)
+
+
+def _waiting_proposals(root: Path) -> dict[str, Record]:
+    """Return the proposals that an agent has distilled and nobody has decided, by their ids."""
+    waiting = {}
+    for insight in insights.list_(root, status=Status.PROPOSED):
+        if insight.task == NO_TASK and not _is_found_by_rule(insight):
+            waiting[insight.record.id] = insight.record
+    return waiting
 
 
 # --- applying an answer -------------------------------------------------------------------------
@@ -187,11 +219,43 @@ def apply_answer(
     if records is None:
         records = {record.id: record for record in new_records(root)}
     memories = {stored.record.id: stored.record for stored in reading.list_entries(root)}
-    known = Known(records, memories, TextMatcher(_known_texts(root)), patterns)
+    waiting = _waiting_proposals(root)
+    known = Known(records, {**memories, **waiting}, TextMatcher(_known_texts(root)), patterns)
     verified = verify_answer(answer, known)
-    insights.save_proposals(root, NO_TASK, paths.proposals_file(root), verified.proposals)
-    _retire_replaced(root, verified.proposals)
-    return verified
+    proposals = [_without_proposed_targets(record, waiting) for record in verified.proposals]
+    kept = [record for record in proposals if _changes_something(record)]
+    insights.save_proposals(root, NO_TASK, paths.proposals_file(root), kept)
+    _withdraw_targets(root, verified.proposals, waiting)
+    _retire_replaced(root, kept)
+    return replace(verified, proposals=tuple(kept))
+
+
+def _without_proposed_targets(proposal: Record, waiting: Mapping[str, Record]) -> Record:
+    """Return a proposal that only has memories as targets, because proposals are withdrawn."""
+    targets = [target for target in targets_of(proposal) if target not in waiting]
+    if len(targets) == len(targets_of(proposal)):
+        return proposal
+    extra = {**proposal.extra, TARGETS: targets}
+    if not targets:
+        del extra[TARGETS]
+        if extra[OPERATION] != Operation.DELETE.value:
+            extra[OPERATION] = Operation.ADD.value
+    return replace(proposal, extra=extra)
+
+
+def _changes_something(proposal: Record) -> bool:
+    """Return whether there is anything left to accept: a deletion needs a memory."""
+    return proposal.extra[OPERATION] != Operation.DELETE.value or bool(targets_of(proposal))
+
+
+def _withdraw_targets(
+    root: Path, proposals: Sequence[Record], waiting: Mapping[str, Record]
+) -> None:
+    """Withdraw the earlier proposals that later sessions have replaced or proved wrong."""
+    for proposal in proposals:
+        for target in targets_of(proposal):
+            if target in waiting:
+                insights.withdraw(root, insights.find(root, target), proposal.id)
 
 
 def apply_to_printed_prompt(

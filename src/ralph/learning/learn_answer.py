@@ -24,6 +24,7 @@ from ralph.core.record import MemoryKind, Origin, Record, Scope, Status
 from ralph.core.similarity import TextMatcher
 from ralph.learning import propose
 from ralph.learning.candidates import InsightSource
+from ralph.learning.digest import describe_record
 from ralph.privacy import injection, privacy
 
 MAX_ANSWER_CHARACTERS = 400_000
@@ -83,6 +84,14 @@ class VerifiedAnswer:
 
     proposals: tuple[Record, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def targets_of(proposal: Record) -> tuple[str, ...]:
+    """Return the ids of the memories that a proposal replaces or archives."""
+    targets = proposal.extra.get(TARGETS)
+    if not isinstance(targets, list | tuple):
+        return ()
+    return tuple(map(str, targets))
 
 
 class _DropError(Exception):
@@ -211,9 +220,11 @@ def _verify_quotes(
 
 
 def _is_quoted(quote: str, record: Record) -> bool:
+    """Return whether a quote occurs in a record, or in the line about it that the agent saw."""
     wanted = " ".join(quote.split())
     text = " ".join(record.text.split())
-    return wanted in text and len(wanted) >= min(_MIN_QUOTE_CHARACTERS, len(text))
+    is_long_enough = len(wanted) >= min(_MIN_QUOTE_CHARACTERS, len(text))
+    return is_long_enough and (wanted in text or wanted in describe_record(record))
 
 
 def _verify_targets(names: object, memories: Mapping[str, Record]) -> list[str]:
