@@ -12,12 +12,12 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import Refused
-from ralph.core.record import SESSION, MemoryKind, Record
+from ralph.core.record import SESSION, MemoryKind, Record, Status
 from ralph.learning import insights, learned
 from ralph.learning.insights import Insight
 from ralph.learning.learn_answer import OPERATION, Operation, targets_of
 from ralph.learning.propose import evidence
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.memory.author import Author, WriteContext
 from ralph.memory.memory import NewEntry
 from ralph.recall import successors
@@ -68,9 +68,24 @@ def check_is_person(found: Insight, context: WriteContext) -> None:
 
 
 def _add_memory(root: Path, proposal: Record, text: str, context: WriteContext) -> Stored:
+    """Return the memory for a proposal, which is added unless an earlier acceptance did that."""
+    existing = _find_memory(root, proposal)
+    if existing is not None:
+        if text and text != existing.record.text:
+            return memory.edit(root, existing.record.id, text=text, context=context).stored
+        return existing
     author = Author(proposal.origin.by, VIA_REVIEW, {SESSION: proposal.origin.session})
     entry = NewEntry(text or proposal.text, MemoryKind(proposal.kind), proposal.tags)
     return memory.add_entry(root, entry, replace(context, author=author, accepted=True)).stored
+
+
+def _find_memory(root: Path, proposal: Record) -> Stored | None:
+    """Return the memory that a proposal has become, unless it was archived or deleted since."""
+    memory_id = str(proposal.extra.get(insights.MEMORY) or "")
+    for stored in reading.list_entries(root):
+        if stored.record.id == memory_id and stored.record.status is not Status.RETIRED:
+            return stored
+    return None
 
 
 def _mark_accepted(root: Path, found: Insight, stored: Stored, context: WriteContext) -> None:
