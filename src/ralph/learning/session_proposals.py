@@ -26,7 +26,6 @@ from ralph.privacy import injection
 from ralph.search import index
 from ralph.storage import files, queries, sessions
 
-_MAX_PROPOSALS = 300  # waiting; the oldest with the least evidence are dropped first
 _MAX_EARLIER_PROMPTS = 500  # the newest prompts that are searched for repetitions
 _MAX_MISSED_SESSIONS = 5  # per session start
 _MAX_IMPORTED_SESSIONS = 500  # after an import
