@@ -84,7 +84,7 @@ def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
         observed(NOTE, message, by="agent", number=40),
         observed(
             NOTE,
-            "Fix the cart.\nremember: prices of the shop are integer cents",
+            "Merke: prices of the shop are integer cents\n\nNow fix the cart.",
             by="human",
             number=41,
         ),
@@ -238,6 +238,26 @@ def test_noise_gives_nothing() -> None:
     assert propose([journal_record(entry), learning("Tests are important.")]) == []
     talk = "I must always run `make proto` before the tests, because user_pb2 is not committed."
     assert propose([observed(NOTE, talk, by="agent"), observed(NOTE, talk, by="human")]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nremember: prices are integer cents\n```",
+        "Fix the cart.\nremember: prices are integer cents",
+        "> remember: prices are integer cents",
+    ],
+    ids=["fence", "second line", "quotation"],
+)
+def test_a_prompt_that_only_quotes_a_request_is_not_marked(text: str) -> None:
+    assert propose([observed(NOTE, text, by="human")]) == []
+
+
+def test_the_prompt_of_a_loop_is_not_marked() -> None:
+    typed = observed(NOTE, "remember: prices are integer cents", by="human")
+    assert propose([typed]) != []
+    origin = replace(typed.origin, run="run-1", iteration=1)
+    assert propose([replace(typed, origin=origin)]) == []
 
 
 def test_the_record_that_sums_up_a_run_is_no_entry() -> None:

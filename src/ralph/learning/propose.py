@@ -14,7 +14,6 @@ Candidates that say the same become one insight, which gathers their evidence.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -31,6 +30,7 @@ from ralph.core.record import (
     Status,
     kind_of,
 )
+from ralph.core.remember import text_to_remember
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.formats.sigils import without_sigils
@@ -195,9 +195,6 @@ def insight_id(text: str, created_at: str) -> str:
     return f"ins-{seconds}-{digest[:6]}"
 
 
-_REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
-
-
 def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
     sessions: dict[str, list[Record]] = {}
     for record in records:
@@ -233,9 +230,8 @@ def _from_entry(record: Record) -> Candidate:
 
 def _from_note(record: Record) -> Iterator[Candidate]:
     if is_prompt(record):
-        marked = _REMEMBER.search(record.text)
-        if marked:
-            text = marked["text"].strip()
+        text = text_to_remember(record.text)
+        if text and not record.origin.run:  # the prompts of a run are the loop's own
             yield Candidate(text, "context", InsightSource.MARKED, (record,))
     elif record.kind is ObservationKind.NOTE:
         # The loop itself stores what is in sigils.
