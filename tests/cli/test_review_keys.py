@@ -17,9 +17,9 @@ ONE, TWO = "mem-1705751400-a001", "mem-1705751401-a002"
 SECONDS = 60.0
 # Whoever runs the tests may be an agent: the processes above are not asked.
 PROGRAM = """
-from ralph.memory import quarantine
+from ralph.memory import caller
 from ralph.cli.main import run
-quarantine._parents = list
+caller._parent_variables = list
 run(["review"])
 """
 
