@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.support import shop_week
+from tests.support.runner import terminal
 
 from ralph.cli.main import run
+from ralph.memory import caller
 from ralph.search import local_embedder
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +34,9 @@ ID = re.compile(
     r"(?![0-9A-Za-z])"
 )
 ANY_HIT = "..."  # a search in a block without output must find something
-DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+LEFT_OUT = "..."  # a line that stands for others
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b(?:T[\d:.]+Z)?")
+TOKENS = re.compile(r"\b[\d,]+ (?=tokens|received)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -111,7 +116,7 @@ class Shop:
         """Whether a line says the same as the page's; each id there stands for one id here."""
         # a page shows what a person sees, and here no terminal is connected
         left, right = (
-            DATE.sub("DATE", line).replace("by=human", "by=agent").rstrip()
+            TOKENS.sub("N ", DATE.sub("DATE", line)).replace("by=human", "by=agent").rstrip()
             for line in (shown, printed)
         )
         if left.endswith("…"):  # a terminal cuts a table
@@ -120,6 +125,27 @@ class Shop:
             return False
         pairs = list(zip(ID.findall(left), ID.findall(right), strict=True))
         return all(self.ids.setdefault(theirs, ours) == ours for theirs, ours in pairs)
+
+
+def _is_shown(shop: Shop, shown: list[str], printed: list[str]) -> bool:
+    """Whether a page shows what was printed, in order or with lines left out."""
+    if LEFT_OUT not in shown:
+        return len(printed) == len(shown) and all(
+            map(shop.same, _settled(shown), _settled(printed))
+        )
+    position = 0
+    is_left_out = False
+    for line in shown:
+        if line == LEFT_OUT:
+            is_left_out = True
+            continue
+        while is_left_out and position < len(printed) and not shop.same(line, printed[position]):
+            position += 1
+        if position == len(printed) or not shop.same(line, printed[position]):
+            return False
+        position += 1
+        is_left_out = False
+    return is_left_out or position == len(printed)
 
 
 def _the_project_is_made(shop: Shop, step: Step) -> None:
@@ -187,6 +213,19 @@ def _the_file_is_renamed(shop: Shop, step: Step) -> None:
     _committed(shop.folder)
 
 
+def _a_week_passes(shop: Shop, step: Step) -> None:
+    shop.run("ralph init")
+    page = ID.sub("ID", (ROOT / "docs/learning.md").read_text(encoding="utf-8"))
+    messages = shop_week.live(shop.folder)
+    assert len(messages) == 4
+    for message in (messages[0], messages[-1]):
+        assert TOKENS.sub("N ", ID.sub("ID", message)) in TOKENS.sub("N ", page)
+
+
+def _an_agent_can_be_asked(shop: Shop, step: Step) -> None:
+    shop_week.write_agent(shop.folder / "distil")
+
+
 _FIRST = 'ralph memory add "ECONNREFUSED on 5432: the database is down, run docker compose up -d db" -t fix'
 MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ("README.md", f"{_FIRST} --tags docker,db"): _the_project_is_made,
@@ -198,6 +237,8 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ): _the_shop_remembers,
     ("docs/tasks.md", "ralph review --status all"): _an_agent_works_there,
     ("docs/tasks.md", "ralph doctor --citations"): _the_file_is_renamed,
+    ("docs/learning.md", "ralph review"): _a_week_passes,
+    ("docs/learning.md", "ralph learn --agent command --command ./distil"): _an_agent_can_be_asked,
 }
 """What happens in the story of a page before a command."""
 
@@ -207,13 +248,29 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
 def test_the_console_blocks_of_a_page_show_what_the_program_prints(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    play(name, tmp_path, monkeypatch)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="the pages' project is a git repository")
+def test_the_page_about_learning_shows_what_a_person_gets_in_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller, "_parent_variables", list)  # an agent may run the tests
+    with terminal() as (outer, inner), os.fdopen(os.dup(inner), encoding="utf-8") as keyboard:
+        os.write(outer, b"n\n")  # `ralph init` asks about the merge driver
+        monkeypatch.setattr(sys, "stdin", keyboard)
+        play("docs/learning.md", tmp_path, monkeypatch)
+
+
+def play(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the commands of a page in a new project, and compare what they print with the page."""
     local_embedder.shared_local_embedder.cache_clear()  # a test before may have loaded the model; a command starts without it
     shop = Shop(tmp_path / "shop")
     for variable in set(os.environ) - {"PATH", "LD_LIBRARY_PATH", "PYTHONWARNDEFAULTENCODING"}:
         monkeypatch.delenv(variable)
     for variable, value in {"HOME": str(tmp_path), "COLUMNS": "120", "NO_COLOR": "1"}.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
     subprocess.run(["git", "init", "--quiet", "-b", "main", shop.folder], check=True)
     story = list(steps((ROOT / name).read_text(encoding="utf-8")))
     assert story, f"{name} has no console block"
@@ -228,11 +285,9 @@ def test_the_console_blocks_of_a_page_show_what_the_program_prints(
                 f"{name}:{step.line}: {step.command} finds none"
             )
             continue
-        alike = len(printed) == len(step.output) and all(
-            map(shop.same, *map(_settled, (step.output, printed)))
-        )
-        assert alike, f"{name}:{step.line}: {step.command}\n" + "\n".join(
-            ["prints:", *printed, "not:", *step.output]
+        assert _is_shown(shop, step.output, printed), (
+            f"{name}:{step.line}: {step.command}\n"
+            + "\n".join(["prints:", *printed, "not:", *step.output])
         )
 
 
