@@ -114,6 +114,52 @@ def test_a_command_is_known_by_noun_and_verb(text: str, found: list[str]) -> Non
     assert strangers(text) == found
 
 
+PARTS = tuple(path.name for path in (ROOT / "src/ralph").iterdir() if path.is_dir())
+PATH = re.compile(
+    r"`(?P<path>(?:src/ralph|tests|docs|bench|plugin|tools|\.ci)/[\w./-]+"
+    rf"|(?:{'|'.join(PARTS)})/[\w/]+(?:\.py|\.md|\.sql|/))`"
+)
+MODULE = re.compile(r"`(?P<path>\w+\.py)`")
+NAME_IN_FILE = re.compile(r"`(?P<name>[A-Za-z_]\w*)`\s+(?:in|of)\s+`(?P<path>[\w/]+\.py)`")
+SELECTED_TESTS = re.compile(r"pytest (?P<path>tests/[\w/]+\.py) -k (?P<word>\w+)")
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def find_file(name: str) -> Path | None:
+    """A file of this repository: pages leave out `src/ralph`."""
+    for folder in (ROOT, ROOT / "src/ralph"):
+        if (folder / name).exists():
+            return folder / name
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_named_in_the_pages_exist(page: Path) -> None:
+    text = prose(page)
+    for found in PATH.finditer(text):
+        assert find_file(found["path"]), found["path"]
+    for found in MODULE.finditer(text):
+        assert any((ROOT / "src/ralph").rglob(found["path"])), found["path"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_names_are_in_the_files_where_the_pages_say_they_are(page: Path) -> None:
+    for found in NAME_IN_FILE.finditer(prose(page)):
+        file = find_file(found["path"])
+        assert file is not None, found["path"]
+        assert re.search(rf"\b{found['name']}\b", file.read_text(encoding="utf-8")), found[0]
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "CONTRIBUTING.md"])
+def test_the_example_of_running_one_test_selects_some(name: str) -> None:
+    example = SELECTED_TESTS.search(read(name))
+    assert example is not None
+    assert re.search(rf"def test_\w*{example['word']}", read(example["path"])), example[0]
+
+
 def test_every_decision_record_is_listed_in_the_index() -> None:
     index = read("docs/adr/README.md")
     for page in sorted((ROOT / "docs/adr").glob("0*.md")):
