@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, find_check
@@ -43,6 +44,7 @@ _STYLE_CHECK = re.compile(
     r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
 )
 """Commands that check the style of code. Their complaints are not lessons."""
+_EDITING_PROGRAMS = ("sed", "perl")
 _SETTINGS_SUFFIXES = frozenset(
     {
         ".cfg",
@@ -93,6 +95,7 @@ def _is_uninformative(recovery: Recovery) -> bool:
 
 def _describe_fix(recovery: Recovery) -> Candidate | None:
     """Return the candidate for a recovery, or None if nothing can be learned from it."""
+    recovery = _without_code_edits(recovery)
     change_count = len(_edited_files(recovery.edits)) + len(recovery.commands)
     if recovery.is_flaky or change_count > _MAX_CHANGES:
         return None
@@ -112,6 +115,24 @@ def _describe_fix(recovery: Recovery) -> Candidate | None:
         _tags(recovery.failure),
         compared=gist,
     )
+
+
+def _without_code_edits(recovery: Recovery) -> Recovery:
+    """Leave out the commands that edit code in place, such as `sed -i s/a/b/ src/cart.py`.
+
+    They are ordinary work, like an edit. A substitution in a settings file is kept.
+    """
+    commands = [run for run in recovery.commands if not _edits_code(run.command)]
+    preparation = [words for words in recovery.success.preparation if not _edits_code(words)]
+    success = replace(recovery.success, preparation=tuple(preparation))
+    return replace(recovery, commands=tuple(commands), success=success)
+
+
+def _edits_code(command: str) -> bool:
+    words = command.split()
+    if words[0] not in _EDITING_PROGRAMS:
+        return False
+    return not any(_is_settings_file(word.strip("'\"")) for word in words[1:])
 
 
 def _informative_edits(recovery: Recovery) -> list[Record]:
