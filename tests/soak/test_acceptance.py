@@ -11,9 +11,9 @@ import pytest
 from ralph.core import paths
 from ralph.core.record import MemoryKind, Origin, Record, Scope, Status
 from ralph.learning import insights, learned, review
+from ralph.learning.candidates import Operation
 from ralph.learning.insights import NO_TASK
-from ralph.learning.learn_answer import OPERATION, TARGETS, Operation
-from ralph.learning.propose import COUNT, EVIDENCE, PLACES
+from ralph.learning.propose import COUNT, EVIDENCE, OPERATION, PLACES, TARGETS
 from ralph.memory import memory, memory_files, reading
 
 PROGRAM = Path(__file__).parents[1] / "support" / "accepting.py"

@@ -183,7 +183,9 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     if len(tail) < SHORTEST_TAIL:
         return []
     found = []
-    for match in _match_shortenable(candidates):
+    for match in _match_shortenable(
+        record_id for record_id in candidates if record_id.endswith(tail)
+    ):
         if match["kind"] == kind and match["rest"].endswith(tail):
             found.append(match[0])
     return sorted(found)

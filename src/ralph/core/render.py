@@ -99,14 +99,15 @@ def clean(text: str) -> str:
     Line endings are unified.
     """
     if not (text.isascii() and text.isprintable()):
-        text = _remove_control_characters(text)
+        text = remove_invisible(text)
     text = text.replace(_NOTE_MARK, f"({_NOTE_MARK[1:-1]})")
     if "<" in text:
         text = _escape_host_tags(text)
     return text
 
 
-def _remove_control_characters(text: str) -> str:
+def remove_invisible(text: str) -> str:
+    """Remove terminal codes, control characters and other characters that nobody sees."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text or "\x9b" in text or "\x9d" in text:

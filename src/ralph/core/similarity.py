@@ -8,7 +8,7 @@ negation, a number, a subject, or the order around a word such as "before".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from ralph.core.terms import (
@@ -314,16 +314,21 @@ class TextMatcher:
                 self._numbers_by_term.setdefault(term, []).append(number)
         return number
 
-    def nearest(self, text: str, *, min_overlap: float = 0.0) -> int | None:
+    def nearest(
+        self, text: str, *, min_overlap: float = 0.0, ignored: Collection[int] = ()
+    ) -> int | None:
         """Return the number of the most similar text, or None if none has the same meaning.
 
         With `min_overlap`, the texts must also share that part of the weight of the longer one. A
-        short text that a long one merely mentions is then not similar.
+        short text that a long one merely mentions is then not similar. The texts whose numbers are
+        `ignored` are not compared.
         """
         weights = term_weights(text)
         best_score = 0.0
         nearest = None
         for number in self._find_candidates(weights):
+            if number in ignored:
+                continue
             candidate = self._texts[number]
             candidate_weights = term_weights(candidate)
             if min_overlap and overlap(weights, candidate_weights) < min_overlap:
@@ -393,7 +398,7 @@ def _key_words(text: str) -> list[str]:
     """Return the stems of the words that can change the meaning of a text."""
     words = []
     for word in split_words(unaccented(text)):
-        lowered = word.lower().strip("'’")
+        lowered = word.lower().strip("'’").removesuffix("'s").removesuffix("’s")
         if lowered in _NEGATIONS or lowered in _ORDER_WORDS or lowered.isdigit():
             words.append(lowered)
         elif is_cjk(lowered):

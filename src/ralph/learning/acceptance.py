@@ -14,9 +14,9 @@ from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.core.record import SESSION, MemoryKind, Record, Status
 from ralph.learning import insights, learned
+from ralph.learning.candidates import Operation
 from ralph.learning.insights import Insight
-from ralph.learning.learn_answer import OPERATION, Operation, targets_of
-from ralph.learning.propose import evidence
+from ralph.learning.propose import evidence, operation, targets
 from ralph.memory import memory, reading
 from ralph.memory.author import Author, WriteContext
 from ralph.memory.memory import NewEntry
@@ -33,12 +33,11 @@ def accept_proposal(root: Path, found: Insight, context: WriteContext, text: str
     """
     check_is_person(found, context)
     proposal = found.record
-    targets = targets_of(proposal)
-    if _operation(proposal) is Operation.DELETE:
-        stored = memory.archive(root, targets[0], context.observer).stored
+    if operation(proposal) is Operation.DELETE:
+        stored = memory.archive(root, targets(proposal)[0], context.observer).stored
     else:
         stored = _add_memory(root, proposal, text, context)
-        for target in targets:
+        for target in targets(proposal):
             if target != stored.record.id:
                 successors.supersede(root, target, stored.record.id, context=context)
     _mark_accepted(root, found, stored, context)
@@ -98,7 +97,3 @@ def _mark_accepted(root: Path, found: Insight, stored: Stored, context: WriteCon
         return replace(marked, extra={**marked.extra, insights.MEMORY: memory_id})
 
     insights.change(root, found, mark, context.observer)
-
-
-def _operation(proposal: Record) -> Operation:
-    return Operation(str(proposal.extra.get(OPERATION) or Operation.ADD.value))

@@ -25,6 +25,15 @@ class InsightSource(StrEnum):
     """Distilled by the user's agent (`ralph learn`)."""
 
 
+class Operation(StrEnum):
+    """What accepting a proposal does."""
+
+    ADD = "add"
+    SUPERSEDE = "supersede"
+    MERGE = "merge"
+    DELETE = "delete"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """Text that may become an insight, with the records that support it.

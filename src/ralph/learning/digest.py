@@ -7,8 +7,9 @@ A digest has one line per event, each with the short id of its record:
     [obs-19c2] agent: Switched the scripts to pnpm.
     [obs-77d0] failed: $ npm test Error: Cannot find module '../dist/parser.js'
 
-Prompts and answers are kept almost whole, the output of tools is cut. Sessions without substance,
-such as a greeting, are left out. What does not fit into the token budget goes into the next digest.
+Prompts and answers are kept almost whole, the output of tools is cut. Every record has one line, so
+that its text cannot pass for another record. Sessions without substance, such as a greeting, are
+left out. What does not fit into the token budget goes into the next digest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 
 from ralph.capture.recoveries import is_edit
 from ralph.capture.summary import is_message, is_prompt
-from ralph.core import ids
+from ralph.core import ids, render
 from ralph.core.record import ObservationKind, Record
 from ralph.core.tokens import estimate
 
@@ -89,25 +90,42 @@ def _pack_sessions(records: Sequence[Record], budget: int) -> Iterator[_Draft]:
         if not has_substance(group):
             continue
         heading = f"## Session {session[:8]}, {group[0].created_at[:10]}"
+        heading_tokens = line_tokens(heading)
         for record in group:
-            line = describe_record(record)
-            if not line:
+            description = describe_record(record)
+            if not description:
                 continue
-            line = f"[{names.get(record.id, record.id)}] {line}"
-            is_new_session = session not in draft.sessions
-            needed = estimate(line) + (estimate(heading) if is_new_session else 0)
+            line = _fit(
+                f"[{names.get(record.id, record.id)}] {description}", budget - heading_tokens
+            )
+            tokens = line_tokens(line)
+            needed = tokens if session in draft.sessions else heading_tokens + tokens
             if draft.records and draft.tokens + needed > budget:
                 yield draft
                 draft = _Draft()
-                is_new_session = True
-            if is_new_session:
+            if session not in draft.sessions:
                 draft.lines.append(heading)
                 draft.sessions[session] = None
+                draft.tokens += heading_tokens
             draft.lines.append(line)
             draft.records[record.id] = record
-            draft.tokens += needed
+            draft.tokens += tokens
     if draft.records:
         yield draft
+
+
+def line_tokens(line: str) -> int:
+    """Estimate the tokens of a line within a text, including the end of the line."""
+    return estimate(f"\n{line}\n")
+
+
+def _fit(line: str, budget: int) -> str:
+    """Cut a line until it has at most `budget` tokens."""
+    size = len(line)
+    while size > 1 and line_tokens(line) > budget:
+        size //= 2
+        line = _cut(line, size)
+    return line
 
 
 def group_sessions(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -131,22 +149,41 @@ def has_substance(session: Sequence[Record]) -> bool:
 
 def describe_record(record: Record) -> str:
     """Return the line about a record without its id, or "" if it is not worth a line."""
+    label = line_label(record)
+    text = shown_text(record)
+    if not label or not text:
+        return ""
+    return f"{label} {_cut(text, _max_characters(record))}"
+
+
+def line_label(record: Record) -> str:
+    """Return what a record's line begins with, or "" if the record is not worth a line."""
     if is_prompt(record):
-        return f"user: {_cut(record.text, _MAX_SPOKEN_CHARACTERS)}"
+        return "user:"
     if record.kind is ObservationKind.NOTE:
-        return f"agent: {_cut(record.text, _MAX_SPOKEN_CHARACTERS)}"
+        return "agent:"
     if is_edit(record):
-        files = ", ".join(record.origin.files)
-        return f"edited {files}: {_cut(record.text, _MAX_EDIT_CHARACTERS)}"
+        return f"edited {', '.join(record.origin.files)}:"
     if not isinstance(record.extra.get("command"), str):
         return ""
-    outcome = "failed" if record.kind is ObservationKind.ERROR else "ran"
-    return f"{outcome}: {_cut(record.text, _MAX_OUTPUT_CHARACTERS)}"
+    return "failed:" if record.kind is ObservationKind.ERROR else "ran:"
 
 
-def _cut(text: str, size: int) -> str:
-    """Return a text on one line. If it is too long, keep its beginning and its end."""
-    line = " ".join(text.split())
+def shown_text(record: Record) -> str:
+    """Return a record's text as digests show it: on one line, and without invisible characters."""
+    return render.one_line(record.text)
+
+
+def _max_characters(record: Record) -> int:
+    if record.kind is ObservationKind.NOTE:
+        return _MAX_SPOKEN_CHARACTERS
+    if is_edit(record):
+        return _MAX_EDIT_CHARACTERS
+    return _MAX_OUTPUT_CHARACTERS
+
+
+def _cut(line: str, size: int) -> str:
+    """Keep the beginning and the end of a line that has more than `size` characters."""
     if len(line) <= size:
         return line
     head = int(size * _HEAD_SHARE)

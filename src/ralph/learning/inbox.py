@@ -22,10 +22,19 @@ from ralph.core.similarity import contradict, similarity, split_statement, term_
 from ralph.core.text import normalise_text
 from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import insights as insight
-from ralph.learning.candidates import InsightSource
+from ralph.learning.candidates import InsightSource, Operation
 from ralph.learning.insights import Insight
-from ralph.learning.learn_answer import OPERATION, QUOTES, TARGETS, Operation
-from ralph.learning.propose import COUNT, SOURCE, evidence, is_proven, is_well_evidenced, places
+from ralph.learning.learn_answer import QUOTES, UNVERIFIED
+from ralph.learning.propose import (
+    COUNT,
+    SOURCE,
+    evidence,
+    is_proven,
+    is_well_evidenced,
+    operation,
+    places,
+    targets,
+)
 from ralph.memory import held_memories, quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
@@ -122,7 +131,8 @@ def items(
     known = _known_texts(root) if status == "proposed" else set()
     listed = []
     for proposal in found:
-        is_known = normalise_text(proposal.record.text) in known
+        # A merge may keep the words of one of the memories that it combines.
+        is_known = normalise_text(proposal.record.text) in known and not targets(proposal.record)
         if status in ("", insight.state(proposal.record)) and not is_known:
             listed.append(insight_item(proposal, root))
     if status not in ("", "proposed") or task_id:
@@ -229,10 +239,11 @@ def _why_proposed(record: Record) -> str:
     sessions = len(places(record))
     if sessions > 1:
         why += f", in {sessions} sessions"
-    targets = record.extra.get(TARGETS)
-    operation = record.extra.get(OPERATION)
-    if isinstance(targets, list | tuple) and operation in list(Operation):
-        why += f"; {_EFFECTS[Operation(str(operation))]} {', '.join(map(str, targets))}"
+    if targets(record):
+        why += f"; {_EFFECTS[operation(record)]} {', '.join(targets(record))}"
+    unverified = record.extra.get(UNVERIFIED)
+    if isinstance(unverified, list | tuple) and unverified:
+        why += f"; not found here: {', '.join(map(str, unverified))}"
     return why
 
 

@@ -9,7 +9,8 @@ the same insight is found again in other words. A file that cannot be read is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -90,18 +91,32 @@ def task_file(folder: Path) -> Path:
     return folder / "memory" / "insights.json"
 
 
-def save_proposals(root: Path, task: str, path: Path, proposed: Sequence[Record]) -> Extraction:
+def save_proposals(
+    root: Path,
+    task: str,
+    path: Path,
+    proposed: Sequence[Record],
+    replaced: Mapping[str, str] | None = None,
+) -> Extraction:
     """Add proposals to a file of insights. Those that it already has gain evidence instead.
 
-    Raises Unreadable if the file cannot be read.
+    `replaced` has the ids of insights that new proposals replace, each with the id of the new one.
+    They are hidden for good in the same write. Raises Unreadable if the file cannot be read.
     """
-    if not proposed:
+    replacements = replaced or {}
+    if not proposed and not replacements:
         return Extraction(task)
 
     def edit(text: str) -> tuple[str, Extraction]:
         document = parse_insights(text)
-        added, updated = merge_insights([entry.record for entry in document.entries], proposed)
-        document = document.replace_all({record.id: record for record in updated})
+        existing = [entry.record for entry in document.entries]
+        kept = [record for record in existing if record.id not in replacements]
+        added, updated = merge_insights(kept, proposed)
+        changed = {record.id: record for record in updated}
+        for record in existing:
+            if record.id in replacements:
+                changed[record.id] = _hidden(record, replacements[record.id])
+        document = document.replace_all(changed)
         if added:
             document = document.add(*added)
         return str(document), Extraction(task, tuple(added), tuple(updated))
@@ -139,35 +154,53 @@ def _update_proposals(
     return files.update(path, edit_lines, root=boundary, mode=files.PRIVATE, observer=observer)[1]
 
 
+def _hidden(record: Record, replacement: str) -> Record:
+    """Return an insight that nobody is asked about, because another one says it better."""
+    extra = {**record.extra, REPLACED_BY: replacement}
+    return replace(record, status=REJECTED, extra=extra, updated_at=ids.timestamp())
+
+
+class _InsightTexts:
+    """Finds an insight that says the same as a text."""
+
+    def __init__(self) -> None:
+        self._matcher = TextMatcher()
+        self._ids: list[str] = []  # record ids of the texts in the matcher
+
+    def add(self, record_id: str, text: str) -> None:
+        self._matcher.add(text)
+        self._ids.append(record_id)
+
+    def find(self, text: str) -> str:
+        """Return the id of the most similar insight, or "" if none says the same."""
+        nearest = self._matcher.nearest(text)
+        return "" if nearest is None else self._ids[nearest]
+
+
 def merge_insights(
     existing: Sequence[Record], proposed: Sequence[Record]
 ) -> tuple[list[Record], list[Record]]:
     """Return the proposals that are new, and the existing insights that gained evidence."""
     known = {record.id: record for record in existing}
-    matcher = TextMatcher()
-    ids_by_number: list[str] = []  # record ids of the texts in the matcher
-
-    def add_text(record_id: str, text: str) -> None:
-        matcher.add(text)
-        ids_by_number.append(record_id)
-
+    texts: dict[object, _InsightTexts] = defaultdict(_InsightTexts)  # by effect
     for record in existing:
         for text in (record.text, record.extra.get(FIRST)):
             if text:
-                add_text(record.id, str(text))
+                texts[proposing.effect(record)].add(record.id, str(text))
 
     added: dict[str, Record] = {}
     updated: dict[str, Record] = {}
     for record in proposed:
         same_id = record.id
         if record.id not in known:
-            nearest = matcher.nearest(record.text)
-            if nearest is None:
-                add_text(record.id, record.text)
+            # A proposal to archive a memory is not the same as one that repeats its text.
+            with_same_effect = texts[proposing.effect(record)]
+            same_id = with_same_effect.find(record.text)
+            if not same_id:
+                with_same_effect.add(record.id, record.text)
                 known[record.id] = record
                 added[record.id] = record
                 continue
-            same_id = ids_by_number[nearest]
         after = _with_evidence(known[same_id], record)
         if after == known[same_id]:
             continue
@@ -323,15 +356,6 @@ def _entry_in(document: InsightsDocument, name: str) -> Entry:
         f"insight {name} no longer exists",
         hint=Hint("find-insight", "`ralph review --status all` shows what there is"),
     )
-
-
-def withdraw(root: Path, insight: Insight, replacement: str) -> None:
-    """Hide a proposal for good, because another one says the same in better words."""
-
-    def hide(record: Record) -> Record:
-        return replace(record, status=REJECTED, extra={**record.extra, REPLACED_BY: replacement})
-
-    change(root, insight, hide)
 
 
 def add_promotion(record: Record, file: str) -> Record:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
@@ -25,19 +25,18 @@ from ralph.core.settings import Learning
 from ralph.core.similarity import TextMatcher
 from ralph.core.tokens import estimate
 from ralph.learning import insights, propose
-from ralph.learning.candidates import InsightSource
-from ralph.learning.digest import Digest, make_digests
+from ralph.learning.candidates import InsightSource, Operation
+from ralph.learning.digest import Digest, line_tokens, make_digests
 from ralph.learning.insights import NO_TASK, Insight
 from ralph.learning.learn_answer import (
-    OPERATION,
-    TARGETS,
+    Dropped,
     Known,
-    Operation,
+    KnownTexts,
     VerifiedAnswer,
     parse_answer,
-    targets_of,
     verify_answer,
 )
+from ralph.learning.unverified import mark_unverified
 from ralph.memory import quarantine, reading
 from ralph.search import index
 from ralph.storage import files, queries
@@ -178,21 +177,26 @@ def load_prompt(file: str = "") -> str:
 
 def _describe_known(root: Path, budget: int) -> str:
     """Return the newest memories and distilled proposals with their ids, within a budget."""
-    entries = [stored.record for stored in reading.list_entries(root)]
-    may_inject = quarantine.injection_filter(root)
-    records = [record for record in reading.current_records(entries) if may_inject(record)]
-    records += _waiting_proposals(root).values()
+    records = list(_replaceable_records(root).values())
     records.sort(key=lambda record: record.added_at, reverse=True)
     names = ids.short_ids(record.id for record in records)
     lines: list[str] = []
     tokens = 0
     for record in records:
-        line = f"[{names.get(record.id, record.id)}] {' '.join(record.text.split())}"
-        tokens += estimate(line)
+        line = f"[{names.get(record.id, record.id)}] {render.one_line(record.text)}"
+        tokens += line_tokens(line)
         if tokens > budget:
             break
         lines.append(line)
     return "\n".join(lines)
+
+
+def _replaceable_records(root: Path) -> dict[str, Record]:
+    """Return what an agent sees and may propose to replace: current memories, and proposals."""
+    entries = [stored.record for stored in reading.list_entries(root)]
+    may_inject = quarantine.injection_filter(root)
+    current = [record for record in reading.current_records(entries) if may_inject(record)]
+    return {**{record.id: record for record in current}, **_waiting_proposals(root)}
 
 
 def _waiting_proposals(root: Path) -> dict[str, Record]:
@@ -218,44 +222,46 @@ def apply_answer(
     answer = parse_answer(text)
     if records is None:
         records = {record.id: record for record in new_records(root)}
-    memories = {stored.record.id: stored.record for stored in reading.list_entries(root)}
+    verified = verify_answer(answer, _what_is_known(root, records, patterns))
+    clean = insights.clean_proposals(verified.proposals, patterns)
+    dropped = Counter(verified.dropped)
+    dropped[Dropped.FORGOTTEN] = len(verified.proposals) - len(clean)
     waiting = _waiting_proposals(root)
-    known = Known(records, {**memories, **waiting}, TextMatcher(_known_texts(root)), patterns)
-    verified = verify_answer(answer, known)
-    proposals = [_without_proposed_targets(record, waiting) for record in verified.proposals]
-    kept = [record for record in proposals if _changes_something(record)]
-    insights.save_proposals(root, NO_TASK, paths.proposals_file(root), kept)
-    _withdraw_targets(root, verified.proposals, waiting)
-    _retire_replaced(root, kept)
-    return replace(verified, proposals=tuple(kept))
+    proposals = [_without_proposed_targets(proposal, waiting) for proposal in clean]
+    kept = mark_unverified(root, list(filter(_changes_something, proposals)))
+    replaced = {**_reworded_proposals(root, kept), **_replaced_proposals(clean, waiting)}
+    insights.save_proposals(root, NO_TASK, paths.proposals_file(root), kept, replaced)
+    return VerifiedAnswer(tuple(kept), dict(+dropped))
 
 
 def _without_proposed_targets(proposal: Record, waiting: Mapping[str, Record]) -> Record:
     """Return a proposal that only has memories as targets, because proposals are withdrawn."""
-    targets = [target for target in targets_of(proposal) if target not in waiting]
-    if len(targets) == len(targets_of(proposal)):
+    targets = [target for target in propose.targets(proposal) if target not in waiting]
+    if len(targets) == len(propose.targets(proposal)):
         return proposal
-    extra = {**proposal.extra, TARGETS: targets}
+    extra = {**proposal.extra, propose.TARGETS: targets}
     if not targets:
-        del extra[TARGETS]
-        if extra[OPERATION] != Operation.DELETE.value:
-            extra[OPERATION] = Operation.ADD.value
+        del extra[propose.TARGETS]
+        if propose.operation(proposal) is not Operation.DELETE:
+            extra[propose.OPERATION] = Operation.ADD.value
     return replace(proposal, extra=extra)
 
 
 def _changes_something(proposal: Record) -> bool:
     """Return whether there is anything left to accept: a deletion needs a memory."""
-    return proposal.extra[OPERATION] != Operation.DELETE.value or bool(targets_of(proposal))
+    return propose.operation(proposal) is not Operation.DELETE or bool(propose.targets(proposal))
 
 
-def _withdraw_targets(
-    root: Path, proposals: Sequence[Record], waiting: Mapping[str, Record]
-) -> None:
-    """Withdraw the earlier proposals that later sessions have replaced or proved wrong."""
+def _replaced_proposals(
+    proposals: Sequence[Record], waiting: Mapping[str, Record]
+) -> dict[str, str]:
+    """Map the earlier proposals that later sessions changed or proved wrong to the new ones."""
+    replaced = {}
     for proposal in proposals:
-        for target in targets_of(proposal):
+        for target in propose.targets(proposal):
             if target in waiting:
-                insights.withdraw(root, insights.find(root, target), proposal.id)
+                replaced[target] = proposal.id
+    return replaced
 
 
 def apply_to_printed_prompt(
@@ -282,17 +288,23 @@ def apply_to_printed_prompt(
     return verified
 
 
-def _known_texts(root: Path) -> Iterator[str]:
-    """Yield what memories say, and what was proposed or rejected before.
+def _what_is_known(root: Path, records: Mapping[str, Record], patterns: Sequence[str]) -> Known:
+    """Collect what memories say, and what was proposed or rejected before.
 
     What the rules propose does not count, because an agent says it better.
     """
+    texts = KnownTexts()
     for stored in reading.list_entries(root, in_=(reading.ALL,)):
         if stored.record.status is not Status.RETIRED:
-            yield stored.record.text
+            texts.add(stored.record.text, stored.record.id)
+    deletions = set[str]()
     for insight in insights.list_(root):
-        if not _is_found_by_rule(insight):
-            yield insight.record.text
+        record = insight.record
+        if propose.operation(record) is Operation.DELETE:
+            deletions.update(propose.targets(record))
+        elif not _is_found_by_rule(insight):
+            texts.add(record.text, str(record.extra.get(insights.MEMORY) or record.id))
+    return Known(records, _replaceable_records(root), texts, deletions, patterns)
 
 
 def _is_found_by_rule(insight: Insight) -> bool:
@@ -301,24 +313,34 @@ def _is_found_by_rule(insight: Insight) -> bool:
     return is_waiting and record.extra.get(propose.SOURCE) != InsightSource.AGENT.value
 
 
-def _retire_replaced(root: Path, proposals: Sequence[Record]) -> None:
-    """Withdraw what the rules proposed if an agent has proposed the same in better words."""
-    matcher = TextMatcher(proposal.text for proposal in proposals)
+def _reworded_proposals(root: Path, proposals: Sequence[Record]) -> dict[str, str]:
+    """Map what the rules proposed to what an agent has proposed in better words."""
+    additions = [
+        proposal for proposal in proposals if propose.operation(proposal) is not Operation.DELETE
+    ]
+    matcher = TextMatcher(proposal.text for proposal in additions)
+    reworded = {}
     for insight in insights.list_(root, status=Status.PROPOSED):
         if not _is_found_by_rule(insight):
             continue
         number = matcher.nearest(insight.record.text)
         if number is not None:
-            insights.withdraw(root, insight, proposals[number].id)
+            reworded[insight.record.id] = additions[number].id
+    return reworded
 
 
 # --- progress -----------------------------------------------------------------------------------
 
 
-def new_records(root: Path, since: str = "") -> list[Record]:
-    """Return the observations since a time, or since the last run of `ralph learn`."""
+def new_records(root: Path, since: str = "", limit: int = _MAX_RECORDS) -> list[Record]:
+    """Return the oldest observations since a time, or since the last run of `ralph learn`."""
     start = since or progress(root)
-    return index.ask(root, partial(queries.observations_since, since=start, limit=_MAX_RECORDS))
+    records = index.ask(root, partial(queries.observations_since, since=start, limit=limit))
+    if len(records) < limit:
+        return records
+    # There may be more records of the same moment. The next run reads all of them.
+    last = records[-1].created_at
+    return [record for record in records if record.created_at < last] or records
 
 
 def waiting_sessions(root: Path) -> int:

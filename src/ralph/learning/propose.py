@@ -34,7 +34,7 @@ from ralph.core.remember import text_to_remember
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.formats.sigils import without_sigils
-from ralph.learning.candidates import Candidate, InsightSource
+from ralph.learning.candidates import Candidate, InsightSource, Operation
 from ralph.learning.fixes import find_fixes
 from ralph.learning.labels import headed_bullets, is_substantial, label_of, labelled_lines
 
@@ -44,6 +44,8 @@ COUNT = "count"
 PROVEN = "proven"
 PROMOTED = "promoted_to"
 """The members that an insight has in addition to those of a record."""
+OPERATION = "operation"  # the member that says what accepting a proposal does; usually absent
+TARGETS = "targets"  # the member with the ids of the memories that it replaces or archives
 SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
 MAX_EVIDENCE = 50  # records
 MAX_PLACES = 200  # sessions and iterations
@@ -90,6 +92,22 @@ def places(record: Record) -> tuple[str, ...]:
 def evidence(record: Record) -> tuple[str, ...]:
     """Return the ids of the records that an insight is based on."""
     return _texts(record.extra.get(EVIDENCE))
+
+
+def operation(record: Record) -> Operation:
+    """Return what accepting an insight does."""
+    name = record.extra.get(OPERATION)
+    return Operation(str(name)) if name in list(Operation) else Operation.ADD
+
+
+def effect(record: Record) -> tuple[Operation, tuple[str, ...]]:
+    """Return what accepting an insight does, and to which memories."""
+    return operation(record), targets(record)
+
+
+def targets(record: Record) -> tuple[str, ...]:
+    """Return the ids of the memories that an insight replaces or archives."""
+    return _texts(record.extra.get(TARGETS))
 
 
 def _texts(value: object) -> tuple[str, ...]:

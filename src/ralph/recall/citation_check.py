@@ -81,7 +81,17 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
 
 def check_record(root: Path, record: Record, patience: float = 0) -> tuple[CheckedCitation, ...]:
     """Check the citations in one record within `patience` seconds. 0 means no limit."""
-    return _check(GitHistory(root, patience), [CitationReport(record, "", 0, root)])[0].citations
+    return check_records(root, [record], patience)[0]
+
+
+def check_records(
+    root: Path, records: Sequence[Record], patience: float = 0
+) -> list[tuple[CheckedCitation, ...]]:
+    """Check the citations in records that need not be stored, within `patience` seconds."""
+    if not records:
+        return []
+    reports = [CitationReport(record, "", 0, root) for record in records]
+    return [report.citations for report in _check(GitHistory(root, patience), reports)]
 
 
 def refresh_citations(root: Path, *, most: int = 0, patience: float = 0) -> bool:
