@@ -169,10 +169,12 @@ def never_solved(session: HookedSession) -> None:
 
 
 def greet(session: HookedSession) -> None:
-    session.prompt("hi!")
-    session.stop("Hello! How can I help you today?")
-    session.prompt("thanks, bye")
+    session.prompt("Good morning Claude, how are you doing today?")
+    session.stop("Hello! I am fine, thanks. How can I help you with the project?")
+    session.prompt("thanks Claude, that was great work today")
     session.stop("You're welcome! Have a nice day.")
+    session.prompt("OK then, see you again tomorrow morning")
+    session.stop("See you!")
 
 
 def chat(session: HookedSession) -> None:
@@ -329,6 +331,16 @@ def test_what_is_said_once_is_not_proposed(here: World) -> None:
     session.prompt("rebuild the readings model")
     session.prompt("no, never full-refresh fct_readings, the old rows are gone from the source")
     session.stop("Understood.")
+    assert proposals(here) == []
+
+
+def test_what_was_remembered_and_forgotten_is_not_a_repetition(here: World) -> None:
+    for name in ("s1", "s2"):
+        session = HookedSession(here, name)
+        session.prompt("rebuild the readings model")
+        session.prompt("remember: never full-refresh fct_readings, the old rows are gone")
+        session.prompt("forget that")
+        session.stop("Understood.")
     assert proposals(here) == []
 
 
