@@ -171,9 +171,9 @@ class _InsightTexts:
         self._matcher.add(text)
         self._ids.append(record_id)
 
-    def find(self, text: str) -> str:
+    def find(self, text: str, min_overlap: float) -> str:
         """Return the id of the most similar insight, or "" if none says the same."""
-        nearest = self._matcher.nearest(text)
+        nearest = self._matcher.nearest(text, min_overlap=min_overlap)
         return "" if nearest is None else self._ids[nearest]
 
 
@@ -195,7 +195,8 @@ def merge_insights(
         if record.id not in known:
             # A proposal to archive a memory is not the same as one that repeats its text.
             with_same_effect = texts[proposing.effect(record)]
-            same_id = with_same_effect.find(record.text)
+            min_overlap = proposing.FIX_OVERLAP if proposing.is_proven(record) else 0.0
+            same_id = with_same_effect.find(record.text, min_overlap)
             if not same_id:
                 with_same_effect.add(record.id, record.text)
                 known[record.id] = record

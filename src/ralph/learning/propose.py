@@ -52,6 +52,8 @@ MAX_PLACES = 200  # sessions and iterations
 _MAX_TEXT = 700  # characters
 MAX_FILES = 12
 _MAX_TAGS = 6
+# Two failures of one command share much of their text. They are the same only if they share more.
+FIX_OVERLAP = 0.6
 _RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
 
 
@@ -65,7 +67,8 @@ def propose(records: Iterable[Record], found: Iterable[Candidate] = ()) -> list[
     candidates = [*_find_candidates(list(records)), *found]
     for candidate in sorted(candidates, key=_candidate_order):
         text = candidate.compared or candidate.text
-        number = matcher.nearest(text)
+        is_fix = candidate.source is InsightSource.FIX
+        number = matcher.nearest(text, min_overlap=FIX_OVERLAP if is_fix else 0.0)
         if number is None:
             matcher.add(text)
             groups.append([candidate])
