@@ -1,20 +1,21 @@
 """Replay written weeks of work through the hooks, and print what Ralph has learned from them.
 
-`python bench/learning.py WEEK.json ...`. A week is a JSON file with sessions as people live them:
-prompts, commands with their output, edits and answers. The events are sent to the hook handler in a
-fresh project, as Claude Code sends them. Printed are the memories and the proposals with their
-evidence, as JSON, one object per week. Whether a proposal is worth keeping, and which of the lessons
-marked by the author it covers, is for a reader to judge.
+`python bench/learning.py [WEEK.json ...]`; without files, the six weeks of bench/weeks.jsonl.gz (see
+bench/weeks.md). A week has sessions as people live them: prompts, commands with their output, edits and
+answers. The events are sent to the hook handler in a fresh project, as Claude Code sends them. Printed are
+the memories and the proposals with their evidence, as JSON, one object per week. Whether a proposal is
+worth keeping, and which of the lessons marked by the author it covers, is for a reader to judge.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ralph.learning import inbox
 from ralph.memory import reading
 
 Json = dict[str, Any]
+WEEKS = Path(__file__).parent / "weeks.jsonl.gz"
 
 
 def replay(week: Json, folder: Path) -> Iterator[tuple[str, str]]:
@@ -103,17 +105,17 @@ def learned(folder: Path) -> Json:
     }
 
 
-def run(path: Path) -> Json:
+def run(name: str, week: Json) -> Json:
     """Replay one week in a fresh project, and return what was learned."""
-    week = json.loads(path.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "project"
         folder.mkdir()
         subprocess.run(["git", "init", "--quiet", folder], check=True)
         home = Path(temporary) / "home"
         home.mkdir()
-        for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE", "RALPH_"))]:
-            del os.environ[name]
+        for variable in list(os.environ):
+            if variable.startswith(("XDG_", "CLAUDE", "RALPH_")):
+                del os.environ[variable]
         os.environ["HOME"] = str(home)
         subprocess.run(
             [sys.executable, "-m", "ralph", "init", "--root", folder],
@@ -122,9 +124,20 @@ def run(path: Path) -> Json:
         )
         for _ in replay(week, folder):
             pass
-        return {"week": path.name, "sessions": len(week["sessions"]), **learned(folder)}
+        return {"week": name, "sessions": len(week["sessions"]), **learned(folder)}
+
+
+def weeks(arguments: Sequence[str]) -> Iterator[tuple[str, Json]]:
+    """Yield the weeks in the named files, or those that come with the project."""
+    for argument in arguments:
+        yield argument, json.loads(Path(argument).read_text(encoding="utf-8"))
+    if not arguments:
+        with gzip.open(WEEKS, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                week = json.loads(line)
+                yield f"{week['week']} ({week['split']})", week
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        print(json.dumps(run(Path(argument)), ensure_ascii=False, indent=1))
+    for name, week in weeks(sys.argv[1:]):
+        print(json.dumps(run(name, week), ensure_ascii=False, indent=1))
