@@ -153,6 +153,7 @@ def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> N
         "record",
         "layers",
         "superseded_by",
+        "evidence",
         "citations",
         "injections",
         "used",

@@ -15,6 +15,7 @@ from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.memory_output import (
     describe_addition,
+    evidence_json,
     print_change,
     print_list,
     print_memory,
@@ -349,7 +350,7 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
 @options.formats("table", "json", "markdown")
 @pass_call
 def show(call: Invocation, name: str, form: str, as_of: str) -> None:
-    """Show one memory in full, with its links.
+    """Show one memory in full, with its links and what it was learned from.
 
     Knowledge can also be named by its title.
     """
@@ -359,7 +360,7 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
 
         stored = stored._replace(record=record_at(call.root, stored.record, as_of))
     if form == "json":
-        output.print_json(stored_json(stored, call))
+        output.print_json({**stored_json(stored, call), **evidence_json(stored, call)})
     elif form == "markdown":
         output.print_raw(render_markdown([stored.record]))
     else:
@@ -484,7 +485,9 @@ def archive(call: Invocation, name: str) -> None:
 
     It stays in its file.
     """
-    print_change("Archived", "{} is already archived", memory.archive(call.root, name), call)
+    from ralph.learning import removal
+
+    print_change("Archived", "{} is already archived", removal.archive(call.root, name), call)
 
 
 @cli.command("unarchive", examples=["ralph memory unarchive mem-a3f8"])
@@ -492,7 +495,9 @@ def archive(call: Invocation, name: str) -> None:
 @pass_call
 def unarchive(call: Invocation, name: str) -> None:
     """Restore an archived memory."""
-    print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
+    from ralph.learning import removal
+
+    print_change("Unarchived", "{} is not archived", removal.unarchive(call.root, name), call)
 
 
 @cli.command(
@@ -524,7 +529,9 @@ def delete(call: Invocation, name: str) -> None:
 
     `ralph forget` also removes earlier texts of knowledge from the log.
     """
-    stored = memory.delete(call.root, name)
+    from ralph.learning import removal
+
+    stored = removal.delete(call.root, name)
     click.echo(f"Deleted {one_line(stored.record.id)} ({source_of(stored, call)})")
 
 

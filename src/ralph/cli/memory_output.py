@@ -117,6 +117,29 @@ def print_memory(stored: Stored, call: Invocation) -> None:
     click.echo(click.style(one_line(record.title or record.id), bold=True))
     output.print_fields(fields)
     click.echo(f"\n{visible(record.text)}")
+    _print_evidence(record, call)
+
+
+def _print_evidence(record: Record, call: Invocation) -> None:
+    """Print one line for each record that a memory was learned from."""
+    from ralph.learning import evidence, learned
+
+    lines = evidence.quoted_lines(call.root, learned.evidence_of(call.root, record.id))
+    if lines:
+        click.echo("\nLearned from:")
+    for line in lines:
+        text = line.text or "(no longer recorded)"
+        click.echo(f"  {one_line(line.id)}  {one_line(text)}")
+
+
+def evidence_json(stored: Stored, call: Invocation) -> dict[str, object]:
+    """Return the ids of the records that a memory was learned from, if it has any."""
+    from ralph.learning import learned
+
+    ids_of_evidence = learned.evidence_of(call.root, stored.record.id)
+    if not ids_of_evidence:
+        return {}
+    return {"evidence": ids_of_evidence}
 
 
 def _links(record: Record, call: Invocation) -> dict[str, str]:

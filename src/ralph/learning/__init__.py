@@ -4,6 +4,7 @@ Other parts may import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "evidence",
     "forget",
     "forget_plan",
     "history",
@@ -16,6 +17,7 @@ __all__ = [
     "propose",
     "refine",
     "remember",
+    "removal",
     "review",
     "session_proposals",
     "task_insights",

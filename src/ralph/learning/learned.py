@@ -7,7 +7,7 @@ replaces: the record's id, a space, and the id of the memory. Hooks read it as w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ralph.core import paths
@@ -22,6 +22,8 @@ def note_evidence(
     observer: WriteObserver | None = None,
 ) -> None:
     """Note the records that a memory was learned from."""
+    if not evidence:
+        return
     lines = [f"{record_id} {memory_id}" for record_id in evidence]
 
     def add_lines(text: str) -> str:
@@ -40,15 +42,23 @@ def evidence_of(root: Path, memory_id: str) -> list[str]:
     return found
 
 
-def keep_only(root: Path, memory_ids: Collection[str]) -> None:
-    """Drop the lines of all other memories, so that recall shows their evidence again."""
+def move_evidence(
+    root: Path, memory_id: str, to: str, observer: WriteObserver | None = None
+) -> None:
+    """Note the records that a memory was learned from as evidence of another memory."""
+    note_evidence(root, to, evidence_of(root, memory_id), observer)
+    release_evidence(root, memory_id, observer)
 
-    def drop_lines(text: str) -> str:
-        lines = [line for line in text.splitlines() if line.partition(" ")[2] in memory_ids]
-        return "".join(f"{line}\n" for line in lines)
 
-    if paths.learned_file(root).exists():
-        _update(root, drop_lines, None)
+def release_evidence(root: Path, memory_id: str, observer: WriteObserver | None = None) -> None:
+    """Forget what a memory was learned from, so that recall shows its evidence again."""
+    if evidence_of(root, memory_id):
+        _update(root, lambda text: _without_memory(text, memory_id), observer)
+
+
+def _without_memory(text: str, memory_id: str) -> str:
+    lines = [line for line in text.splitlines() if line.partition(" ")[2] != memory_id]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _update(root: Path, edit: Callable[[str], str], observer: WriteObserver | None) -> None:

@@ -48,12 +48,14 @@ def forget_last(root: Path, session: str) -> str:
 
     A memory of this session is preferred. Returns "" if no prompt has added one.
     """
+    from ralph.learning import removal  # a prompt that adds a memory does not need it
+
     try:
         records = [stored.record for stored in reading.list_entries(root, in_=MEMORIES)]
         last = _last_from_prompt(records, session)
         if last is None:
             return ""
-        memory.archive(root, last.id)
+        removal.archive(root, last.id)
     except RalphError as error:
         return f"Ralph: not archived: {error.message}"
     name = ids.short_ids([record.id for record in records]).get(last.id, last.id)

@@ -10,7 +10,7 @@ import sys
 from ralph.core import record_lines, render
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Hit, MemoryKind, Query, SearchResult
-from ralph.learning import learn
+from ralph.learning import learn, removal
 from ralph.learning.learn import LearnRequest
 from ralph.learning.learn_answer import answer_json, describe_dropped
 from ralph.mcp.answers import (
@@ -160,7 +160,7 @@ def memory_edit(
 @tool(writes=True, asks=True)
 def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     """Delete a memory and return its text. A person may be asked first."""
-    deleted = memory.delete(call.root, id, expect=call.agreed)
+    deleted = removal.delete(call.root, id, expect=call.agreed)
     record = deleted.record
     source = call.source(deleted)
     notes = [

@@ -9,13 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import record_lines, tokens
 from ralph.core.errors import RalphError
 from ralph.core.record import Family, Record, Status
-from ralph.learning import insights
+from ralph.learning import evidence, insights, learned
 from ralph.memory import quarantine
 from ralph.recall import (
     citation_check,
@@ -144,6 +145,7 @@ def record_page(root: Path, record_id: str) -> Json:
         "record": row,
         "layers": _text_layers(root, record),
         "superseded_by": successor,
+        "evidence": _evidence(root, record),
         "citations": _citations(root, record),
         "injections": _record_injections(ledger, record_id, injections, session_titles),
         "used": {"injected": injected, "used": used},
@@ -219,6 +221,12 @@ def _record_injections(
         row["session_title"] = session_titles.get(injection.session, "")
         rows.append(row)
     return rows
+
+
+def _evidence(root: Path, record: Record) -> list[Json]:
+    """Return the records that a memory was learned from, as far as they are still there."""
+    lines = evidence.quoted_lines(root, learned.evidence_of(root, record.id))
+    return [asdict(line) for line in lines if line.text]
 
 
 def _citations(root: Path, record: Record) -> list[Json]:
