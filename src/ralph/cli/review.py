@@ -83,10 +83,11 @@ def cli(
 ) -> None:
     """Review proposed, stale and conflicting memories.
 
-    These are insights (proposed memories), memories that read like an instruction to an agent
-    (withheld until a person accepts them), versions that a merge set aside, unsigned edits,
-    contradictions, duplicates, memories that cite something that is gone, and memories that no
-    session ever received. In a terminal, one key decides; otherwise they are listed.
+    These are proposed memories from sessions (proposals) and from tasks (insights), memories that
+    read like an instruction to an agent (withheld until a person accepts them), versions that a
+    merge set aside, unsigned edits, contradictions, duplicates, memories that cite something that
+    is gone, and memories that no session ever received. In a terminal, each is shown with its
+    evidence, and one key decides; otherwise they are listed.
 
     A star marks insights with good evidence: seen in two sessions or iterations, or an error whose
     command passed once it was fixed. They are added to the project's patterns when their task is
@@ -102,8 +103,10 @@ def cli(
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
     if form == "table" and items and output.is_terminal() and call.author.is_person:
-        _decide_by_key(call, items)
+        _decide_by_key(call, inbox.with_quotes(call.root, items))
         return
+    if form == "json":
+        items = inbox.with_quotes(call.root, items)
     empty = "No insights that can be read." if problems else "Nothing to review."
     _print_items(call, items, form, empty)
 
@@ -195,9 +198,13 @@ def _print_choice(item: ReviewItem, progress: str, keys: Mapping[str, str]) -> N
     click.echo(f"\n{progress}  {item.kind}  {item.id}  {one_line(item.source)}")
     click.echo(output.visible(item.text))
     click.echo(f"  {one_line(item.why)}")
+    _print_quotes(item)
+    click.echo("  " + "  ".join(f"{key} {verb}" for key, verb in keys.items()))
+
+
+def _print_quotes(item: ReviewItem) -> None:
     for quote in item.quotes:
         click.echo(f'  "{one_line(quote)}"')
-    click.echo("  " + "  ".join(f"{key} {verb}" for key, verb in keys.items()))
 
 
 def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, verb: str) -> str:
@@ -213,7 +220,7 @@ def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, 
     text = None
     if verb == "edit":
         text = open_editor(item.text)
-    elif verb == "merge" and item.kind == inbox.CONFLICT:
+    elif verb == "merge" and item.kind in (inbox.CONFLICT, inbox.PROPOSAL):
         kept = reading.get_entry(call.root, item.other).record.text
         text = open_editor(f"{kept}\n{item.text}")
     request = ChangeRequest(verb, item.id, to=target, text=text)
@@ -235,7 +242,7 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
 
     This prints its text, why it waits, its evidence, and the commands that decide it.
     """
-    item = _find_item(call, name, within)
+    item = inbox.with_quotes(call.root, [_find_item(call, name, within)])[0]
     if form == "json":
         print_json(asdict(item))
         return
@@ -244,6 +251,7 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
     print_fields(
         {"why": item.why, "evidence": ", ".join(item.evidence), "next": " or ".join(item.actions)}
     )
+    _print_quotes(item)
     print_raw(f"\n{item.text}\n")
 
 

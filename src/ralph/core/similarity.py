@@ -35,6 +35,8 @@ _MIN_SHARE_OF_HEAVIER = 0.25
 
 _MIN_SHARED_WEIGHT = 3.0
 _MIN_SHARED_WORDS = 2
+_MIN_RELATED_SHARE = 0.3
+"""The fraction of the lighter text in common from which on two texts are related."""
 _CJK_PAIRS_PER_WORD = 2
 _MIN_SHARE_OF_WORDS = 0.55
 """The fraction of all words that two versions of a sentence have in common."""
@@ -247,7 +249,7 @@ def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """
     if not one or not other:
         return 0.0
-    shared = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
+    shared = _shared_terms(one, other)
     shared_weight = sum(shared.values())
     lighter, heavier = sorted((sum(one.values()), sum(other.values())))
     if shared_weight < min(_MIN_SHARED_WEIGHT, lighter):
@@ -270,7 +272,27 @@ def overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     heavier = max(sum(one.values()), sum(other.values()))
     if not heavier:
         return 0.0
-    return sum(min(weight, other[term]) for term, weight in one.items() if term in other) / heavier
+    return sum(_shared_terms(one, other).values()) / heavier
+
+
+def relatedness(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Return how closely two texts are related, given their term weights.
+
+    Texts can be related without having the same meaning. The result is the share of the shorter
+    text that both have in common, or 0 if they hardly have a subject in common.
+    """
+    if not one or not other:
+        return 0.0
+    shared = _shared_terms(one, other)
+    share = sum(shared.values()) / min(sum(one.values()), sum(other.values()))
+    has_subject = _has_name(shared) or _count_words(shared) >= _MIN_SHARED_WORDS
+    if share < _MIN_RELATED_SHARE or not has_subject:
+        return 0.0
+    return share
+
+
+def _shared_terms(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {term: min(weight, other[term]) for term, weight in one.items() if term in other}
 
 
 def _has_name(shared: Mapping[str, float]) -> bool:
@@ -338,6 +360,18 @@ class TextMatcher:
                 best_score = score
                 nearest = number
         return nearest
+
+    def most_related(self, text: str) -> int | None:
+        """Return the number of the most closely related text, or None if none is related."""
+        weights = term_weights(text)
+        best_score = 0.0
+        related = None
+        for number in self._find_candidates(weights):
+            score = relatedness(weights, term_weights(self._texts[number]))
+            if score > best_score:
+                best_score = score
+                related = number
+        return related
 
     def _find_candidates(self, weights: Mapping[str, float]) -> list[int]:
         numbers: set[int] = set()

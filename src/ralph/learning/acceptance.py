@@ -13,7 +13,7 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.core.record import SESSION, MemoryKind, Record, Status
-from ralph.learning import insights, learned
+from ralph.learning import insights, learned, removal
 from ralph.learning.candidates import Operation
 from ralph.learning.insights import Insight
 from ralph.learning.propose import evidence, operation, targets
@@ -34,7 +34,7 @@ def accept_proposal(root: Path, found: Insight, context: WriteContext, text: str
     check_is_person(found, context)
     proposal = found.record
     if operation(proposal) is Operation.DELETE:
-        stored = memory.archive(root, targets(proposal)[0], context.observer).stored
+        stored = removal.archive(root, targets(proposal)[0], context.observer).stored
     else:
         stored = _add_memory(root, proposal, text, context)
         for target in targets(proposal):
@@ -45,14 +45,17 @@ def accept_proposal(root: Path, found: Insight, context: WriteContext, text: str
 
 
 def merge_proposal(
-    root: Path, found: Insight, into: str, text: str, context: WriteContext
+    root: Path, found: Insight, into: str, text: str | None, context: WriteContext
 ) -> Stored:
     """Reword an existing memory so that it covers a proposal, and return the memory.
 
-    Raises Refused if the caller is not a person.
+    The memory gets the tags of the proposal and, without `text`, keeps its wording. Raises Refused
+    if the caller is not a person, and NotFound for an unknown memory.
     """
     check_is_person(found, context)
-    stored = memory.edit(root, into, text=text, context=context).stored
+    kept = reading.get_entry(root, into).record
+    tags = tuple(dict.fromkeys((*kept.tags, *found.record.tags)))
+    stored = memory.edit(root, kept.id, text=text, tags=tags, context=context).stored
     _mark_accepted(root, found, stored, context)
     return stored
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations, islice
 from pathlib import Path
 
@@ -18,9 +18,16 @@ from ralph.core.errors import Refused
 from ralph.core.git_history import GitHistory
 from ralph.core.record import AT, Record, Status
 from ralph.core.repository import Repository
-from ralph.core.similarity import contradict, similarity, split_statement, term_weights
+from ralph.core.similarity import (
+    TextMatcher,
+    contradict,
+    similarity,
+    split_statement,
+    term_weights,
+)
 from ralph.core.text import normalise_text
 from ralph.formats.memories_metadata import CONFLICTS
+from ralph.learning import evidence as evidence_lines
 from ralph.learning import insights as insight
 from ralph.learning.candidates import InsightSource, Operation
 from ralph.learning.insights import Insight
@@ -56,6 +63,7 @@ _WORD = re.compile(r"\w{3,}")
 _MAX_TEXTS_WITH_RARE_WORD = 12
 _MAX_COMPARED_PAIRS = 20_000
 _GIT_SECONDS = 5.0
+_MAX_QUOTES = 4  # lines of evidence shown for each item
 _VERBS = {
     PROPOSAL: ("accept", "edit", "reject"),
     HELD: ("accept", "reject"),
@@ -108,7 +116,8 @@ class ReviewItem:
     seen: str = ""
     task: str = ""
     source: str = ""
-    other: str = ""  # id of the memory that this one conflicts with, contradicts or repeats
+    other: str = ""  # id of the memory that this one conflicts with, contradicts or resembles
+    other_text: str = ""  # what that memory says
     verbs: tuple[str, ...] = ()  # what can be done with it
     quotes: tuple[str, ...] = ()  # what the evidence says, literally
 
@@ -129,12 +138,13 @@ def items(
     found = insight.list_(root, task_id=task_id, within=within)
     found.sort(key=_rank, reverse=True)
     known = _known_texts(root) if status == "proposed" else set()
+    memories = _CurrentMemories(root)
     listed = []
     for proposal in found:
         # A merge may keep the words of one of the memories that it combines.
         is_known = normalise_text(proposal.record.text) in known and not targets(proposal.record)
         if status in ("", insight.state(proposal.record)) and not is_known:
-            listed.append(insight_item(proposal, root))
+            listed.append(_insight_item(proposal, memories))
     if status not in ("", "proposed") or task_id:
         return listed
     return [*held_items(root), *listed, *memory_items(root)]
@@ -183,8 +193,59 @@ def held_items(root: Path) -> list[ReviewItem]:
     return found
 
 
+class _CurrentMemories:
+    """The current memories of a project, read when a proposal is first compared with them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @cached_property
+    def _records(self) -> Sequence[Record]:
+        entries = reading.list_entries(self.root, in_=("memories", "guardrails"))
+        records = reading.current_records([stored.record for stored in entries])
+        return [record for record in records if CONFLICTS not in record.extra]
+
+    @cached_property
+    def _matcher(self) -> TextMatcher:
+        return TextMatcher(record.text for record in self._records)
+
+    def most_similar(self, text: str) -> Record | None:
+        """Return the memory that is most similar to a text, or None if none is similar."""
+        number = self._matcher.nearest(text)
+        if number is None:
+            number = self._matcher.most_related(text)
+        return None if number is None else self._records[number]
+
+
 def insight_item(found: Insight, root: Path) -> ReviewItem:
     """Return an insight as an inbox item."""
+    return _insight_item(found, _CurrentMemories(root))
+
+
+def with_quotes(root: Path, shown: Sequence[ReviewItem]) -> list[ReviewItem]:
+    """Return the items with what their evidence says.
+
+    An insight without quotes gets the first line of each record that it is based on.
+    """
+    wanted: dict[str, None] = {}
+    for item in shown:
+        wanted.update(dict.fromkeys(_records_to_quote(item)))
+    texts = evidence_lines.line_texts(root, list(wanted))
+    quoted = []
+    for item in shown:
+        lines = [texts[record_id] for record_id in _records_to_quote(item) if record_id in texts]
+        quoted.append(replace(item, quotes=item.quotes or tuple(dict.fromkeys(lines))))
+    return quoted
+
+
+def _records_to_quote(item: ReviewItem) -> Sequence[str]:
+    if item.kind in (PROPOSAL, INSIGHT) and not item.quotes:
+        return item.evidence[:_MAX_QUOTES]
+    return ()
+
+
+def _insight_item(found: Insight, memories: _CurrentMemories) -> ReviewItem:
+    root = memories.root
     record = found.record
     state = insight.state(record)
     count = record.extra.get(COUNT, 1)
@@ -205,7 +266,7 @@ def insight_item(found: Insight, root: Path) -> ReviewItem:
         source=f"{paths.shown(found.stored.path, root)}:{found.stored.line}",
     )
     if found.task == insight.NO_TASK:
-        item = _proposal_item(item, record)
+        item = _proposal_item(item, record, memories)
     return _with_actions(item)
 
 
@@ -217,17 +278,30 @@ def _why_insight(record: Record) -> str:
     return why
 
 
-def _proposal_item(item: ReviewItem, record: Record) -> ReviewItem:
+def _proposal_item(item: ReviewItem, record: Record, memories: _CurrentMemories) -> ReviewItem:
     """Return the item of an insight that belongs to no task: accepting it adds a memory."""
-    verbs = item.verbs
-    if record.status is Status.PROPOSED:
-        verbs = _VERBS[PROPOSAL]
-    return replace(
+    item = replace(
         item,
         kind=PROPOSAL,
         why=_why_proposed(record),
-        verbs=verbs,
-        quotes=tuple(_quotes(record)),
+        quotes=tuple(islice(_quotes(record), _MAX_QUOTES)),
+    )
+    if record.status is not Status.PROPOSED:
+        return item
+    if operation(record) is Operation.DELETE:
+        return replace(item, verbs=("accept", "reject"))
+    item = replace(item, verbs=_VERBS[PROPOSAL])
+    if operation(record) is not Operation.ADD:
+        return item
+    similar = memories.most_similar(record.text)
+    if similar is None:
+        return item
+    return replace(
+        item,
+        why=f"{item.why}; {similar.id} is similar: {similar.text}",
+        other=similar.id,
+        other_text=similar.text,
+        verbs=("accept", "edit", "merge", "reject"),
     )
 
 
@@ -257,7 +331,14 @@ def _quotes(record: Record) -> Iterator[str]:
 
 
 def _memory_item(
-    root: Path, kind: str, stored: Stored, why: str, *, other: str = "", status: str = ""
+    root: Path,
+    kind: str,
+    stored: Stored,
+    why: str,
+    *,
+    other: str = "",
+    other_text: str = "",
+    status: str = "",
 ) -> ReviewItem:
     record = stored.record
     item = ReviewItem(
@@ -266,6 +347,7 @@ def _memory_item(
         record.text,
         why,
         other=other,
+        other_text=other_text,
         status=status or kind,
         label=record.kind.value,
         source=f"{paths.shown(stored.path, root)}:{stored.line}",
@@ -335,7 +417,8 @@ def _conflicts(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
             why = f"a merge set it aside: {other} says {texts[other]}"
         else:
             why = f"a merge set it aside: {other} no longer exists"
-        yield _memory_item(root, CONFLICT, stored, why, other=other)
+        other_text = texts.get(other, "")
+        yield _memory_item(root, CONFLICT, stored, why, other=other, other_text=other_text)
 
 
 def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
@@ -364,7 +447,9 @@ def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewIte
         other = first_about.setdefault(subject, stored).record
         if split_statement(other.text)[1] != value:
             why = f"it contradicts {other.id}: {other.text}"
-            yield _memory_item(root, CONTRADICTION, stored, why, other=other.id)
+            yield _memory_item(
+                root, CONTRADICTION, stored, why, other=other.id, other_text=other.text
+            )
 
 
 def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
@@ -384,7 +469,9 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
         if number not in repeats and says_the_same(first.text, entries[number].record.text):
             repeats.add(number)
             why = f"{first.id} says the same: {first.text}"
-            yield _memory_item(root, DUPLICATE, entries[number], why, other=first.id)
+            yield _memory_item(
+                root, DUPLICATE, entries[number], why, other=first.id, other_text=first.text
+            )
 
 
 def _pairs_to_compare(entries: Sequence[Stored]) -> set[tuple[int, int]]:

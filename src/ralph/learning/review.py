@@ -61,6 +61,26 @@ def accept(
     return _accept_insight(root, name, text, context)
 
 
+def find_proposal(root: Path, name: str) -> Insight | None:
+    """Return the proposal with this id that belongs to no task, or None if there is none."""
+    with suppress(NotFound):
+        found = insights.find(root, name)
+        if found.task == insights.NO_TASK:
+            return found
+    return None
+
+
+def merge(
+    root: Path, name: str, into: str, *, text: str | None, context: WriteContext = BY_PERSON
+) -> Stored:
+    """Merge a proposal into an existing memory, and return the memory.
+
+    `text` is the new wording of the memory. Raises Refused if the caller is not a person, and
+    NotFound for an unknown id.
+    """
+    return acceptance.merge_proposal(root, insights.find(root, name), into, text, context)
+
+
 def _accept_held(root: Path, held: HeldMemory, observer: WriteObserver | None) -> Stored:
     """Add a memory that was held, signed by whoever wanted to add it."""
     entry = NewEntry(

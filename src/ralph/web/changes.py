@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import MemoryKind
-from ralph.learning import promotion, review
+from ralph.learning import learned, promotion, removal, review
 from ralph.learning.promotion import Rewording, Target, unified_diff
 from ralph.memory import memory, reading
 from ralph.memory.author import Author, WriteContext
@@ -104,6 +104,8 @@ def apply_action(
             f"{request.action[:_MAX_SHOWN_CHARACTERS]!r} is not an action",
             hint=f"one of {', '.join(ACTIONS)}",
         )
+    if review.find_proposal(root, request.id) is not None:
+        return _decide_proposal(call)
     if _needs_stored_record(root, request):
         call = call._replace(form=_check_possible(root, request))
     return _FUNCTIONS[request.action](call)
@@ -134,6 +136,17 @@ def _needs_stored_record(root: Path, request: ChangeRequest) -> bool:
         return False
     is_decision = request.action in ("accept", "reject")
     return not (is_decision and review.is_waiting(root, request.id))
+
+
+def _decide_proposal(call: _ActionCall) -> ChangeResult:
+    """Decide a proposal that belongs to no task. The index does not contain it."""
+    request = call.request
+    if request.action not in _PROPOSAL_FUNCTIONS:
+        raise Refused(
+            f"{request.action} is not possible for {request.id}",
+            hint=f"possible actions: {', '.join(_PROPOSAL_FUNCTIONS)}",
+        )
+    return _PROPOSAL_FUNCTIONS[request.action](call)
 
 
 def _check_possible(root: Path, request: ChangeRequest) -> Format:
@@ -195,17 +208,17 @@ def _retag(call: _ActionCall) -> ChangeResult:
 
 
 def _archive(call: _ActionCall) -> ChangeResult:
-    archived = memory.archive(call.root, call.request.id, call.context.observer)
+    archived = removal.archive(call.root, call.request.id, call.context.observer)
     return _saved_result(call.root, "Archived", archived)
 
 
 def _unarchive(call: _ActionCall) -> ChangeResult:
-    unarchived = memory.unarchive(call.root, call.request.id, call.context.observer)
+    unarchived = removal.unarchive(call.root, call.request.id, call.context.observer)
     return _saved_result(call.root, "Unarchived", unarchived)
 
 
 def _delete(call: _ActionCall) -> ChangeResult:
-    deleted = memory.delete(call.root, call.request.id, observer=call.context.observer)
+    deleted = removal.delete(call.root, call.request.id, observer=call.context.observer)
     return _stored_result(call.root, "Deleted", deleted)
 
 
@@ -240,6 +253,26 @@ def _reject(call: _ActionCall) -> ChangeResult:
     return _stored_result(call.root, "Rejected", rejected)
 
 
+def _reword_proposal(call: _ActionCall) -> ChangeResult:
+    """Accept a proposal in other words."""
+    request = call.request
+    if not (request.text or "").strip():
+        raise UsageError("the text is empty", hint="write what should be remembered, or reject it")
+    accepted = review.accept(
+        call.root, request.id, text=request.text or "", context=call.context_with_consent
+    )
+    return _stored_result(call.root, "Reworded and accepted", accepted)
+
+
+def _merge_proposal(call: _ActionCall) -> ChangeResult:
+    """Merge a proposal into the memory given as `to`, which gets new text."""
+    request = call.request
+    merged = review.merge(
+        call.root, request.id, request.to, text=request.text, context=call.context_with_consent
+    )
+    return _stored_result(call.root, f"Merged {request.id} into", merged)
+
+
 def _supersede(call: _ActionCall) -> ChangeResult:
     """Make a memory supersede another one, given as `to`."""
     request = call.request
@@ -254,6 +287,7 @@ def _merge(call: _ActionCall) -> ChangeResult:
     kept = reading.get_entry(call.root, request.to).record
     tags = tuple(dict.fromkeys((*kept.tags, *merged.tags)))
     edited = memory.edit(call.root, kept.id, text=request.text, tags=tags, context=call.context)
+    learned.move_evidence(call.root, merged.id, kept.id, call.context.observer)
     memory.delete(call.root, merged.id, observer=call.context.observer)
     return _stored_result(call.root, f"Merged {merged.id} into", edited.stored)
 
@@ -269,6 +303,13 @@ _FUNCTIONS: Mapping[str, Callable[[_ActionCall], ChangeResult]] = {
     "reject": _reject,
     "supersede": _supersede,
     "merge": _merge,
+}
+_PROPOSAL_FUNCTIONS: Mapping[str, Callable[[_ActionCall], ChangeResult]] = {
+    "accept": _accept,
+    "edit": _reword_proposal,
+    "merge": _merge_proposal,
+    "reject": _reject,
+    "promote": _promote,
 }
 
 

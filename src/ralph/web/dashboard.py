@@ -76,8 +76,9 @@ def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str
     kinds are counted.
     """
     items = inbox.items(root)
-    wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
-    return wanted, Counter(item.kind for item in items)
+    wanted = [item for item in items if not kinds or item.kind in kinds]
+    shown = [asdict(item) for item in inbox.with_quotes(root, wanted)]
+    return shown, Counter(item.kind for item in items)
 
 
 def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
