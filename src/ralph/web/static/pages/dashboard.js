@@ -24,7 +24,7 @@ export function Page() {
     <${PageHead} title="Dashboard" />
     <${Loaded} state=${board} lines=${8}>
       ${(data) => html`<div class="board-top">
-          <${Week} week=${data.week} />
+          <${Week} week=${data.week} learning=${data.learning} />
           <${Waiting} state=${waiting} />
           <${Running} runs=${data.runs} />
         </div>
@@ -60,7 +60,7 @@ function Health({ counts }) {
 const WAITING = 3;
 
 /** A sentence about what Ralph did in the last seven days. */
-function Week({ week }) {
+function Week({ week, learning }) {
   return html`<${Section} title="This week" class="week">
     ${week.injected > 0
       ? html`<p class="week-words">Ralph gave your agents <b class="num">${count(week.injected, "memory", "memories")}</b>${" "}
@@ -70,7 +70,16 @@ function Week({ week }) {
             && `, ${number(week.skill_tokens)} of them instructions for using Ralph`}</p>`
       : html`<${Empty} title="Nothing was injected this week"
           text="With hooks installed, your agents get the memories that match their work." command="ralph install claude" />`}
+    <${Learned} learning=${learning} />
   <//>`;
+}
+
+/** What was learned this week, and what waits for a decision. */
+function Learned({ learning: { kept, waiting } }) {
+  if (!kept && !waiting) return null;
+  return html`<p class="week-learned num">
+    ${kept > 0 && html`<span><b>${count(kept, "memory", "memories")}</b> learned this week.</span>`}${" "}
+    ${waiting > 0 && html`<a href="/review" data-link>${count(waiting, "proposal")} to review</a>`}</p>`;
 }
 
 /** The first few items of the review inbox, and their total. */
@@ -83,7 +92,7 @@ function Waiting({ state }) {
     ${total === 0 && html`<p class="quiet">Nothing to review.</p>`}
     ${total > 0 && html`<ul class="waiting-list">
       ${state.value.items.map((item) => html`<li key=${item.kind + item.id}><${ReviewKind} kind=${item.kind} />
-        <a href=${item.kind === "held" ? "/review" : recordPath(item.id)} data-link>${coded(item.text)}</a></li>`)}</ul>`}
+        <a href=${["held", "proposal"].includes(item.kind) ? "/review" : recordPath(item.id)} data-link>${coded(item.text)}</a></li>`)}</ul>`}
   <//>`;
 }
 

@@ -9,6 +9,7 @@ import { Dialog } from "../parts/dialog.js";
 import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
 import { chosenFilters, ChosenFilters, Facets } from "../parts/facets.js";
 import { RecordItem, RecordDetail } from "../parts/record_row.js";
+import { Recorded } from "../parts/recorded.js";
 import { Icon } from "../parts/icons.js";
 import { bind } from "../parts/shortcuts.js";
 import { rows, VirtualList } from "../parts/virtual_list.js";
@@ -116,12 +117,15 @@ function Sort({ query }) {
     </select></label>`;
 }
 
-function Nothing({ query }) {
+/** Whether nothing was found although nothing was searched for. */
+const isEmptyProject = ({ query, total }) =>
+  !total && !query.get("q") && !chosenFilters(route.value.query).length;
+
+function Nothing({ answer }) {
+  const { query } = answer;
   const filters = chosenFilters(route.value.query).length > 0;
-  if (!query.get("q") && !filters) {
-    return html`<${Empty} title="There are no memories yet"
-      text="Add the first memory above, or in the terminal. With hooks installed, sessions are recorded automatically."
-      command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
+  if (isEmptyProject(answer)) {
+    return html`<${Recorded} />`;
   }
   const more = query.has("family") && html`<${Button} onClick=${() => setQuery({ activity: "1" })}>Include activity<//>`;
   return html`<${Empty} title="No results"
@@ -140,7 +144,7 @@ function Results({ handle }) {
   version.value; // a page that came redraws
   if (error.value) return html`<${Failure} error=${error.value} retry=${() => found.refresh()} />`;
   if (!answer.value) return html`<${Loading} lines=${8} what="the memories" />`;
-  if (!total.value) return html`<${Nothing} query=${answer.value.query} />`;
+  if (!total.value) return html`<${Nothing} answer=${answer.value} />`;
   const words = wordsOf(answer.value.query.get("q"));
   const isOpen = opened.value;
   const draw = (row) =>
@@ -154,6 +158,7 @@ function Summary() {
   const answer = found.answer.value;
   if (found.error.value) return null; // it says what is wrong, and an old count beside it would not be true
   if (!answer) return html`<p class="quiet small" role="status">Searching…</p>`;
+  if (isEmptyProject(answer)) return null; // the page says what was recorded instead
   const all = counted(answer.query);
   const q = answer.query.get("q");
   const what = q ? `${all} for “${q.trim()}”` : all;

@@ -115,6 +115,16 @@ function Citations({ items }) {
   </section>`;
 }
 
+/** The records that a memory was learned from. */
+function LearnedFrom({ items }) {
+  if (!items?.length) return null;
+  return html`<section class="card">
+    <h2>Learned from</h2>
+    <ul class="plain neighbours">
+      ${items.map((one) => html`<li key=${one.id}><a href=${recordPath(one.id)} data-link>${one.text}</a></li>`)}</ul>
+  </section>`;
+}
+
 function Injection({ one }) {
   const used = html`<span class="badge good"><${Icon} name="check" />used</span>`;
   return html`<tr>
@@ -270,6 +280,7 @@ function RecordView({ data }) {
           <h2>What agents receive</h2>
           <${Layers} layers=${data.layers} start="line" />
         </section>
+        <${LearnedFrom} items=${data.evidence} />
         <${Citations} items=${data.citations} />
         <${Injections} data=${data} />
         <${History} id=${record.id} />

@@ -1,5 +1,6 @@
-// Review: everything that only a person can decide. It lists held memories, insights with their evidence, and memories
-// that conflict with, contradict or repeat others, or are out of date. Each decision has a preview of the diff.
+// Review: everything that only a person can decide. It lists held memories, proposals and insights with their evidence,
+// and memories that conflict with, contradict or repeat others, or are out of date. Accepting or rejecting a proposal
+// takes one click, and every other decision has a preview of the diff.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { ChangeDialog, Decisions } from "../parts/changes.js";
@@ -7,32 +8,20 @@ import { Button, IdLink, recordPath, taskPath } from "../parts/controls.js";
 import { Empty, Failure, Loaded, Loading } from "../parts/placeholders.js";
 import { Icon } from "../parts/icons.js";
 import { Section } from "../parts/widgets.js";
+import { Evidence, Proposals } from "../parts/proposals.js";
 import { setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { coded, count, Kind, number, readable, ReviewKind, sentence } from "../parts/format.js";
 
 const STATES = ["proposed", "accepted", "rejected", "all"];
-const KINDS = ["held", "edit", "conflict", "contradiction", "duplicate", "citation", "unused"];
-const SUB = "Decisions that only you can make: held memories, insights, and memories that conflict, repeat others or are out of date.";
+const KINDS = ["proposal", "held", "edit", "conflict", "contradiction", "duplicate", "citation", "unused"];
+const SUB = "Decisions that only you can make: proposals, held memories, insights, and memories that conflict, repeat others or are out of date.";
 const EXPLANATION =
-  "Insights come from sessions and runs: errors and their fixes, repeated statements, decisions. " +
+  "Insights come from the sessions and runs of tasks: errors and their fixes, repeated statements, decisions. " +
   "They are extracted when a task ends. This command runs all ready tasks:";
 
-/** Evidence for an insight, which is the id of a record or text. */
-function EvidenceItem({ one }) {
-  const text = typeof one === "string" ? one : (one.text ?? one.id ?? JSON.stringify(one));
-  return /^(mem|obs|ins|jrn|know|pat)-[\w-]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
-}
-
-function Evidence({ items }) {
-  if (!items?.length) return null;
-  return html`<details class="evidence">
-    <summary>${count(items.length, "piece")} of evidence</summary>
-    <ul>${items.map((one, at) => html`<li key=${at}><${EvidenceItem} one=${one} /></li>`)}</ul>
-  </details>`;
-}
-
-function Insight({ one, act }) {
+function Insight({ one: insight, act }) {
+  const one = insight.task ? insight : { ...insight, kind: "proposal" };
   // A title that only repeats the beginning of the text is left out.
   const titled = one.title && !one.text.startsWith(one.title.replace(/…$/, ""));
   const [line, ...rest] = one.text.trim().split("\n");
@@ -45,7 +34,7 @@ function Insight({ one, act }) {
       <span class="quiet small num">seen ${count(one.count ?? 1, "time")}</span>
       ${one.task && html`<${IdLink} path=${taskPath} id=${one.task} small=${true} />`}
     </div>
-    <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(titled ? one.title : line)}</a></h3>
+    <h3 class="insight-title">${one.task ? html`<a href=${recordPath(one.id)} data-link>${coded(titled ? one.title : line)}</a>` : coded(line)}</h3>
     ${more && html`<p class="insight-text">${coded(more)}</p>`}
     ${one.promoted_to?.length > 0 &&
     html`<p class="quiet small">Promoted to <span class="file">${one.promoted_to.join(", ")}</span></p>`}
@@ -107,16 +96,16 @@ function Choose({ status, task }) {
   </div>`;
 }
 
-function Insights({ data, status, act }) {
-  if (!data.items.length) {
+function Insights({ items, status, act }) {
+  if (!items.length) {
     return status === "accepted" || status === "rejected"
       ? html`<${Empty} title=${`No ${status} insights`} />`
       : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph loop start" />`;
   }
   return html`<${Decisions} actions=${["accept", "promote", "reject"]} />
-    <p class="visually-hidden" role="status">${count(data.total, "insight")}</p>
+    <p class="visually-hidden" role="status">${count(items.length, "insight")}</p>
     <ul class="plain stack insight-list">
-      ${data.items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>`;
+      ${items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>`;
 }
 
 const total = (value) => html`<span class="quiet num">${number(value)}</span>`;
@@ -130,9 +119,13 @@ export function Page({ query }) {
   const others = useGet(status === "proposed" && !task ? "/api/review" : null,
     { kind: KINDS, limit: 500 }, { on: ["insights", "records"] });
   const [open, setOpen] = useState(null);
+  // Proposals have a section of their own while they wait.
+  const shown = (data) => data.items.filter((one) => one.task || one.status !== "proposed");
   const act = (action, record) => setOpen({ action, record });
-  const of = (isHeld) => (others.value?.items ?? []).filter((one) => (one.status === "held") === isHeld);
-  const [held, waiting] = [of(true), of(false)];
+  const of = (test) => (others.value?.items ?? []).filter(test);
+  const proposals = of((one) => one.kind === "proposal");
+  const held = of((one) => one.kind !== "proposal" && one.status === "held");
+  const waiting = of((one) => one.kind !== "proposal" && one.status !== "held");
   return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
     ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="held memories" />`}
     ${others.error && others.value === undefined && html`<${Failure} error=${others.error} retry=${others.reload} />`}
@@ -141,11 +134,16 @@ export function Page({ query }) {
       <${Decisions} actions=${["accept", "reject"]} held=${true} />
       <ul class="plain stack insight-list">${held.map((one) => html`<${Held} key=${one.id} one=${one} act=${act} />`)}</ul>
     <//>`}
-    <${Section} title="Insights" aside=${insights.value && total(insights.value.total)}>
-      <p class="quiet section-note">Memories that Ralph proposes, based on sessions and runs.</p>
+    ${proposals.length > 0 && html`<${Section} title="Proposals" aside=${total(proposals.length)}>
+      <p class="quiet section-note">Memories that Ralph proposes from sessions, with what they are based on.</p>
+      <${Decisions} actions=${["accept", "edit", "merge", "reject"]} kind="proposal" />
+      <${Proposals} items=${proposals} />
+    <//>`}
+    <${Section} title="Insights" aside=${insights.value && total(shown(insights.value).length)}>
+      <p class="quiet section-note">What tasks have taught, based on their sessions and runs.</p>
       <${Choose} status=${status} task=${task} />
       <${Loaded} state=${insights} lines=${6} what="the insights">
-        ${(data) => html`<${Insights} data=${data} status=${status} act=${act} />`}
+        ${(data) => html`<${Insights} items=${shown(data)} status=${status} act=${act} />`}
       <//>
     <//>
     ${waiting.length > 0 && html`<${Section} title="Memories to check" aside=${total(waiting.length)}>

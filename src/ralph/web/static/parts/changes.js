@@ -6,7 +6,7 @@ import { Button } from "./controls.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
 import { Failure, Loading, RichText } from "./placeholders.js";
-import { FORMS, start } from "./forms.js";
+import { formOf, start } from "./forms.js";
 import { announce } from "./events.js";
 import { toast } from "./toast.js";
 import { sentence } from "./format.js";
@@ -29,13 +29,28 @@ const HELD_WORDS = {
   reject: "Discards it. No agent receives it.",
 };
 
-const KEPT = "Leaves it unchanged and does not ask again.";
-const explain = (action, held) => (held && HELD_WORDS[action]) || WORDS[action]?.text;
+const PROPOSAL_WORDS = {
+  accept: "Adds it to your memories, so that agents receive it.",
+  edit: "Adds it in your own words.",
+  merge: "Rewords the similar memory, so that it covers both.",
+  reject: "Hides it. It is not proposed again.",
+};
+const PROPOSAL_TITLES = {
+  edit: { title: "Edit and accept", apply: "Accept" },
+  merge: { title: "Merge into the similar memory", apply: "Merge" },
+};
 
-/** A sentence about each decision, shown next to its button. */
-export function Decisions({ actions, held = false }) {
+const KEPT = "Leaves it unchanged and does not ask again.";
+function explain(action, { held = false, kind = "" }) {
+  const special = kind === "proposal" ? PROPOSAL_WORDS : held ? HELD_WORDS : {};
+  return special[action] ?? WORDS[action]?.text;
+}
+const wordsFor = (action, record) => (record?.kind === "proposal" && PROPOSAL_TITLES[action]) || WORDS[action];
+
+/** A sentence about each decision, shown next to its button. `kind` is "proposal" for proposals without a task. */
+export function Decisions({ actions, held = false, kind = "" }) {
   return html`<dl class="decisions">
-    ${actions.map((action) => html`<div key=${action}><dt>${WORDS[action].title}</dt><dd>${explain(action, held)}</dd></div>`)}
+    ${actions.map((action) => html`<div key=${action}><dt>${WORDS[action].title}</dt><dd>${explain(action, { held, kind })}</dd></div>`)}
   </dl>`;
 }
 
@@ -59,6 +74,25 @@ window.addEventListener("beforeunload", (event) => drafts.size && event.preventD
 
 const CHANGED = { what: ["records", "insights"] };
 
+const stampsOf = (plan) => Object.fromEntries(plan.files.map((file) => [file.name, file.before]));
+const failure = (error) => toast([error.message, error.hint].filter(Boolean).map(sentence).join(". "), { failed: true });
+
+function announceChange(result) {
+  toast(result.summary, { action: result.undo ? { label: "Undo", run: () => undo(result.undo) } : null });
+  announce("changed", CHANGED);
+}
+
+/** Makes a change without a preview. The message about it has a button that undoes it. */
+export async function applyNow(action, record) {
+  const body = { action, id: record.id, ...start(action, record) };
+  try {
+    const plan = await post("/api/changes/plan", body);
+    announceChange(await post("/api/changes/apply", { ...body, stamps: stampsOf(plan) }));
+  } catch (error) {
+    failure(error);
+  }
+}
+
 /** Undoes a change, and shows the result. */
 export async function undo(id) {
   try {
@@ -66,7 +100,7 @@ export async function undo(id) {
     announce("changed", CHANGED);
     toast(result.summary);
   } catch (error) {
-    toast([error.message, error.hint].filter(Boolean).map(sentence).join(". "), { failed: true });
+    failure(error);
   }
 }
 
@@ -112,8 +146,8 @@ const changed = (values, initial) => JSON.stringify(values) !== JSON.stringify(i
  * @param {{action: string, record?: any, onClose: () => void, onDone?: (result: any) => void}} props `record` is the API's.
  */
 export function ChangeDialog({ action, record = null, onClose, onDone }) {
-  const words = WORDS[action];
-  const Form = FORMS[action];
+  const words = wordsFor(action, record);
+  const Form = formOf(action, record);
   const key = `${action} ${record?.id ?? ""}`;
   const initial = useRef(start(action, record)).current;
   const [values, setValues] = useState(() => drafts.get(key) ?? initial);
@@ -166,13 +200,11 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
     });
   const apply = () =>
     attempt(async () => {
-      const stamps = Object.fromEntries(plan.files.map((file) => [file.name, file.before]));
-      const result = await post("/api/changes/apply", { ...body(), stamps });
+      const result = await post("/api/changes/apply", { ...body(), stamps: stampsOf(plan) });
       drafts.delete(key);
-      toast(result.summary, { action: result.undo ? { label: "Undo", run: () => undo(result.undo) } : null });
       onClose();
       onDone?.(result);
-      announce("changed", CHANGED);
+      announceChange(result);
     });
   const close = () => {
     if (drafts.has(key)) toast(`Your draft is kept. Open “${words.title}” again to continue.`);
@@ -209,7 +241,7 @@ export function ChangeDialog({ action, record = null, onClose, onDone }) {
           <${Form} values=${values} set=${set} record=${record} />
         </form>`
       : html`<div aria-live="polite" aria-busy=${busy ? "true" : "false"}>
-          ${!Form && words.text && html`<p class="quiet">${action === "accept" && record?.kept ? KEPT : explain(action, record?.held)}</p>`}
+          ${!Form && words.text && html`<p class="quiet">${action === "accept" && record?.kept ? KEPT : explain(action, record ?? {})}</p>`}
           ${plan ? html`<${Review} plan=${plan} />` : !error && html`<${Loading} lines=${5} what="the diff" />`}
         </div>`}
   <//>`;

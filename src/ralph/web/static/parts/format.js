@@ -157,6 +157,7 @@ const REVIEWS = {
   held: ["held memory", "rose"],
   edit: ["unsigned edit", "rose"],
   insight: ["insight", "plum"],
+  proposal: ["proposal", "plum"],
   citation: ["stale", "amber"],
   conflict: ["conflict of a merge", "rose"],
   contradiction: ["contradiction", "rose"],

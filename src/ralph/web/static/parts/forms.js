@@ -23,11 +23,14 @@ const NOUNS = [
 const PRIVATE = "Markdown. Text between <private> and </private> is not stored.";
 
 const isPage = (record) => record.id.startsWith("know-");
+const isProposal = (record) => record?.kind === "proposal";
 const isMemory = (record) => record.id.startsWith("mem-");
 
 /** The initial values of a form. */
 export function start(action, record) {
   if (action === "add") return { family: "memory", type: "pattern", title: "", text: "", tags: [] };
+  if (action === "edit" && isProposal(record)) return { text: record.text };
+  if (action === "merge" && isProposal(record)) return { to: record.other, text: `${record.other_text}\n${record.text}` };
   if (action === "edit") return { text: record.text, ...(isPage(record) ? { title: record.title } : { type: record.type }) };
   if (action === "retag") return { tags: [...(record.tags ?? [])] };
   if (action === "promote") return { to: isMemory(record) ? "agents" : "memory", text: "", page: "", type: "" };
@@ -98,6 +101,15 @@ function Edit({ values, set, record }) {
     <${TextField} label="Text" first=${true} value=${values.text} set=${(text) => set({ text })} hint=${PRIVATE} />`;
 }
 
+function EditProposal({ values, set }) {
+  return html`<${TextField} label="Text" first=${true} value=${values.text} set=${(text) => set({ text })} hint=${PRIVATE} />`;
+}
+
+function MergeProposal({ values, set, record }) {
+  return html`<${TextField} label="New text of ${record.other}" first=${true} value=${values.text}
+    set=${(text) => set({ text })} hint="Its text, followed by the proposal. Write what should remain of both." />`;
+}
+
 function Retag({ values, set }) {
   return html`<${Tags} first=${true} value=${values.tags} onChange=${(tags) => set({ tags })} />`;
 }
@@ -114,5 +126,8 @@ function Promote({ values, set, record }) {
       set=${(text) => set({ text })} hint="Leave empty to use the original text." />`;
 }
 
-/** The changes that have a form. */
-export const FORMS = { add: Add, edit: Edit, retag: Retag, promote: Promote };
+const FORMS = { add: Add, edit: Edit, retag: Retag, promote: Promote };
+const PROPOSAL_FORMS = { ...FORMS, edit: EditProposal, merge: MergeProposal };
+
+/** The form of a change, or undefined if it has none. */
+export const formOf = (action, record) => (isProposal(record) ? PROPOSAL_FORMS : FORMS)[action];
