@@ -1,6 +1,7 @@
 """Proposals of sessions without a task: what a person sees of them, decides about them, and undoes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from tests.support.situations import TEACHING
 from ralph.core.errors import Refused, UsageError
 from ralph.core.record import MemoryKind, Record, Status
 from ralph.learning import inbox, insights, learned, removal, review
+from ralph.learning.candidates import Operation
 from ralph.learning.inbox import ReviewItem
-from ralph.learning.propose import evidence
+from ralph.learning.propose import OPERATION, TARGETS, evidence
 from ralph.memory import memory, reading
 from ralph.memory.author import BY_AGENT
 from ralph.web.changes import ChangeHistory, ChangeRequest, apply_planned
@@ -165,6 +167,21 @@ def test_the_evidence_of_a_memory_that_goes_is_visible_again(
     remove(tmp_path, name)
     assert learned.evidence_of(tmp_path, name) == []
     assert learned.evidence_of(tmp_path, other) == ["obs-1-aaaa"]
+
+
+def test_the_evidence_for_archiving_a_memory_stays_visible(
+    tmp_path: Path, proposal: Record
+) -> None:
+    name = remember(tmp_path, UNRELATED)
+    found = insights.find(tmp_path, proposal.id)
+    members = {OPERATION: Operation.DELETE.value, TARGETS: [name]}
+    insights.change(
+        tmp_path, found, lambda record: replace(record, extra={**record.extra, **members})
+    )
+    assert waiting(tmp_path).verbs == ("accept", "reject")
+    assert review.accept(tmp_path, proposal.id).record.id == name
+    assert reading.get_entry(tmp_path, name).record.status is Status.RETIRED
+    assert learned.evidence_of(tmp_path, name) == []
 
 
 def test_an_unarchived_memory_replaces_its_evidence_again(tmp_path: Path, proposal: Record) -> None:

@@ -7,12 +7,13 @@ it again finds what was written and completes the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import Refused
-from ralph.core.record import SESSION, MemoryKind, Record, Status
+from ralph.core.record import NO_EXTRA, SESSION, MemoryKind, Record, Status
 from ralph.learning import insights, learned, removal
 from ralph.learning.candidates import Operation
 from ralph.learning.insights import Insight
@@ -35,12 +36,13 @@ def accept_proposal(root: Path, found: Insight, context: WriteContext, text: str
     proposal = found.record
     if operation(proposal) is Operation.DELETE:
         stored = removal.archive(root, targets(proposal)[0], context.observer).stored
-    else:
-        stored = _add_memory(root, proposal, text, context)
-        for target in targets(proposal):
-            if target != stored.record.id:
-                successors.supersede(root, target, stored.record.id, context=context)
-    _mark_accepted(root, found, stored, context)
+        _mark_accepted(root, found, stored, context)
+        return stored
+    stored = _add_memory(root, proposal, text, context)
+    for target in targets(proposal):
+        if target != stored.record.id:
+            successors.supersede(root, target, stored.record.id, context=context)
+    _mark_learned(root, found, stored, context)
     return stored
 
 
@@ -56,7 +58,7 @@ def merge_proposal(
     kept = reading.get_entry(root, into).record
     tags = tuple(dict.fromkeys((*kept.tags, *found.record.tags)))
     stored = memory.edit(root, kept.id, text=text, tags=tags, context=context).stored
-    _mark_accepted(root, found, stored, context)
+    _mark_learned(root, found, stored, context)
     return stored
 
 
@@ -90,13 +92,25 @@ def _find_memory(root: Path, proposal: Record) -> Stored | None:
     return None
 
 
-def _mark_accepted(root: Path, found: Insight, stored: Stored, context: WriteContext) -> None:
+def _mark_learned(root: Path, found: Insight, stored: Stored, context: WriteContext) -> None:
+    """Note that a proposal became a memory, which replaces the proposal's evidence in recall."""
     memory_id = stored.record.id
     learned.note_evidence(root, memory_id, evidence(found.record), context.observer)
+    _mark_accepted(root, found, stored, context, {insights.MEMORY: memory_id})
+
+
+def _mark_accepted(
+    root: Path,
+    found: Insight,
+    stored: Stored,
+    context: WriteContext,
+    members: Mapping[str, object] = NO_EXTRA,
+) -> None:
+    """Mark a proposal as accepted. `members` are added to its own."""
     file = paths.shown(stored.path, root)
 
     def mark(record: Record) -> Record:
         marked = insights.add_promotion(record, file)
-        return replace(marked, extra={**marked.extra, insights.MEMORY: memory_id})
+        return replace(marked, extra={**marked.extra, **members})
 
     insights.change(root, found, mark, context.observer)
