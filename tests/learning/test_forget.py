@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.hooked_sessions import HookedSession
 from tests.support.runner import Block, page
 from tests.support.secret_logs import S1, S2, SECRET, raw, seen
+from tests.support.world import world
 
 from ralph.capture.pipeline import interpret
 from ralph.core import paths, terms
@@ -23,7 +25,7 @@ from ralph.core.record import (
     Status,
 )
 from ralph.formats.log import encode_line, encode_record
-from ralph.learning import forget
+from ralph.learning import forget, insights, review
 from ralph.learning.forget_plan import ForgetPlan, ForgetRequest
 from ralph.recall import sessions
 from ralph.recall.search import search
@@ -462,3 +464,34 @@ class TestWhatIsAsked:
         with pytest.raises(UsageError):
             forget.plan_forget(tmp_path, wanted)
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forgotten_session_takes_its_proposals_with_it_but_no_memory(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    for name in ("s1", "s2"):
+        HookedSession(here, name).stop(
+            f"Gotcha: `make {name}` needs PORT_{name.upper()}.\n\n"
+            f"Decision: `{name}.py` keeps amounts in cents."
+        )
+    kept = []
+    for insight in insights.list_(here.root):
+        if insight.record.text.startswith("Decision"):
+            kept.append(review.accept(here.root, insight.record.id).record.text)
+    forget.forget(here.root, forget.plan_forget(here.root, ForgetRequest(session="s1")))
+    waiting = insights.list_(here.root, status=Status.PROPOSED)
+    assert [insight.record.text for insight in waiting] == ["Gotcha: `make s2` needs PORT_S2."]
+    memories = read(here.root, ".agent/memories.md")
+    assert len(kept) == 2
+    assert all(text in memories for text in kept)
+    assert b"port_s1" not in everything(here.root)
+
+
+def test_a_proposal_is_forgotten_by_its_id(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    HookedSession(here, "s1").stop(
+        "Gotcha: `make s1` needs PORT_S1.\n\nDecision: amounts are kept in cents."
+    )
+    gotcha, decision = (insight.record for insight in insights.list_(here.root))
+    forget.forget(here.root, forget.plan_forget(here.root, ForgetRequest(ids=(gotcha.id,))))
+    assert [insight.record for insight in insights.list_(here.root)] == [decision]
+    assert b"port_s1" not in everything(here.root)

@@ -20,6 +20,7 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.errors import Hint, NotFound, Refused, UsageError
 from ralph.core.record import Family
+from ralph.learning import insights
 from ralph.learning.forget_entries import plan_entries, remove_entries
 from ralph.learning.forget_leftovers import (
     find_leftovers,
@@ -182,10 +183,10 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
             keys += queries.keys_of(connection, record_id)
     entries = plan_entries(root, record_ids, request.matching.casefold())
     if record_ids:
-        held = {memory.id: memory.text for memory in held_memories.list_held(root)}
-        _check_ids(request.ids, connection, entries, held)
-        held_texts = [held[record_id] for record_id in record_ids if record_id in held]
-        request = replace(request, quotes=_find_quotes(connection, keys, held_texts))
+        waiting = _waiting_texts(root)
+        _check_ids(request.ids, connection, entries, waiting)
+        texts = [waiting[record_id] for record_id in record_ids if record_id in waiting]
+        request = replace(request, quotes=_find_quotes(connection, keys, texts))
     logs = plan_logs(root, request, record_ids, indexed=_sources_of(connection, keys))
     changes = [
         *entries.changes,
@@ -205,6 +206,15 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     return ForgetPlan(tuple(records), tuple(leftovers), tuple(changes))
 
 
+def _waiting_texts(root: Path) -> dict[str, str]:
+    """Return the texts of held memories and of proposals, which the index does not contain."""
+    texts = {memory.id: memory.text for memory in held_memories.list_held(root)}
+    for insight in insights.list_(root):
+        if insight.task == insights.NO_TASK:
+            texts[insight.record.id] = insight.record.text
+    return texts
+
+
 def _earlier_versions(connection: sqlite3.Connection, record_ids: set[str]) -> set[str]:
     """Return the ids of all retired records that were superseded by one of these records."""
     found = set[str]()
@@ -220,11 +230,11 @@ def _check_ids(
     requested: Sequence[str],
     connection: sqlite3.Connection,
     entries: ForgetPlan,
-    held: Mapping[str, str],
+    waiting: Mapping[str, str],
 ) -> None:
     found = {record.id for record in entries.records}
     found.update(leftover.id for leftover in entries.leftovers)
-    found.update(held)
+    found.update(waiting)
     missing = []
     for record_id in requested:
         if record_id not in found and not queries.keys_of(connection, record_id):
@@ -237,10 +247,10 @@ def _check_ids(
 
 
 def _find_quotes(
-    connection: sqlite3.Connection, keys: Sequence[int], held_texts: Sequence[str]
+    connection: sqlite3.Connection, keys: Sequence[int], waiting_texts: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the beginnings of records and held memories, which other texts may quote."""
-    texts = list(held_texts)
+    """Return the beginnings of records, held memories and proposals, which others may quote."""
+    texts = list(waiting_texts)
     for record in queries.records(connection, keys).values():
         if record.family is not Family.OBSERVATION:
             texts.append(record.text)

@@ -51,7 +51,9 @@ _DERIVED_MEMBERS = ("summary", "tags", "messages")
 """Members of a session's line that may quote what is being forgotten."""
 _DESCRIBING_TYPES = ("session", "run")
 """Types of lines that only describe other lines. A log that has nothing else left is deleted."""
-_LOGS_WITH_IDS = ("injections.jsonl", "held.jsonl")  # logs whose ids are not in the index
+_PROPOSAL = "proposal"
+_LOGS_WITH_IDS = ("injections.jsonl", "held.jsonl", "proposals.jsonl")
+"""Logs whose ids are not in the index."""
 
 
 def plan_logs(
@@ -222,7 +224,7 @@ class LogFilter:
         line_type = str(value.get("type"))
         if line_type == EVENT:
             return any(record.id in self.record_ids for record in self.interpret(value)[0])
-        if line_type in (*Family, "held"):
+        if line_type in (*Family, "held", _PROPOSAL):
             return str(value.get("id", "")) in self.record_ids
         if line_type in ("injection", "used"):
             return str(value.get("record", "")) in self.record_ids
@@ -268,12 +270,22 @@ def _without_derived(value: Mapping[str, object]) -> str:
 def _session_of(value: Mapping[str, object]) -> object:
     if value.get("type") == "session":
         return value.get("id")
+    if value.get("type") == _PROPOSAL:
+        return _only_place(value)
     if "session" in value:
         return value["session"]
     for name, member in (("origin", "session"), ("payload", "session_id")):
         inner = value.get(name)
         if isinstance(inner, Mapping):
             return inner.get(member)
+    return None
+
+
+def _only_place(proposal: Mapping[str, object]) -> object:
+    """Return the session of a proposal, or None if it was seen in several sessions."""
+    places = proposal.get("places")
+    if isinstance(places, list) and len(places) == 1:
+        return places[0]
     return None
 
 
