@@ -6,6 +6,9 @@ A clause is delivered if 60% of its distinctive words are in injected sentences 
 is a prompt about something else, alone and with a long paste: nothing should be injected. The compacted cases are the
 same prompt again after a compaction, and a prompt in the deciding chat itself, which continued about something else and
 was compacted.
+
+The last figures are those after `ralph learn` with a scripted agent that returns each decision in one sentence, when all
+proposals are accepted. `python bench/delivery.py --learn [DIR]` measures only these.
 """
 
 import json
@@ -28,6 +31,9 @@ from ralph.core.errors import RalphError
 from ralph.core.record import Record
 from ralph.core.tokens import estimate
 from ralph.hooks.handler import run_event
+from ralph.learning import learn, learn_answer, review
+from ralph.learning.learn import AgentAnswer, AskAgent, LearnRequest
+from ralph.search import index
 
 FILE = "decisions/decisions.json"
 CONTROL = "unrelated.txt"
@@ -56,11 +62,14 @@ BARS = {
     "silent_long": 0.95,
 }
 TOKENS = 1_500
+LEARNED_TOKENS = 150
+"""The maximum in the median once the decisions are memories (`ralph learn`)."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _LONG = 20  # letters of a sentence that may count as part of another
 _SEED = 7
 _LATER = 2  # other chats in a session before it is compacted
 RALPH = "ralph"
+LEARN_ONLY = "--learn"  # the option that measures only what is delivered after `ralph learn`
 
 Chat = Sequence[tuple[str, str]]
 """Turns: who speaks ("user" or "assistant"), and the text."""
@@ -76,6 +85,8 @@ class Decision:
     prompt: str
     chats: tuple[str, ...]
     clauses: tuple[str, ...]
+    sentence: str = ""
+    """The decision as an agent would distil it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +129,16 @@ def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
             place += (1 - place) * chance.random()  # a chat that amends another comes after it
             names.append(f"{name}-{number}")
             places[names[-1]] = place, _turns({"turns": talk})
-        policy = loaders.read_text(task, "policy", "decisions").split(";")
-        clauses = tuple(clause for clause in policy if telling_words(clause))
+        policy = loaders.read_text(task, "policy", "decisions")
+        clauses = tuple(clause for clause in policy.split(";") if telling_words(clause))
+        subject = " ".join(str(task[key]) for key in ("module", "function") if task.get(key))
         decisions.append(
-            Decision(loaders.read_text(task, "bug_report", "decisions"), tuple(names), clauses)
+            Decision(
+                loaders.read_text(task, "bug_report", "decisions"),
+                tuple(names),
+                clauses,
+                f"{subject or name}: {policy}",
+            )
         )
     for decoy in loaders.read_objects(whole, "decoys", "decisions"):
         places[loaders.read_text(decoy, "id", "decisions")] = chance.random(), _turns(decoy)
@@ -241,8 +258,13 @@ def figures(
 
 
 @contextmanager
-def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
-    """A project whose hooks recorded the chats; the arms are its prompt hook, in new and in compacted sessions."""
+def recorded(
+    chats: Mapping[str, Chat], teach: Callable[[Path], None] | None = None
+) -> Iterator[dict[str, Arm]]:
+    """A project whose hooks recorded the chats; the arms are its prompt hook, in new and in compacted sessions.
+
+    `teach` is called with the project after the chats.
+    """
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         root = Path(folder).resolve() / "project"
         (root / ".git").mkdir(parents=True)
@@ -296,6 +318,8 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
             for name, chat in chats.items():
                 talk(name, chat)
                 send("SessionEnd", name, reason="other")
+            if teach is not None:
+                teach(root)
             yield {
                 RALPH: ask,
                 f"{RALPH}, compacted": ask_again,
@@ -304,6 +328,84 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
         finally:
             os.environ.clear()
             os.environ.update(before)
+
+
+# --- after `ralph learn` ------------------------------------------------------------------------
+
+_QUOTED = 60  # letters of a turn that the scripted agent quotes
+_LINE = re.compile(r"^\[(?P<id>obs-\w+)\] \w+: (?P<text>.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What the prompt hook delivers once each decision is a memory of one sentence."""
+
+    decisions: int
+    accepted: int
+    whole: float
+    tokens: float
+
+
+def scripted_agent(chats: Mapping[str, Chat], decisions: Sequence[Decision]) -> AskAgent:
+    """Return an agent that distils each decision into one sentence, with all of its turns as evidence."""
+
+    def ask(prompt: str) -> AgentAnswer:
+        lines = [(match["id"], match["text"]) for match in _LINE.finditer(prompt)]
+        memories = []
+        for decision in decisions:
+            evidence = {name: _quotes(lines, chats[name]) for name in decision.chats}
+            if evidence[decision.chats[-1]]:
+                text = " ".join(decision.sentence.split())
+                quotes = [quote for found in evidence.values() for quote in found]
+                memories.append({"text": text, "type": "decision", "evidence": quotes})
+        return AgentAnswer(json.dumps({"memories": memories}))
+
+    return ask
+
+
+def _quotes(lines: Sequence[tuple[str, str]], chat: Chat) -> list[dict[str, str]]:
+    """Return a quote from each turn of a chat that is in the digest."""
+    found = []
+    for _, turn in chat:
+        quote = " ".join(turn.split())[:_QUOTED]
+        for record_id, text in lines:
+            if text.startswith(quote) and len(quote) >= learn_answer.MIN_QUOTE_CHARACTERS:
+                found.append({"id": record_id, "quote": quote})
+    return found
+
+
+def measure_learned(chats: Mapping[str, Chat], decisions: Sequence[Decision]) -> Learned:
+    """Run `ralph learn` with the scripted agent, accept everything, and send the prompts."""
+    accepted = []
+
+    def teach(root: Path) -> None:
+        report = learn.learn(root, LearnRequest(), scripted_agent(chats, decisions), lambda _: None)
+        for proposal in report.proposals:
+            accepted.append(review.accept(root, proposal.id).record.id)
+        index.wait_until_current(root)  # as at the start of the next session
+
+    with recorded(chats, teach) as hooks:
+        delivered = [hooks[RALPH](decision.prompt, ()) for decision in decisions]
+    whole = [
+        all(has_clause(split_sentences(text), clause) for clause in decision.clauses)
+        for decision, text in zip(decisions, delivered, strict=True)
+    ]
+    tokens = median(estimate(text) if text else 0 for text in delivered)
+    return Learned(len(decisions), len(accepted), fmean(whole), tokens)
+
+
+def report_learned(learned: Learned) -> list[str]:
+    """Return a line for each target after `ralph learn`."""
+    is_whole = learned.whole == 1
+    is_short = learned.tokens <= LEARNED_TOKENS
+    return [
+        f"  {'after ralph learn: decisions that became memories':<60} "
+        f"{learned.accepted} of {learned.decisions}",
+        f"  {'after ralph learn: decisions that arrive whole':<60} {learned.whole:5.3f} "
+        f"(target 1.000) {'target' if is_whole else 'below target'}",
+        f"  {'after ralph learn: tokens in the median':<60} {learned.tokens:5.0f} "
+        f"(at most {LEARNED_TOKENS}) {'target' if is_short else 'below target'}",
+    ]
 
 
 def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
@@ -390,21 +492,26 @@ def report(measured: Mapping[str, Figures]) -> list[str]:
     return lines
 
 
-def run(data: Path = retrieval.DATA) -> list[str]:
+def run(data: Path = retrieval.DATA, *, only_learned: bool = False) -> list[str]:
     """Measure and return the report, or a line that says where the data set is expected."""
     path = data / FILE
     if not path.exists():
         return [f"delivery: no data set at {path}"]
     chats, decisions = load(retrieval.read_json(path))
+    learned = report_learned(measure_learned(chats, decisions))
+    if only_learned:
+        return [f"Delivery of decisions after `ralph learn`, {data.name}", "", *learned]
     control = own if (own := data / CONTROL).exists() else UNRELATED
     table = report(measure(chats, decisions, control.read_text(encoding="utf-8").splitlines()))
-    return [f"Delivery of decisions, {data.name}", "", *table]
+    return [f"Delivery of decisions, {data.name}", "", *table, *learned]
 
 
 def main() -> int:
     """Print the report."""
     try:
-        print("\n".join(run(Path(sys.argv[1]) if sys.argv[1:] else retrieval.DATA)))
+        words = [word for word in sys.argv[1:] if word != LEARN_ONLY]
+        data = Path(words[0]) if words else retrieval.DATA
+        print("\n".join(run(data, only_learned=LEARN_ONLY in sys.argv)))
     except RalphError as error:
         print(error, file=sys.stderr)
         return 1
