@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.support.hook_answers import BLOCKS, JWT
+from tests.support.runner import page
 from tests.support.world import SESSION, World, call_hook, hook, patient_hook, payload, world
 
 from ralph.capture import recorder
@@ -16,6 +18,7 @@ from ralph.core.record import MemoryKind, Record, Status
 from ralph.core.remember import REMEMBER_PREFIXES
 from ralph.learning import inbox
 from ralph.memory import memory, reading
+from ralph.search import index
 
 TEXT = "deploys go through `make ship`"
 PROMPT = f"remember: {TEXT}"
@@ -391,3 +394,17 @@ def test_a_broken_config_stores_nothing_and_is_counted(here: World) -> None:
     failures = recorder.read_failures(here.root)
     assert failures is not None
     assert "learning.remember" in failures.what
+
+
+def test_the_rest_of_a_prompt_is_answered_as_well(here: World) -> None:
+    folder = here.root / ".agent"
+    folder.mkdir(exist_ok=True)
+    (folder / "memories.md").write_text(page(*BLOCKS), encoding="utf-8")
+    index.sync(here.root)
+    prompt = f"{PROMPT}\n\nrotate the jwt refresh tokens"
+    sent = payload("UserPromptSubmit", prompt=prompt)
+    said = json.loads(call_hook("UserPromptSubmit", sent, here.env).stdout)
+    context = said["hookSpecificOutput"]["additionalContext"]
+    assert "remembered mem-" in said["systemMessage"]
+    assert "remembered mem-" in context
+    assert JWT in context

@@ -62,7 +62,7 @@ def known(title: str, text: str, *tags: str) -> Record:
     return Record("know-1", MemoryKind.CONTEXT, text, label="knowledge", title=title, tags=tags)
 
 
-def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
+def test_each_source_gives_insights_with_their_label_and_evidence() -> None:
     fixed = session(*TEACHING["a migration before the tests"])
     entry = JournalEntry(
         "run-1",
@@ -96,7 +96,6 @@ def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
         "Decision: `argon2`, beca": ("sigil", "decision"),
         "Nightly reset: The stagi": ("sigil", "learning"),
         "vite needs `optimizeDeps": ("heading", "gotcha"),
-        "prices of the shop are i": ("marked", "context"),
     }
     for text, each in found.items():
         assert evidence(each)
@@ -253,11 +252,8 @@ def test_a_prompt_that_only_quotes_a_request_is_not_marked(text: str) -> None:
     assert propose([observed(NOTE, text, by="human")]) == []
 
 
-def test_the_prompt_of_a_loop_is_not_marked() -> None:
-    typed = observed(NOTE, "remember: prices are integer cents", by="human")
-    assert propose([typed]) != []
-    origin = replace(typed.origin, run="run-1", iteration=1)
-    assert propose([replace(typed, origin=origin)]) == []
+def test_what_a_person_asks_to_remember_is_not_proposed_again() -> None:
+    assert propose([observed(NOTE, "remember: prices are integer cents", by="human")]) == []
 
 
 def test_the_record_that_sums_up_a_run_is_no_entry() -> None:

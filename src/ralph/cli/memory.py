@@ -350,9 +350,9 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
 @options.formats("table", "json", "markdown")
 @pass_call
 def show(call: Invocation, name: str, form: str, as_of: str) -> None:
-    """Show one memory in full, with its links and what it was learned from.
+    """Show one memory in full, with its links and its evidence.
 
-    Knowledge can also be named by its title.
+    The evidence is what it was learned from. Knowledge can also be named by its title.
     """
     stored = reading.get_entry(call.root, name)
     if as_of:

@@ -22,6 +22,7 @@ from ralph.storage import hook_index
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
 
     from ralph.hooks.handler import Project
     from ralph.recall.citation_cache import CitationCache
@@ -86,6 +87,20 @@ def answer_event(
     except (OSError, hook_files.Unsure) as error:  # a full disk must not suppress an answer
         hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
     return _encode_answer(project, event, text, memory)
+
+
+def join_answers(first: bytes, second: bytes) -> bytes:
+    """Return the first answer with the context of the second one added. Either may be empty."""
+    if not first or not second:
+        return first or second
+    joined = _parse_object(first)
+    contexts = [_context_of(joined), _context_of(_parse_object(second))]
+    joined["hookSpecificOutput"]["additionalContext"] = "\n".join(contexts)
+    return json.dumps(joined, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _context_of(answer: Mapping[str, Any]) -> str:
+    return str(answer["hookSpecificOutput"]["additionalContext"])
 
 
 def _encode_answer(project: Project, event: str, text: str, memory: Recalled) -> bytes:
@@ -167,7 +182,7 @@ def _take_subagent_task(payload: Payload, project: Project) -> str:
     return f"{_text(tasks[taken], 'description')}\n{_text(tasks[taken], 'prompt')}"
 
 
-def _parse_object(line: bytes) -> dict[str, object]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     """Return the JSON object on a line, or {} if the line is anything else."""
     try:
         value = json.loads(line.decode("utf-8", "replace"), strict=False)

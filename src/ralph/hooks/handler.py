@@ -171,9 +171,9 @@ def _handle(
     if event in RECORDED and project.settings.capture:
         payload = _record(host, event, payload, project, env, set_deadline)
     if event in _TYPED_EVENTS and not env.get("RALPH_RUN"):
-        answer = _remember(host, event, typed, project, set_deadline)
-        if answer:
-            return answer
+        remembered = _remember(host, event, typed, project, set_deadline)
+        if remembered:
+            return _answer_rest(host, event, payload, project, env, remembered)
     if event == "SessionEnd":
         _prepare_app(event, set_deadline)
         from ralph.hooks.events import update_index
@@ -236,6 +236,23 @@ def _remember(
         session=payload.text("session_id"),
         patterns=project.settings.patterns,
     ).encode("utf-8", "replace")
+
+
+def _answer_rest(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    remembered: bytes,
+) -> bytes:
+    """Add what relates to the other paragraphs of a prompt that asked to remember something."""
+    has_other_paragraphs = "\n\n" in payload.text("prompt").strip().replace("\r", "")
+    if not has_other_paragraphs or not _wants_answer(event, project, env):
+        return remembered
+    from ralph.hooks.answer import answer_event, join_answers
+
+    return join_answers(remembered, answer_event(host, event, payload, project, env))
 
 
 # --- the app and its deadlines ------------------------------------------------------------------

@@ -17,8 +17,6 @@ class InsightSource(StrEnum):
     """A labelled line, or a bullet below a heading such as Learnings."""
     FIX = "fix"
     """A command that failed and passed after a change."""
-    MARKED = "marked"
-    """A prompt that begins with `remember:`."""
     REPEATED = "repeated"
     """A correction or question that a person typed in several sessions."""
     AGENT = "agent"

@@ -87,7 +87,6 @@ _REASONS = {
     InsightSource.FIX: "a command failed and passed after a change",
     InsightSource.HEADING: "an agent noted it as a lesson",
     InsightSource.REPEATED: "it was said more than once",
-    InsightSource.MARKED: "somebody asked to remember it",
     InsightSource.AGENT: "your agent distilled it",
 }
 """Why something is proposed, by its source."""

@@ -6,7 +6,6 @@ They come from these sources:
 2. heading: labelled lines ("Gotcha: ...") and bullets below a heading such as Learnings, in
    progress.txt, in a journal or in an agent's message (`learning/labels.py`).
 3. fix: an error whose command passed after a change (`learning/fixes.py`).
-4. marked: what a person asked to remember in a task ("remember: ...").
 
 Candidates that say the same become one insight, which gathers their evidence.
 """
@@ -30,7 +29,6 @@ from ralph.core.record import (
     Status,
     kind_of,
 )
-from ralph.core.remember import text_to_remember
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.formats.sigils import without_sigils
@@ -159,7 +157,6 @@ def of_origin(record: Record, origin: Origin) -> Record:
 
 _AUTHORS = {
     InsightSource.FIX: "tool",
-    InsightSource.MARKED: "human",
     InsightSource.REPEATED: "human",
 }
 """Who an insight comes from. For all other sources, it is the agent."""
@@ -199,7 +196,7 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
         text=text,
         label=first.label,
         tags=tuple(tags)[:_MAX_TAGS],
-        status=Status.ACCEPTED if InsightSource.MARKED in sources else Status.PROPOSED,
+        status=Status.PROPOSED,
         scope=Scope.TASK,
         origin=replace(first_record.origin, by=by, files=tuple(files)[:MAX_FILES]),
         created_at=first_record.created_at,
@@ -250,11 +247,8 @@ def _from_entry(record: Record) -> Candidate:
 
 
 def _from_note(record: Record) -> Iterator[Candidate]:
-    if is_prompt(record):
-        text = text_to_remember(record.text)
-        if text and not record.origin.run:  # the prompts of a run are the loop's own
-            yield Candidate(text, "context", InsightSource.MARKED, (record,))
-    elif record.kind is ObservationKind.NOTE:
+    """Yield the lessons in a message. What a person asks to remember is already a memory."""
+    if record.kind is ObservationKind.NOTE and not is_prompt(record):
         # The loop itself stores what is in sigils.
         plain = replace(record, text=without_sigils(record.text))
         yield from _from_text(plain, InsightSource.HEADING)

@@ -18,7 +18,6 @@ from ralph.core.record import ObservationKind, Record, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
 from ralph.learning import insights, propose
-from ralph.learning.candidates import InsightSource
 from ralph.learning.insights import NO_TASK, Extraction
 from ralph.learning.repetition import find_repetitions
 from ralph.memory import reading
@@ -104,12 +103,8 @@ def extract_imported(root: Path, *, patterns: Sequence[str] = ()) -> int:
 
 
 def _may_propose(record: Record) -> bool:
-    """Return whether a person should see a proposal.
-
-    What a person marked is stored by the hook itself, and an instruction to agents is dropped.
-    """
-    is_marked = record.extra.get(propose.SOURCE) == InsightSource.MARKED.value
-    return not is_marked and not injection.looks_like_instructions(record.text)
+    """Return whether a person should see a proposal. An instruction to agents is dropped."""
+    return not injection.looks_like_instructions(record.text)
 
 
 def _without_known(root: Path, proposed: Iterable[Record]) -> Iterator[Record]:

@@ -15,7 +15,7 @@ from ralph.storage import index_schema, record_filters, supersession
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ralph.recall.citation_cache import CitationCache
     from ralph.storage.lookup import RecordRow
@@ -53,6 +53,9 @@ _PATH_ONLY_TITLES = (
 """Title prefixes of observations that contain nothing but a path."""
 
 
+NOTHING_LEARNED: Mapping[str, str] = {}
+
+
 @record
 class RecallOptions:
     """The settings that affect recall, and the records that the session has already seen.
@@ -63,7 +66,8 @@ class RecallOptions:
     today: str
     session: str = ""
     seen: Collection[str] = ()  # record ids, and `COMPACTED` lines
-    learned: Collection[str] = ()  # ids of records that an accepted memory was learned from
+    # The ids of records that an accepted memory was learned from, each with the memory's id.
+    learned: Mapping[str, str] = NOTHING_LEARNED
     enabled: bool = True  # if not, no memories are injected except knowledge
     types: Sequence[str] = ()
     tags: Sequence[str] = ()
@@ -132,15 +136,18 @@ def _memory_filter(
 
 
 def may_inject(row: RecordRow, options: RecallOptions) -> bool:
-    """Return whether a record is new, not replaced by a memory, and not withheld."""
-    if row.id in options.seen or row.id in options.learned:
-        return False
-    return not is_withheld(row, options)
+    """Return whether a record is new to the session and is not withheld."""
+    return row.id not in options.seen and not is_withheld(row, options)
 
 
-def parse_learned(text: str) -> frozenset[str]:
-    """Return the ids at the beginning of each line in the file of `learning/learned.py`."""
-    return frozenset(line.partition(" ")[0] for line in text.split("\n") if line)
+def parse_learned(text: str) -> dict[str, str]:
+    """Return the pairs of ids in the file of `learning/learned.py`."""
+    learned = {}
+    for line in text.split("\n"):
+        record_id, _, memory_id = line.partition(" ")
+        if memory_id:
+            learned[record_id] = memory_id
+    return learned
 
 
 def is_withheld(row: RecordRow, options: RecallOptions) -> bool:

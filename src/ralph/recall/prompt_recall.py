@@ -37,7 +37,7 @@ from ralph.recall.shown_records import (
     without_output,
 )
 from ralph.search import rank, scoring
-from ralph.storage import index_schema, record_filters
+from ralph.storage import index_schema, lookup, record_filters
 
 if TYPE_CHECKING:
     import sqlite3
@@ -111,6 +111,8 @@ def recall_for_prompt(
     for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], allowed):
         if shown.row.key not in keys:
             candidates.append(shown)
+    if options.learned:
+        candidates, quoted = _replace_evidence(connection, candidates, quoted, allowed, options)
     verified = _select_new(candidates, options)[:_MAX_VERIFIED_RECORDS]
     chosen = _lower_stale(verified, options.citations)[:MAX_RECORDS]
     if not (chosen or quoted):
@@ -228,6 +230,37 @@ def _gather_passages(
         return []
     source = passages.TurnSource(connection, allowed, lambda row: _may_quote(row, options))
     return passages.gather(source, ranking.best, ranking.words)
+
+
+def _replace_evidence(
+    connection: sqlite3.Connection,
+    candidates: Sequence[Shown],
+    quoted: Sequence[Passage],
+    allowed: Filter,
+    options: RecallOptions,
+) -> tuple[list[Shown], list[Passage]]:
+    """Put the memories that were learned from these records and passages in their place.
+
+    A record stays if its memory may not be injected, for example because it was archived.
+    """
+    found_ids = [shown.row.id for shown in candidates]
+    for passage in quoted:
+        found_ids += [row.id for row in passage.rows.values()]
+    memory_ids = [options.learned[name] for name in found_ids if name in options.learned]
+    memories = lookup.memories_with_ids(connection, list(dict.fromkeys(memory_ids)), allowed)
+
+    def is_replaced(row: RecordRow) -> bool:
+        return options.learned.get(row.id, "") in memories
+
+    shown_ids = {shown.row.id for shown in candidates}
+    new = [
+        show_whole(scoring.RankedRow(row)) for row in memories.values() if row.id not in shown_ids
+    ]
+    records = [shown for shown in candidates if not is_replaced(shown.row)]
+    passages_left = [
+        passage for passage in quoted if not any(map(is_replaced, passage.rows.values()))
+    ]
+    return [*new, *records], passages_left
 
 
 def _may_quote(row: RecordRow, options: RecallOptions) -> bool:

@@ -253,6 +253,18 @@ def select_keys(
     return connection.execute(sql, (str(family_keys), *values))
 
 
+def memories_with_ids(
+    connection: sqlite3.Connection, record_ids: Sequence[str], record_filter: Filter
+) -> dict[str, RecordRow]:
+    """Return the memories with these ids that pass a filter, by id and in the order given."""
+    marks = ", ".join("?" * len(record_ids))
+    sql = f"SELECT key FROM records WHERE id IN ({marks})"
+    keys = [key for (key,) in connection.execute(sql, tuple(record_ids))]
+    visible = filter_keys(connection, keys, record_filter)
+    rows = {row.id: row for row in fetch_rows(connection, list(visible)).values()}
+    return {name: rows[name] for name in record_ids if name in rows}
+
+
 def filter_keys(
     connection: sqlite3.Connection, keys: Sequence[int], record_filter: Filter
 ) -> set[int]:
