@@ -67,12 +67,11 @@ soak: $(READY)
 
 # In two parts, since a process that drives a browser can run no event loop of its own.
 # The clients are pinned in tests/e2e/install_clients.py, the browser is Debian's; what cannot be had is said and skipped.
-# A test that fails is run once more and reported as such (R): clients and browser depend on the load of the machine.
 e2e: $(READY)
 	$(BIN)/python -m tests.e2e.install_clients
 	$(BIN)/python -m tests.e2e.install_browser
-	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rsR --reruns 1 tests/e2e --ignore=tests/e2e/web
-	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rsR --reruns 1 tests/e2e/web
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e --ignore=tests/e2e/web
+	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e/web
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
