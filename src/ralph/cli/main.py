@@ -166,7 +166,7 @@ def _write_group(formatter: click.HelpFormatter, group: str) -> None:
 @click.argument("words", nargs=-1)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Print the help of a command.
+    """Print the help for a command.
 
     `ralph help more` lists the commands that are rarely used.
     """

@@ -138,7 +138,7 @@ def _edits_code(command: str) -> bool:
 def _informative_edits(recovery: Recovery) -> list[Record]:
     """Return the edits that say more than the error message did.
 
-    An edit of a file that the failure mentions says nothing new. In work in progress, only an edit
+    An edit to a file that the failure mentions teaches nothing. In work in progress, only an edit
     of a settings file does.
     """
     output = f"{recovery.failure.command}\n{recovery.failure.record.text}"

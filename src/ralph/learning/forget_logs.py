@@ -127,7 +127,7 @@ class LogFilter:
 
     @property
     def _is_forgotten_session(self) -> bool:
-        """Whether this is the log of the session to forget, so that all of it is removed."""
+        """Whether this is the log of the session to forget. Such a log is removed completely."""
         return bool(self.request.session) and self.path.stem == self.request.session
 
     def cut(self, text: str) -> tuple[str, list[ForgottenRecord]]:

@@ -1,6 +1,6 @@
 """Collect everything that a person should decide: the inbox of `ralph review`.
 
-Terminal, scripts and pages all show the same items. Nothing is resolved here. When a person lets an
+The terminal, scripts and pages all show the same items. Nothing is resolved here. When a person lets an
 item stay as it is, a hash of its texts is remembered, so that it does not come up again.
 """
 

@@ -38,7 +38,7 @@ def extract(
 ) -> Extraction:
     """Propose insights from a task's records.
 
-    With a run, and optionally an iteration, only its records are used. Raises Unreadable if the
+    If a run is given, and optionally an iteration, only its records are used. Raises Unreadable if the
     task's insights cannot be read.
     """
     folder = task_files.find_task(root, task_id).path.parent

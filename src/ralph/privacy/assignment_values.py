@@ -1,4 +1,4 @@
-"""Decide whether a value that is assigned to a secret's name is a secret.
+"""Decide whether a value is a secret, given that its name suggests one.
 
 The name says what to expect. A password may be anything that is not a constant, a placeholder or a
 reference, whereas a token must look generated. The place of the value (see `assignment_places`)

@@ -6,16 +6,15 @@ that match `privacy.paths`. `redact` replaces secrets, for text that nobody can 
     redact("key ghp_9fK2... <private>x</private>").text  ->  "key [redacted: github token] "
 
 The `clean_*` functions are for what a person or an agent adds. They refuse a secret instead of
-replacing it, because somebody is there to rephrase the text.
+replacing it, because somebody is there to rephrase the text. Hooks load this module for `redact`
+alone, so the other functions import what they need themselves.
 """
 
 from __future__ import annotations
 
 import re
 
-from ralph.core.errors import Hint, Refused
 from ralph.lean import TYPE_CHECKING, record
-from ralph.privacy import invisible_characters
 from ralph.privacy.private_parts import strip_private
 from ralph.privacy.secrets import FoundSecret, find_secrets, replace_secrets
 
@@ -109,6 +108,8 @@ def count_private_tags(
 
 def redact_note(text: str, patterns: Sequence[str] = ()) -> str:
     """Redact what an agent or a check printed. Only the two ends of a long text are kept."""
+    from ralph.privacy import invisible_characters
+
     public = redact(invisible_characters.clean_text(text), patterns).text.strip()
     public = public.encode("utf-8", "replace").decode("utf-8")
     if len(public) <= _MAX_NOTE:
@@ -118,6 +119,8 @@ def redact_note(text: str, patterns: Sequence[str] = ()) -> str:
 
 def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
     """Redact every string in a JSON value, and remove its invisible characters."""
+    from ralph.privacy import invisible_characters
+
     if isinstance(value, str):
         return redact(invisible_characters.clean_text(value), patterns).text
     if isinstance(value, list | tuple):
@@ -138,6 +141,9 @@ def _refuse_secrets(
     Raises Refused for a secret unless `allow_secret`, and for empty text if `hint_if_empty` is
     given. `what` names the text in the error.
     """
+    from ralph.core.errors import Hint, Refused
+    from ralph.privacy import invisible_characters
+
     public, parts = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
     invisible_characters.check_text(public)
     findings = () if allow_secret else find_secrets(public, patterns)

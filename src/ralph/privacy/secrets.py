@@ -13,10 +13,7 @@ already found. All searches are bounded, so that hostile text cannot make them q
 from __future__ import annotations
 
 import re
-from functools import partial
 
-from ralph.core.errors import ConfigError, DeadlineExceeded
-from ralph.core.patterns import PrivacyPatterns
 from ralph.lean import TYPE_CHECKING, record, secret_prefilter, secret_rules
 from ralph.privacy import passwords, secret_values
 from ralph.privacy.assignments import assigned_secrets
@@ -175,6 +172,14 @@ def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
     return _merge([*spans, *_custom_spans(text, patterns)])
 
 
+def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
+    if not patterns:
+        return []
+    from ralph.privacy.custom_patterns import custom_spans  # few users have patterns of their own
+
+    return custom_spans(text, patterns, _find_markers(text))
+
+
 def _blank_escapes(text: str) -> str:
     if "[" not in text and "\\" not in text:
         return text
@@ -279,66 +284,6 @@ def _table_secrets(text: str, lowered: str) -> list[Span]:
         spans += secret_tables.separated_table_secrets(text, start, separator)
     spans += secret_tables.member_secrets(text, lowered)
     spans += secret_tables.inserted_secrets(text, lowered)
-    return spans
-
-
-# --- the user's patterns --------------------------------------------------------------------------
-
-
-def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
-    """Return the spans that the user's patterns match.
-
-    Only the text between markers is searched, so that nothing is redacted twice. A pattern that
-    exceeds its time limit is skipped. Hooks have no such limit, but a deadline of their own.
-    """
-    if not patterns:
-        return []
-    parts = _parts_between_markers(text)
-    limit = patterns.limit if isinstance(patterns, PrivacyPatterns) else None
-    spans: list[Span] = []
-    for pattern in patterns:
-        search = partial(_pattern_spans, _compile_pattern(pattern), text, parts)
-        if limit is None:
-            spans += search()
-            continue
-        matches = limit.run(pattern, search)
-        if matches is not None:
-            spans += matches
-    return spans
-
-
-def _parts_between_markers(text: str) -> list[tuple[int, int]]:
-    parts = []
-    part_start = 0
-    for marker_start, marker_end in _find_markers(text):
-        parts.append((part_start, marker_start))
-        part_start = marker_end
-    parts.append((part_start, len(text)))
-    return parts
-
-
-def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(
-            f"privacy.patterns: {pattern!r} is not a regular expression: {error}",
-            hint="use the syntax of Python's re module; in YAML, quote it with single quotes",
-        ) from error
-
-
-def _pattern_spans(
-    pattern: re.Pattern[str], text: str, parts: Sequence[tuple[int, int]]
-) -> list[Span]:
-    spans = []
-    try:
-        for start, end in parts:
-            for match in pattern.finditer(text, start, end):
-                if match[0]:
-                    spans.append((match.start(), match.end(), "custom"))
-    except DeadlineExceeded as error:
-        error.pattern = pattern.pattern
-        raise
     return spans
 
 

@@ -219,7 +219,7 @@ class _Weigher:
         everyday_factor: float,
         min_name_weight: float,
     ) -> list[WeightedWord]:
-        """Return a word with its weight, or several of them for a word in CJK characters."""
+        """Return a word with its weight. A word in CJK characters may become several words."""
         if terms.is_cjk(word.text):
             weighted = [self._weigh_cjk(term) for term in word.terms]
         else:

@@ -14,7 +14,7 @@ from ralph.tasks.progress import task_folder
 
 
 def parse_given_prd(text: str, *, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
-    """Parse a PRD that a user gave, and clean it for storage.
+    """Parse a PRD supplied by the user, and clean it for storage.
 
     Raises Refused if the PRD is empty, contains a secret, or cannot be parsed.
     """
