@@ -1,7 +1,7 @@
 """Collect everything that a person should decide: the inbox of `ralph review`.
 
-The terminal, scripts and pages all show the same items. Nothing is resolved here. When a person lets an
-item stay as it is, a hash of its texts is remembered, so that it does not come up again.
+The terminal, scripts and pages all show the same items. Nothing is resolved here. When a person
+lets an item stay as it is, a hash of its texts is remembered, so that it does not come up again.
 """
 
 from __future__ import annotations

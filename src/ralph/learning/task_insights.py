@@ -38,8 +38,8 @@ def extract(
 ) -> Extraction:
     """Propose insights from a task's records.
 
-    If a run is given, and optionally an iteration, only its records are used. Raises Unreadable if the
-    task's insights cannot be read.
+    If a run is given, and optionally an iteration, only its records are used. Raises Unreadable if
+    the task's insights cannot be read.
     """
     folder = task_files.find_task(root, task_id).path.parent
     records = _records_of_task(root, task_id, folder, run, iteration)
