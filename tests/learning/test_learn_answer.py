@@ -134,6 +134,24 @@ def answer_with(**sections: object) -> str:
     return json.dumps(sections)
 
 
+REDIS = "The billing worker needs REDIS_URL."
+REDIS_IN_TESTS = (
+    "The billing worker reads REDIS_URL at import time, so tests must set it in conftest.py before "
+    "importing billing.worker."
+)
+
+
+@pytest.mark.parametrize("status", [Status.PROPOSED, insights.REJECTED])
+def test_two_memories_about_one_subject_are_both_proposed(root: Path, status: Status) -> None:
+    for text in (REDIS, REDIS_IN_TESTS):
+        answer = answer_with(memories=[{"text": text, "evidence": [DEPLOY]}])
+        (proposal,) = learn.apply_answer(root, answer, DIGESTED).proposals
+        waiting = insights.list_(root, status=Status.PROPOSED)
+        assert proposal.id in [insight.record.id for insight in waiting]
+        if status is insights.REJECTED:
+            review.reject(root, proposal.id)
+
+
 DEPLOY = {"id": "obs-0b01", "quote": "Since Monday we deploy with make ship"}
 
 

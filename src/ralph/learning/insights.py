@@ -195,8 +195,7 @@ def merge_insights(
         if record.id not in known:
             # A proposal to archive a memory is not the same as one that repeats its text.
             with_same_effect = texts[proposing.effect(record)]
-            min_overlap = proposing.FIX_OVERLAP if proposing.is_proven(record) else 0.0
-            same_id = with_same_effect.find(record.text, min_overlap)
+            same_id = with_same_effect.find(record.text, proposing.min_overlap(record))
             if not same_id:
                 with_same_effect.add(record.id, record.text)
                 known[record.id] = record

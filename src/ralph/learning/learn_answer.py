@@ -36,9 +36,6 @@ MAX_TEXT_CHARACTERS = 700
 MAX_QUOTE_CHARACTERS = 1_500  # longer than any line of a digest
 MIN_QUOTE_CHARACTERS = 12  # unless the whole record is shorter
 _MAX_FAILED_ATTEMPTS = 50  # braces in an answer that do not open an object with memories
-# Two memories about one subject share up to .45 of the weight of their words, and two that say the
-# same .55 and more (106 memories that an agent distilled from four weeks).
-_MIN_KNOWN_OVERLAP = 0.5
 _MAX_TAGS = 6
 _MAX_STORED_QUOTES = 12  # per item
 _EMPTY_ANSWER = re.compile(r"\s*(?:```\w*\s*)?\{\s*\}\s*(?:```\s*)?")
@@ -83,7 +80,9 @@ class KnownTexts:
         ignored = set[int]()
         for owner in replaced:
             ignored |= self._numbers.get(owner, set())
-        nearest = self._matcher.nearest(text, min_overlap=_MIN_KNOWN_OVERLAP, ignored=ignored)
+        nearest = self._matcher.nearest(
+            text, min_overlap=propose.DISTILLED_OVERLAP, ignored=ignored
+        )
         return nearest is not None
 
 

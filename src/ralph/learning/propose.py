@@ -51,7 +51,10 @@ _MAX_TEXT = 700  # characters
 MAX_FILES = 12
 _MAX_TAGS = 6
 # Two failures of one command share much of their text. They are the same only if they share more.
-FIX_OVERLAP = 0.6
+_FIX_OVERLAP = 0.6
+# Two memories about one subject share up to .45 of the weight of their words, and two that say the
+# same .55 and more (106 memories that an agent distilled from four weeks).
+DISTILLED_OVERLAP = 0.5
 _RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
 
 
@@ -66,7 +69,7 @@ def propose(records: Iterable[Record], found: Iterable[Candidate] = ()) -> list[
     for candidate in sorted(candidates, key=_candidate_order):
         text = candidate.compared or candidate.text
         is_fix = candidate.source is InsightSource.FIX
-        number = matcher.nearest(text, min_overlap=FIX_OVERLAP if is_fix else 0.0)
+        number = matcher.nearest(text, min_overlap=_FIX_OVERLAP if is_fix else 0.0)
         if number is None:
             matcher.add(text)
             groups.append([candidate])
@@ -83,6 +86,15 @@ def _candidate_order(candidate: Candidate) -> tuple[bool, str, str]:
 def is_proven(record: Record) -> bool:
     """Return whether an insight is about an error whose command passed afterwards."""
     return record.extra.get(PROVEN) is True
+
+
+def min_overlap(record: Record) -> float:
+    """Return how much of its weight an insight must share with a text that says the same."""
+    if is_proven(record):
+        return _FIX_OVERLAP
+    if record.extra.get(SOURCE) == InsightSource.AGENT.value:
+        return DISTILLED_OVERLAP
+    return 0.0
 
 
 def places(record: Record) -> tuple[str, ...]:
