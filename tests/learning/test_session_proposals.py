@@ -368,6 +368,22 @@ def test_a_rejected_proposal_does_not_come_back(here: World) -> None:
     assert len(proposals(here, "rejected")) == 1
 
 
+def test_another_fix_of_the_same_command_is_proposed_after_the_first_was_accepted(
+    here: World,
+) -> None:
+    first = HookedSession(here, "first")
+    first.fail("pytest -q", "sqlalchemy.exc.OperationalError: no such table: invoices")
+    first.succeed("alembic upgrade head")
+    first.succeed("pytest -q")
+    first.stop()
+    review.accept(here.root, proposals(here)[0].id)
+    second = HookedSession(here, "second")
+    second.fail("pytest -q", "sqlalchemy.exc.OperationalError: database is locked")
+    second.succeed("DB_POOL=1 pytest -q")
+    second.stop()
+    assert ["database is locked" in item.text for item in proposals(here)] == [True]
+
+
 def test_an_accepted_proposal_is_a_memory_and_does_not_come_back(here: World) -> None:
     migrate(HookedSession(here, "s1"))
     accepted = review.accept(here.root, proposals(here)[0].id)

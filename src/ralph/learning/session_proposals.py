@@ -113,7 +113,7 @@ def _without_known(root: Path, proposed: Iterable[Record]) -> Iterator[Record]:
     for record in proposed:
         if known is None:
             known = TextMatcher(_memory_texts(root))
-        if known.nearest(record.text) is None:
+        if known.nearest(record.text, min_overlap=propose.min_overlap(record)) is None:
             yield record
 
 
