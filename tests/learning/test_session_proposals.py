@@ -13,7 +13,7 @@ from tests.support.laws import messy
 from tests.support.situations import ERROR, NOTE, SUCCESS, USE, observed
 from tests.support.world import World, world
 
-from ralph.capture.recoveries import find_recoveries
+from ralph.capture.recoveries import find_recoveries, is_edit
 from ralph.core import paths
 from ralph.core.record import MemoryKind, Record
 from ralph.learning import inbox, insights, review
@@ -524,6 +524,9 @@ def test_any_records_can_be_examined(parts: list[tuple[object, str, str]]) -> No
         assert recovery.failure.failed
         assert not recovery.success.failed
         assert recovery.failure.key == recovery.success.key
+        before = records[: recovery.failed_at]
+        edited = {file for record in before if is_edit(record) for file in record.origin.files}
+        assert recovery.edited_before == edited
     for candidate in (*find_fixes(records), *find_repetitions(records, records)):
         assert candidate.text.strip()
         assert candidate.evidence

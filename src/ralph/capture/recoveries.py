@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ralph.capture.command_lines import Words, find_programs, split_commands
@@ -148,8 +148,16 @@ class Recovery:
     """The commands in between that may have changed the result."""
     edits: tuple[Record, ...]
     """The edits in between."""
-    earlier: tuple[Record, ...]
-    """What the session had recorded before the failure."""
+    failed_at: int
+    """The position of the failure in the session."""
+    first_edits: Mapping[str, int]
+    """The position of the first edit of each file that the session edited."""
+
+    @property
+    def edited_before(self) -> frozenset[str]:
+        """The files that the session had edited before the failure."""
+        edits = self.first_edits.items()
+        return frozenset(file for file, position in edits if position < self.failed_at)
 
     @property
     def new_preparation(self) -> tuple[str, ...]:
@@ -181,6 +189,7 @@ def find_recoveries(records: Sequence[Record]) -> Iterator[Recovery]:
     If a command fails several times, the recovery begins at its last failure.
     """
     runs = [_parse_run(record) for record in records]
+    first_edits = _first_edits(records)
     last_failures: dict[Words, int] = {}
     for number, run in enumerate(runs):
         if run is None:
@@ -203,8 +212,19 @@ def find_recoveries(records: Sequence[Record]) -> Iterator[Recovery]:
             run,
             commands=tuple(changing_runs),
             edits=tuple(records[position] for position in between if is_edit(records[position])),
-            earlier=tuple(records[:failed_at]),
+            failed_at=failed_at,
+            first_edits=first_edits,
         )
+
+
+def _first_edits(records: Sequence[Record]) -> dict[str, int]:
+    """Return the position of the first edit of each edited file."""
+    positions: dict[str, int] = {}
+    for position, record in enumerate(records):
+        if is_edit(record):
+            for file in record.origin.files:
+                positions.setdefault(file, position)
+    return positions
 
 
 def _parse_run(record: Record) -> CommandRun | None:

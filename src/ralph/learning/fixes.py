@@ -18,13 +18,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, find_check
-from ralph.capture.recoveries import (
-    READING_PROGRAMS,
-    CommandRun,
-    Recovery,
-    find_recoveries,
-    is_edit,
-)
+from ralph.capture.recoveries import READING_PROGRAMS, CommandRun, Recovery, find_recoveries
 from ralph.capture.short_text import first_line
 from ralph.capture.summary import error_line
 from ralph.core.record import Record
@@ -142,13 +136,13 @@ def _informative_edits(recovery: Recovery) -> list[Record]:
     of a settings file does.
     """
     output = f"{recovery.failure.command}\n{recovery.failure.record.text}"
-    edited_before = _edited_files(filter(is_edit, recovery.earlier))
+    edited_before = recovery.edited_before
     is_in_progress = any(_is_at_work(file, output) for file in edited_before)
     informative = []
     for edit in recovery.edits:
         if any(PurePosixPath(file).name in output for file in edit.origin.files):
             continue
-        is_new = set(edited_before).isdisjoint(edit.origin.files) and not is_in_progress
+        is_new = edited_before.isdisjoint(edit.origin.files) and not is_in_progress
         if is_new or any(map(_is_settings_file, edit.origin.files)):
             informative.append(edit)
     return informative
