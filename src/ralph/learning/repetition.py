@@ -76,10 +76,14 @@ def find_repetitions(
     if not prompts:
         return
     vocabulary = _read_vocabulary([*session, *earlier_prompts])
-    earlier = [_Prompt(record) for record in earlier_prompts if _may_repeat(record)]
+    earlier = []
+    for record in earlier_prompts:
+        if _may_repeat(record):
+            earlier.append((_Prompt(record), vocabulary.distinctive_words(record.text)))
     for prompt in prompts:
-        for other in earlier:
-            if _says_the_same(prompt.record.text, other.record.text, vocabulary):
+        words = vocabulary.distinctive_words(prompt.record.text)
+        for other, other_words in earlier:
+            if _say_the_same(words, other_words):
                 yield from _sightings(prompt, other)
                 break
 
@@ -121,9 +125,8 @@ def _may_repeat(record: Record) -> bool:
     return not text_to_remember(text)  # the hook has stored it
 
 
-def _says_the_same(text: str, other: str, vocabulary: _Vocabulary) -> bool:
-    words = vocabulary.distinctive_words(text)
-    other_words = vocabulary.distinctive_words(other)
+def _say_the_same(words: set[str], other_words: set[str]) -> bool:
+    """Return whether two prompts share enough of their distinctive words."""
     shared = len(words & other_words)
     shorter = min(len(words), len(other_words))
     return shared >= _MIN_SHARED_WORDS and shared > _MIN_SHARED_SHARE * shorter
