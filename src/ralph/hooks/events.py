@@ -28,7 +28,7 @@ from ralph.capture.own_traffic import is_own_traffic
 from ralph.capture.pipeline import observe, session_of, with_loop_origin
 from ralph.core import config as settings
 from ralph.core import ids, paths, render
-from ralph.core.errors import RalphError, Unreadable, WriteFailed
+from ralph.core.errors import DeadlineExceeded, RalphError, Unreadable, WriteFailed
 from ralph.core.record import NO_EXTRA, Record
 from ralph.core.settings import Config, Presence
 from ralph.core.tokens import estimate
@@ -247,6 +247,15 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
         recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
+@contextmanager
+def _leave_out(root: Path, event: str) -> Iterator[None]:
+    """Count whatever goes wrong in a step that the answer does not need, even a missed deadline."""
+    try:
+        yield
+    except (Exception, DeadlineExceeded) as error:  # noqa: BLE001 - the answer is complete
+        recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
+
+
 def record_event(
     root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA
 ) -> None:
@@ -305,13 +314,17 @@ def _start_session(
             injection_ledger.mark_seen(root, event.session, marks)
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
-    if state is SessionState.NEW:
-        with _count_failures(root, name):
-            _propose_missed(root, event.session, config)
     program = ""
     if not installations.has_server(event.host, root, env):
         program = launchers.agent_program(sys.executable, env)
     brief = brief_session(root, config, event.session, state=state, task=task, program=program)
+    message = ""
+    with _leave_out(root, name):
+        if state is SessionState.NEW:
+            with _count_failures(root, name):
+                _propose_missed(root, event.session, config)
+        if brief.text and config.presence is not Presence.OFF:
+            message = _presence(root, brief)
     if not brief.text:
         return ""
     with _count_failures(root, name):
@@ -320,10 +333,6 @@ def _start_session(
             root, event.session, name, items, event.at, skill=brief.skill_tokens
         )
         injection_ledger.mark_seen(root, event.session, brief.noted)
-    message = ""
-    if config.presence is not Presence.OFF:
-        with _count_failures(root, name):
-            message = _presence(root, brief)
     return _context_json(name, brief.text, message)
 
 

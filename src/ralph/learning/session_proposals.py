@@ -25,6 +25,7 @@ from ralph.privacy import injection
 from ralph.search import index
 from ralph.storage import files, queries, sessions
 
+_MAX_RECORDS = 20_000  # per session, which takes a hook half a second
 _MAX_EARLIER_PROMPTS = 500  # the newest prompts that are searched for repetitions
 _MAX_MISSED_SESSIONS = 5  # per session start
 _MAX_IMPORTED_SESSIONS = 500  # after an import
@@ -61,7 +62,7 @@ def extract_session(
     patterns: Sequence[str] = (),
 ) -> Extraction:
     """Propose memories from a session in the index, and note that this was done."""
-    records = queries.session_records(connection, session_id)
+    records = queries.session_records(connection, session_id, limit=_MAX_RECORDS)
     prompts = queries.earlier_prompts(connection, session_id, _MAX_EARLIER_PROMPTS)
     extraction = extract(root, records, prompts, patterns=patterns)
     if records:
