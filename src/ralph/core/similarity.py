@@ -402,7 +402,7 @@ def contradict(one: str, other: str) -> bool:
     return any(word in _NEGATIONS or word[:1].isdigit() for word in word_set ^ other_set)
 
 
-def _in_order(words: list[str], chosen: set[str]) -> list[str]:
+def _in_order(words: Iterable[str], chosen: set[str]) -> list[str]:
     return [word for word in words if word in chosen]
 
 
@@ -428,7 +428,8 @@ def split_statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, 
     return tuple(subject), (is_negated, tuple(numbers))
 
 
-def _key_words(text: str) -> list[str]:
+@lru_cache(_CACHED_TEXTS)
+def _key_words(text: str) -> tuple[str, ...]:
     """Return the stems of the words that can change the meaning of a text."""
     words = []
     for word in split_words(unaccented(text)):
@@ -441,4 +442,4 @@ def _key_words(text: str) -> list[str]:
                 words.append(lowered[:_CJK_ROOT_LENGTH])
         elif lowered not in STOP_WORDS and lowered not in _LABELS and len(lowered) > 1:
             words.append(stem(lowered))
-    return words
+    return tuple(words)
