@@ -12,9 +12,10 @@ from tests.support.situations import TEACHING
 
 from ralph.core.errors import Refused, UsageError
 from ralph.core.record import MemoryKind, Record, Status
-from ralph.learning import inbox, insights, learned, removal, review
+from ralph.learning import inbox, insights, learned, promotion, removal, review
 from ralph.learning.candidates import Operation
 from ralph.learning.inbox import ReviewItem
+from ralph.learning.promotion import Target
 from ralph.learning.propose import OPERATION, TARGETS, evidence
 from ralph.memory import memory, reading
 from ralph.memory.author import BY_AGENT
@@ -135,6 +136,14 @@ def test_an_agent_cannot_merge_its_own_proposal(tmp_path: Path, proposal: Record
     with pytest.raises(Refused, match="waits for a person"):
         review.merge(tmp_path, proposal.id, similar, text=MERGED, context=BY_AGENT)
     assert reading.get_entry(tmp_path, similar).record.text == SIMILAR
+
+
+def test_an_agent_cannot_promote_its_own_proposal(tmp_path: Path, proposal: Record) -> None:
+    before = everything(tmp_path)
+    for target in Target:
+        with pytest.raises(Refused, match="waits for a person"):
+            promotion.promote(tmp_path, proposal.id, target, page="cart", context=BY_AGENT)
+    assert everything(tmp_path) == before
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from ralph.core.record import (
     Origin,
     Record,
     Scope,
+    Status,
 )
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
@@ -33,7 +34,7 @@ from ralph.formats.memories import parse_memories
 from ralph.formats.patterns import HEADINGS, PatternsDocument, parse_patterns
 from ralph.formats.regions import parse_region
 from ralph.formats.sigils import without_sigils
-from ralph.learning import insights
+from ralph.learning import acceptance, insights
 from ralph.learning.insights import Insight
 from ralph.memory import memory, quarantine, reading
 from ralph.memory.author import BY_PERSON, WriteContext
@@ -203,10 +204,11 @@ def promote(
 
     `text` replaces the record's text, and `page` names the design page. Raises NotFound for an
     unknown id, UsageError for text that is too long, and Refused for a secret, a prompt injection,
-    or a personal memory that an agent promotes.
+    or a personal memory or an undecided proposal that an agent promotes.
     """
     is_person = context.author.is_person
     original = _find_original(root, record_id)
+    _check_proposal(root, original, context)
     if original.scope is Scope.PERSONAL and not is_person:
         raise Refused(
             f"{original.id} is a personal memory: an agent may not put it into a repository",
@@ -248,6 +250,14 @@ def promote(
     if diff:
         return Promotion(target.path, diff, added=(record,))
     return Promotion(target.path, diff, there=(record,))
+
+
+def _check_proposal(root: Path, original: Record, context: WriteContext) -> None:
+    """Raise Refused if an agent promotes a proposal that waits for a person."""
+    with suppress(NotFound):
+        found = insights.find(root, original.id)
+        if found.task == insights.NO_TASK and found.record.status is not Status.ACCEPTED:
+            acceptance.check_is_person(found, context)
 
 
 def _find_original(root: Path, record_id: str) -> Record:
