@@ -408,3 +408,8 @@ def test_the_rest_of_a_prompt_is_answered_as_well(here: World) -> None:
     assert "remembered mem-" in said["systemMessage"]
     assert "remembered mem-" in context
     assert JWT in context
+
+
+def test_a_pasted_page_is_not_a_memory(here: World) -> None:
+    assert "not remembered" in type_prompt(here, f"remember: {'word ' * 1_000}")
+    assert stored(here) == []

@@ -6,8 +6,9 @@ import pytest
 from tests.support.hooked_sessions import HookedSession
 from tests.support.world import World, world
 
+from ralph.core.errors import Refused
 from ralph.learning import insights, learned, removal, review
-from ralph.memory.author import BY_PERSON
+from ralph.memory.author import BY_AGENT, BY_PERSON
 from ralph.search import index
 
 DECISION = "we round invoices per position with ROUND_HALF_EVEN, the auditor wants it"
@@ -47,3 +48,26 @@ def test_an_archived_memory_gives_its_place_back(here: World) -> None:
     assert learned.evidence_of(here.root, memory.id)
     removal.archive(here.root, memory.id)
     assert "Done in src/invoice.py" in answer(here)
+
+
+def test_another_lesson_of_the_same_message_stays(here: World) -> None:
+    session = HookedSession(here, "two lessons")
+    session.start()
+    session.prompt("Let the zebra importer read the old files, and set up the mail server.")
+    session.stop(
+        "Both work.\n\nGotcha: the zebra importer needs latin-1 for files of the old system.\n"
+        "Gotcha: postfix relays only from the port 2525 of the mail server."
+    )
+    for proposal in insights.list_(here.root):
+        if "postfix" in proposal.record.text:
+            review.accept(here.root, proposal.record.id, context=BY_PERSON)
+    index.sync(here.root)
+    prompt = "which encoding does the zebra importer need for files of the old system?"
+    told = HookedSession(here, "later").send("UserPromptSubmit", prompt=prompt).decode()
+    assert "latin-1" in told
+
+
+def test_an_agent_cannot_reject_a_proposal(here: World) -> None:
+    [proposal] = insights.list_(here.root)
+    with pytest.raises(Refused, match="waits for a person"):
+        review.reject(here.root, proposal.record.id, context=BY_AGENT)

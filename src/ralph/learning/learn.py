@@ -128,7 +128,8 @@ def learn(
         report.sessions += sessions
         report.proposals += verified.proposals
         report.dropped.update(verified.dropped)
-        note_progress(root, call.digest.until)
+        if not request.since:  # what happened before that time is still to be distilled
+            note_progress(root, call.digest.until)
     return report
 
 
@@ -283,7 +284,7 @@ def apply_to_printed_prompt(
             hint="use the time in the last line of `ralph learn --dry-run`; nothing was proposed",
         )
     verified = apply_answer(root, text, records, request.patterns)
-    if until:
+    if until and not request.since:
         note_progress(root, until)
     return verified
 

@@ -15,6 +15,7 @@ from ralph.memory.reading import MEMORIES
 
 VIA_PROMPT = "prompt"
 _MAX_SHOWN_CHARACTERS = 60
+_MAX_CHARACTERS = 2_000  # a longer paragraph is pasted output
 _WIDE_COLON = str.maketrans("：", ":")
 
 
@@ -25,6 +26,11 @@ def remember(
 
     A label such as `fix:` at the beginning sets the type. Otherwise it is a decision.
     """
+    if len(text) > _MAX_CHARACTERS:
+        return (
+            f"Ralph: not remembered: the text has {len(text):,} characters, "
+            f"and a memory has at most {_MAX_CHARACTERS:,}"
+        )
     kind, text = _split_label(text)
     try:
         records = [stored.record for stored in reading.list_entries(root, in_=MEMORIES)]

@@ -141,6 +141,10 @@ def reject(root: Path, name: str, *, context: WriteContext = BY_PERSON) -> Store
     """
     held = _find_held(root, name, context.author)
     if held is None:
+        with suppress(NotFound):  # `_decide` says what it is instead
+            found = insights.find(root, name)
+            if found.task == insights.NO_TASK:
+                acceptance.check_is_person(found, context)
         return _decide(root, name, insights.REJECTED, context.observer).stored
     if isinstance(held, Stored):
         raise Refused(f"{name} is stored in a file", hint=f"ralph memory delete {name}")

@@ -41,7 +41,7 @@ from ralph.storage import index_schema, lookup, record_filters
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ralph.recall.citation_cache import CitationCache
     from ralph.recall.eligibility import RecallOptions
@@ -56,6 +56,8 @@ MAX_RECORDS = 5  # injected with a prompt, not counting passages
 _MAX_RECORDS_PER_SESSION = 2  # from one earlier session
 _MAX_RANKED_RECORDS = 20
 # Records that are checked for stale citations. One further down cannot move up far enough.
+# Of the words of a prompt that a record has, the share that its memory must have to replace it.
+_MIN_COVERED_SHARE = 0.25
 _MAX_VERIFIED_RECORDS = 2 * MAX_RECORDS
 _UNLIMITED_TOKENS = 2_000  # the budget for passages if there is no limit
 _MAX_QUESTION_CHARACTERS = 2_000  # searched for file names
@@ -112,7 +114,8 @@ def recall_for_prompt(
         if shown.row.key not in keys:
             candidates.append(shown)
     if options.learned:
-        candidates, quoted = _replace_evidence(connection, candidates, quoted, allowed, options)
+        evidence = _Evidence(connection, ranking.words, allowed, options)
+        candidates, quoted = evidence.replace(candidates, quoted)
     verified = _select_new(candidates, options)[:_MAX_VERIFIED_RECORDS]
     chosen = _lower_stale(verified, options.citations)[:MAX_RECORDS]
     if not (chosen or quoted):
@@ -232,35 +235,61 @@ def _gather_passages(
     return passages.gather(source, ranking.best, ranking.words)
 
 
-def _replace_evidence(
-    connection: sqlite3.Connection,
-    candidates: Sequence[Shown],
-    quoted: Sequence[Passage],
-    allowed: Filter,
-    options: RecallOptions,
-) -> tuple[list[Shown], list[Passage]]:
-    """Put the memories that were learned from these records and passages in their place.
+class _Evidence:
+    """Puts the memories that were learned from records and passages in their place."""
 
-    A record stays if its memory may not be injected, for example because it was archived.
-    """
-    found_ids = [shown.row.id for shown in candidates]
-    for passage in quoted:
-        found_ids += [row.id for row in passage.rows.values()]
-    memory_ids = [options.learned[name] for name in found_ids if name in options.learned]
-    memories = lookup.memories_with_ids(connection, list(dict.fromkeys(memory_ids)), allowed)
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        words: Sequence[WeightedWord],
+        allowed: Filter,
+        options: RecallOptions,
+    ) -> None:
+        self._connection = connection
+        self._words = [word.word.lower() for word in words]
+        self._allowed = allowed
+        self._learned = options.learned
+        self._memories: Mapping[str, RecordRow] = {}
 
-    def is_replaced(row: RecordRow) -> bool:
-        return options.learned.get(row.id, "") in memories
+    def replace(
+        self, candidates: Sequence[Shown], quoted: Sequence[Passage]
+    ) -> tuple[list[Shown], list[Passage]]:
+        """Return the records and passages that stay, with the memories first.
 
-    shown_ids = {shown.row.id for shown in candidates}
-    new = [
-        show_whole(scoring.RankedRow(row)) for row in memories.values() if row.id not in shown_ids
-    ]
-    records = [shown for shown in candidates if not is_replaced(shown.row)]
-    passages_left = [
-        passage for passage in quoted if not any(map(is_replaced, passage.rows.values()))
-    ]
-    return [*new, *records], passages_left
+        A record stays if its memory may not be injected, for example because it was archived, or if
+        the memory is about something else that the record also mentions.
+        """
+        rows = [shown.row for shown in candidates]
+        for passage in quoted:
+            rows += passage.rows.values()
+        memory_ids = [self._learned[row.id] for row in rows if row.id in self._learned]
+        self._memories = lookup.memories_with_ids(
+            self._connection, list(dict.fromkeys(memory_ids)), self._allowed
+        )
+        replacing = {self._learned[row.id]: None for row in rows if self._is_replaced(row)}
+        shown_ids = {shown.row.id for shown in candidates}
+        new = [
+            show_whole(scoring.RankedRow(self._memories[name]))
+            for name in replacing
+            if name not in shown_ids
+        ]
+        records = [shown for shown in candidates if not self._is_replaced(shown.row)]
+        left = [
+            passage for passage in quoted if not any(map(self._is_replaced, passage.rows.values()))
+        ]
+        return [*new, *records], left
+
+    def _is_replaced(self, row: RecordRow) -> bool:
+        memory = self._memories.get(self._learned.get(row.id, ""))
+        if memory is None:
+            return False
+        found = self._words_in(row)
+        shared = found & self._words_in(memory)
+        return bool(shared) and len(shared) >= _MIN_COVERED_SHARE * len(found)
+
+    def _words_in(self, row: RecordRow) -> set[str]:
+        text = f"{row.title} {row.text}".lower()
+        return {word for word in self._words if word in text}
 
 
 def _may_quote(row: RecordRow, options: RecallOptions) -> bool:
