@@ -147,7 +147,7 @@ class ServerEmbedder:
         if key:
             headers["Authorization"] = f"Bearer {key}"
         # `_check_server` accepts only http and https.
-        return Request(self.url, body, headers, method="POST")  # noqa: S310
+        return Request(self.url, body, headers, method="POST")  # noqa: S310 - see above
 
     def _handlers(self) -> list[type[BaseHandler] | BaseHandler]:
         """Return handlers that refuse redirects, and bypass any proxy for this machine."""
