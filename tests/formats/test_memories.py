@@ -7,6 +7,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.golden import cases, expected, rows, text_of
 from tests.support.laws import restores
+from tests.support.memory_pages import ids, record
 
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Link, MemoryKind, Origin, Record
@@ -216,6 +217,13 @@ def test_an_entry_goes_to_the_end_of_its_section() -> None:
         str(added_and_gone(text))
         == f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n{NEW_BLOCK}\n\n## Context\n"
     )
+
+
+@pytest.mark.parametrize("size", [1, 39, 40, 400])
+def test_an_entry_goes_to_the_end_of_its_section_whatever_its_size(size: int) -> None:
+    old = [record(number) for number in range(size)]
+    document = parse_memories(render_memories(old)).add(record(size)).add(record(size + 1))
+    assert ids(str(document)) == [record(number).id for number in range(size + 2)]
 
 
 def test_a_closing_rule_and_what_follows_it_stay_below() -> None:

@@ -227,22 +227,6 @@ def test_nothing_is_lost_doubled_or_brought_back(
             assert new_tags <= {*kept[name].tags}, "stripped"
 
 
-def test_new_entries_of_a_large_section_are_spread_and_plain_git_merges_them() -> None:
-    base = page(*(record(number, kind=kind) for kind in KINDS[:1] for number in range(60)))
-    sides = []
-    for start in (100, 200):
-        document = parse_memories(base)
-        for number in range(start, start + 2):
-            document = document.add(record(number))
-        sides.append(str(document))
-    assert [each.id for each in (record(100), record(101))] != ids(sides[0])[-2:], (
-        "not all at the end"
-    )
-    text, conflicts = merge_lines(base, sides[0], sides[1])
-    assert conflicts == 0
-    assert {*ids(text)} == {*ids(base), *ids(sides[0]), *ids(sides[1])}
-
-
 def test_an_entry_s_time_does_not_depend_on_its_place() -> None:
     early, late = (
         record(1, extra={"at": f"2026-11-16T10:00:00.{number}Z"}) for number in (100000, 200000)

@@ -240,17 +240,23 @@ def damage(root: Path) -> list[str]:
     ]
 
 
-def test_doctor_resolves_an_open_merge_by_entry(shop: Path, env: dict[str, str]) -> None:
-    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+@pytest.mark.parametrize("before", [2, 60])
+def test_doctor_resolves_an_open_merge_by_entry(
+    shop: Path, env: dict[str, str], before: int
+) -> None:
+    old = [record(number) for number in range(1, before + 1)]
+    put(shop, page(*old), "old")
+    first = record(before + 1)
+    second = record(before + 2)
+    diverge(shop, page(*old, first), page(*old, second))
     with pytest.raises(Exception, match="returned non-zero"):
         git(shop, "merge", "-q", "side")
     assert "merge" in damage(shop)
     [repair] = [each for each in doctor.fix(shop, env) if each.path == shop / FILE]
     assert repair.backup is not None
     assert "<<<<<<<" in repair.backup.read_text(encoding="utf-8")
-    assert {*ids((shop / FILE).read_text(encoding="utf-8"))} == {
-        record(number).id for number in (1, 2, 3)
-    }
+    merged = (shop / FILE).read_text(encoding="utf-8")
+    assert ids(merged) == [each.id for each in (*old, first, second)]
     assert damage(shop) == []
     git(shop, "commit", "-qm", "merged")
     assert doctor.fix(shop, env) == []

@@ -19,9 +19,7 @@ one entry. Then the file is parsed again, and the edit is refused if any other e
 
 from __future__ import annotations
 
-import itertools
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,7 +39,6 @@ from ralph.formats.memories_writer import (
     section_heading,
 )
 
-_MIN_ENTRIES_TO_SPREAD = 40  # in a section of this size, a new entry may go anywhere
 _NOT_UTF8 = re.compile("[\udc80-\udcff\0]")  # undecodable bytes, as `surrogateescape` reads them
 
 
@@ -170,9 +167,8 @@ class MemoriesDocument:
     def add(self, record: Record) -> MemoriesDocument:
         """Return a copy of the document with an entry added.
 
-        The entry goes at the end of its section, or anywhere in it if the section is large. A
-        missing section is created. Raises Refused if the record cannot be stored in this format, or
-        if the entry would not read back the same.
+        The entry goes at the end of its section. A missing section is created. Raises Refused if
+        the record cannot be stored in this format, or if the entry would not read back the same.
         """
         check_record(record)
         newline = markdown.newline_of(self.text)
@@ -190,9 +186,6 @@ class MemoriesDocument:
                 position = self._unprotected_position(section.end)
                 if position <= section.start:
                     continue
-                spread_position = self._spread_position(section, record.id)
-                if spread_position is not None:
-                    yield self._with_block(spread_position, block, newline)
                 yield self._with_block(position, block, newline)
         end = self._unprotected_position(len(self.text))
         above = [section.start for section in self.sections if section.start < end]
@@ -214,26 +207,6 @@ class MemoriesDocument:
         insertion = markdown.insertion_below(self.text, position, block, newline)
         above = self.text[: insertion.position]
         return above + insertion.text + self.text[insertion.position :]
-
-    def _spread_position(self, section: MemorySection, record_id: str) -> int | None:
-        """Return the end of some entry in a large section, chosen by the new entry's id.
-
-        This way, additions on two branches rarely collide when git merges them. Returns None if the
-        section is small or has no suitable place.
-        """
-        inside = [entry for entry in self.entries if section.start <= entry.start < section.end]
-        if len(inside) < _MIN_ENTRIES_TO_SPREAD:
-            return None
-        ends: list[int] = []
-        for entry, following in itertools.pairwise(inside):
-            if self.text[entry.end : following.start].isspace():
-                ends.append(entry.end)
-        if not ends:
-            return None
-        position = ends[zlib.crc32(record_id.encode("utf-8", "surrogatepass")) % len(ends)]
-        if self._unprotected_position(position) != position:
-            return None
-        return position
 
     def replace(self, record_id: str, record: Record) -> MemoriesDocument:
         """Return a copy of the document with one entry changed, and moved if its kind changed.
