@@ -47,7 +47,12 @@ ANSWERING = {
     "ralph.search", "ralph.search.rank", "ralph.search.candidates", "ralph.search.scoring", "ralph.search.question",
     "ralph.core.terms",
 }  # fmt: skip
-FOR_PROMPTS = {"ralph.core.remember", "ralph.recall.prompt_recall", "ralph.recall.passages"}
+FOR_PROMPTS = {
+    "ralph.core.remember",
+    "ralph.recall.passage_search",
+    "ralph.recall.passages",
+    "ralph.recall.prompt_recall",
+}
 FOR_FAILURES = {
     f"ralph.recall.{name}"
     for name in ("action_recall", "lessons", "file_mentions", "command_lines", "error_features")

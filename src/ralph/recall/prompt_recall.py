@@ -3,7 +3,7 @@
 `recall_for_prompt` takes these steps:
 
 1. Rank all records that may be injected. The ranking decides which of them are relevant enough.
-2. Quote turns of earlier sessions that answer the prompt together (`passages`).
+2. Quote turns of earlier sessions that answer the prompt together (`passage_search`).
 3. Add the latest records about files that the prompt names.
 4. Remove duplicates and records that the session has seen, and move records with stale citations
    down.
@@ -18,7 +18,7 @@ from ralph.core import render
 from ralph.core.family import Family
 from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.lean import TYPE_CHECKING, replace
-from ralph.recall import passages
+from ralph.recall import passage_search, passages
 from ralph.recall.eligibility import may_inject, prompt_filter
 from ralph.recall.shown_records import (
     FRAME_TOKENS,
@@ -203,7 +203,7 @@ def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """
     if index_schema.family_of(ranked.row.key) is not Family.OBSERVATION:
         return True
-    return passages.answers([ranked], words)
+    return passage_search.answers([ranked], words)
 
 
 def relevant_records(
@@ -232,7 +232,7 @@ def _gather_passages(
     if room < passages.MIN_TOKENS:
         return []
     source = passages.TurnSource(connection, allowed, lambda row: _may_quote(row, options))
-    return passages.gather(source, ranking.best, ranking.words)
+    return passage_search.gather(source, ranking.best, ranking.words)
 
 
 class _Evidence:
@@ -414,6 +414,8 @@ def _render_with_passages(
     recalled = render_records(shown, options)
     if not quoted:
         return recalled
+    from ralph.recall import quotes  # few prompts have a passage
+
     entries = render_entries(shown, recalled.layer, options)[: len(recalled.records)]
     budget = options.budget or _UNLIMITED_TOKENS
     unspent = budget - FRAME_TOKENS - sum(entry.tokens + 1 for entry in entries)
@@ -423,7 +425,7 @@ def _render_with_passages(
     for entry in entries:
         blocks.append(entry.text)
         costs.append([(entry.id, entry.tokens)])
-    for quote in passages.quote_all(quoted, room, options.session):
+    for quote in quotes.quote_all(quoted, room, options.session):
         blocks.append(quote.text)
         costs.append(quote.turns)
     text, kept = render.within(blocks, len(blocks), SEARCH_HINT, options.characters)

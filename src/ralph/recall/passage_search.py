@@ -1,0 +1,137 @@
+"""Find the earlier sessions whose turns answer a prompt together.
+
+If several turns of a session match a prompt, the session answers it as a whole, and a person's
+words count as much as the agent's. Hooks load this module.
+"""
+
+from __future__ import annotations
+
+from ralph.core.terms import EVERYDAY_WORDS, is_cjk
+from ralph.lean import TYPE_CHECKING
+from ralph.recall.passages import has_answer, is_speech, read_passage
+from ralph.search.question import coverage, split_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralph.recall.passages import Passage, TurnSource
+    from ralph.search.question import WeightedWord
+    from ralph.search.scoring import RankedRow
+
+# Limits that decide which sessions are quoted.
+_MIN_MATCHING_TURNS = 2
+_MAX_SESSIONS = 3
+_MIN_SHARE_OF_BEST = 0.6  # of the best session's score
+_NEXT_TURN_WEIGHT = 0.1  # each next turn adds this share of its score to the best turn's
+_NEXT_TURNS = 4  # how many next turns count
+
+# Limits that decide whether a session's turns answer a prompt. For a short prompt, they must cover
+# enough of its words.
+_MIN_COVER = 0.5
+_MIN_COVER_WITH_UNKNOWN_WORDS = 0.6
+_MIN_TELLING_WORDS = 2  # in a single turn
+# A long prompt may be answered in part, by several telling words with enough weight.
+_MIN_PART_COVER = 0.25
+_MIN_PART_COVER_OF_PAIRS = 0.2  # for pairs of CJK characters, some of which end in a particle
+_MIN_PART_WORDS = 3
+_MIN_PART_WEIGHT = 3.0
+_MIN_COVER_WITH_SUBJECT = 0.15  # if the prompt names an identifier that few records have
+
+
+def answers(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
+    """Return whether the records of a session, taken together, answer enough of a prompt."""
+    return any(_answers_paragraph(matches, paragraph) for paragraph in split_words(words))
+
+
+def _answers_paragraph(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
+    telling = [word for word in words if word.word.lower() not in EVERYDAY_WORDS]
+    certain = [word for word in telling if word.certain]
+    most_in_one_turn = _most_in_one_turn(matches, certain)
+    if most_in_one_turn < min(_MIN_TELLING_WORDS, len(telling)):
+        return False
+    together = _matched_together(matches)
+    cover, _ = coverage(words, together)
+    if cover >= _required_cover(telling, together):
+        return True
+    if cover >= _MIN_COVER_WITH_SUBJECT and any(match.subject for match in matches):
+        return True
+    if cover < _required_part(words) or most_in_one_turn < _MIN_PART_WORDS:
+        return False
+    weights = [word.weight for word in certain if not word.replaced and word.word in together]
+    return len(weights) >= _MIN_PART_WORDS and sum(weights) >= _MIN_PART_WEIGHT
+
+
+def _most_in_one_turn(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> int:
+    """Return the largest number of these words that occur in a single turn.
+
+    Words in different turns may match by chance.
+    """
+    most = 0
+    for match in matches:
+        in_turn = [word for word in words if word.word in match.matched]
+        most = max(most, len(in_turn))
+    return most
+
+
+def _matched_together(matches: Sequence[RankedRow]) -> dict[str, float]:
+    """Map each word that occurs in any of the records to its best match."""
+    together: dict[str, float] = {}
+    for match in matches:
+        for word, share in match.matched.items():
+            together[word] = max(share, together.get(word, 0.0))
+    return together
+
+
+def _required_cover(telling: Sequence[WeightedWord], together: dict[str, float]) -> float:
+    for word in telling:
+        if word.replaced and word.word not in together:
+            return _MIN_COVER_WITH_UNKNOWN_WORDS
+    return _MIN_COVER
+
+
+def _required_part(words: Sequence[WeightedWord]) -> float:
+    pairs = [word for word in words if is_cjk(word.word)]
+    if 2 * len(pairs) > len(words):
+        return _MIN_PART_COVER_OF_PAIRS
+    return _MIN_PART_COVER
+
+
+def gather(
+    source: TurnSource, best: Sequence[RankedRow], words: Sequence[WeightedWord]
+) -> list[Passage]:
+    """Return passages from the sessions that answer a prompt, best first.
+
+    If two are about the same subject, the newer one comes first.
+    """
+    sessions: dict[str, list[RankedRow]] = {}
+    for ranked in best:
+        if ranked.matched and is_speech(ranked.row) and source.may_quote(ranked.row):
+            sessions.setdefault(ranked.row.session, []).append(ranked)
+    answering = [matches for matches in sessions.values() if _is_answered(matches, words)]
+    answering.sort(key=_session_score, reverse=True)
+    passages: list[Passage] = []
+    for matches in answering[:_MAX_SESSIONS]:
+        if _session_score(matches) < _MIN_SHARE_OF_BEST * _session_score(answering[0]):
+            break
+        passage = read_passage(source, matches)
+        if passage.rows:
+            passages.append(passage)
+    if not passages:
+        return []
+    from ralph.recall.amendments import with_amendments  # few prompts have a passage
+
+    return with_amendments(source, passages)
+
+
+def _session_score(matches: Sequence[RankedRow]) -> float:
+    """Return the score of the best match, plus a little for each of the next ones."""
+    scores = [match.score for match in matches]
+    next_scores = scores[1 : 1 + _NEXT_TURNS]
+    return scores[0] + _NEXT_TURN_WEIGHT * sum(next_scores)
+
+
+def _is_answered(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
+    """Return whether several turns of a session, including an answer, cover enough of a prompt."""
+    if len(matches) < _MIN_MATCHING_TURNS:
+        return False
+    return has_answer(matches) and answers(matches, words)
