@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--only", help="names of weeks that begin with one of these, such as 1,2")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
-    rows = [COLUMNS]
+    rows: list[tuple[str, ...]] = [COLUMNS]
     everything: list[Verdict] = []
     for name, week in weeks(options.files):
         if options.only and not name.startswith(tuple(options.only.split(","))):
