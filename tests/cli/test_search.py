@@ -127,24 +127,6 @@ def test_short_ids_are_accepted_wherever_a_search_takes_an_id(project: Project) 
     ) == (1, True)
 
 
-def test_a_slash_command_passes_its_layer_with_the_words(project: Project) -> None:
-    one, asked = shortened(numbered(1)), project("search", "--layer", "3", numbered(1)).out
-    for words in (f"--layer 3 {one}", f"--layer=3 {numbered(1)}", f"{one} --layer 3"):
-        assert project("search", "-", stdin=f"{words}\n").out == asked
-    around = project("search", "--layer", "2", "refresh").out
-    assert (
-        project("search", "-", stdin="--layer 2 refresh\n").out
-        == around
-        != project("search", "refresh").out
-    )
-    wrong = project("search", "-", stdin="--layer 4 jwt\n")
-    assert (wrong.code, wrong.out, wrong.err.splitlines()[0]) == (
-        2,
-        "",
-        "error: --layer must be 1, 2 or 3, not '4'",
-    )
-
-
 def test_explain_says_why(project: Project) -> None:
     lines = project("search", "security jwt", "--explain", "--limit", "1").out.splitlines()
     assert lines[1] == "  tag: security; text: jwt"

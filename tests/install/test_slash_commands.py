@@ -72,7 +72,7 @@ def test_adding_needs_no_tool() -> None:
 def test_learning_may_print_a_prompt_and_apply_an_answer_but_start_no_agent() -> None:
     commands = [tool for tool in allowed_tools("mem-learn") if tool.startswith("Bash")]
     assert [re.sub(r" --budget \d+", "", tool) for tool in commands] == [
-        "Bash(ralph learn --dry-run:*)",
+        "Bash(ralph slash learn --dry-run:*)",
         "Bash(ralph learn --apply:*)",
     ]
     tools = [tool for tool in allowed_tools("mem-learn") if tool.startswith("mcp__")]
@@ -128,7 +128,7 @@ def test_the_digest_of_learning_fits_into_what_claude_code_shows_of_a_command(he
 @pytest.mark.parametrize("name", SLASH_COMMANDS)
 def test_no_command_may_run_everything_that_ralph_can(name: str) -> None:
     for tool in allowed_tools(name):
-        assert not re.fullmatch(r"Bash\(ralph(?: learn)?:\*\)", tool)
+        assert not re.fullmatch(r"Bash\(ralph(?: slash)?(?: learn)?:\*\)", tool)
 
 
 def test_an_answer_that_ralph_applied_is_not_recorded_as_news(here: World) -> None:

@@ -21,6 +21,7 @@ import click
 from ralph import __version__
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation
+from ralph.cli.slash import slash
 from ralph.core.errors import RalphError, UsageError
 
 INTERRUPTED = 130
@@ -184,7 +185,7 @@ def version() -> None:
     click.echo(f"ralph {__version__}")
 
 
-HIDDEN = {"help": help_, "version": version}
+HIDDEN = {"help": help_, "slash": slash, "version": version}
 
 
 @click.group(

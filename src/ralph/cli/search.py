@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,9 +41,6 @@ _FAMILIES = {
 }
 ONLY = (*_FAMILIES, _TASKS)
 """The values that `--only` accepts. Tasks are not records, so they are searched separately."""
-
-_LAYER_IN_TEXT = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
-"""`--layer N` at either end of standard input, where a slash command passes all its words."""
 
 
 # --- ralph search ---------------------------------------------------------------------------------
@@ -136,11 +132,6 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
     exclude({"--short": chosen.short, "--full": chosen.full, "--layer": chosen.layer})
     text = read_words(words)
     detail = _chosen_detail(chosen)
-    if words == ("-",):
-        match = _LAYER_IN_TEXT.search(text)
-        if match is not None:
-            text = _LAYER_IN_TEXT.sub("", text, 1).strip()
-            detail = _detail_named(match[1] or match[2])
     if _TASKS in chosen.only:
         _search_tasks(call, text, chosen)
         return
@@ -172,15 +163,6 @@ def _chosen_detail(chosen: _SearchOptions) -> Detail:
     if chosen.full:
         return Detail(3)
     return Detail(1)
-
-
-def _detail_named(layer: str) -> Detail:
-    if layer not in ("1", "2", "3"):
-        raise UsageError(
-            f"--layer must be 1, 2 or 3, not {layer!r}",
-            hint="1 one line each, 2 with surrounding events, 3 complete records",
-        )
-    return Detail(int(layer))
 
 
 def _search_tasks(call: Invocation, text: str, chosen: _SearchOptions) -> None:

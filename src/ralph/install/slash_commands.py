@@ -81,8 +81,9 @@ Claude Code cuts the output of a command after 30,000 characters, which 8,000 to
 class _SlashCommand(NamedTuple):
     """A slash command, and the text before and after the output of the command that it runs.
 
-    Without `before`, the agent may run the command, but it is not run automatically. `allowed`
-    names further tools that it may use without asking.
+    The command runs as `ralph slash COMMAND`, which prints errors and exits with 0. Without
+    `before`, the agent may run the command itself, but it is not run automatically. `allowed` names
+    further tools that it may use without asking.
     """
 
     description: str
@@ -96,7 +97,7 @@ class _SlashCommand(NamedTuple):
 _SLASH_COMMANDS = {
     "mem-search": _SlashCommand(
         description="Search what Ralph remembers",
-        argument_hint="[--layer 1|2|3] [words or ids]",
+        argument_hint="[--layer 1|2|3] [--since 7d] [words or ids]",
         command="search",
         before=(
             "This is what Ralph remembers about it; without --layer, one record per line, "
@@ -108,6 +109,7 @@ _SLASH_COMMANDS = {
             "`{ralph} search --layer 3 ID` shows one record in full (words in single quotes). "
             f"{_REFERENCE}"
         ),
+        allowed=("Bash({ralph} search:*)",),
     ),
     "mem-inject": _SlashCommand(
         description="Bring what Ralph remembers about something into the conversation",
@@ -183,17 +185,20 @@ def slash_command(name: str, ralph: str = "ralph") -> str:
     if slash.argument_hint:
         lines.append(f"argument-hint: {dump_json(slash.argument_hint)}")
     allowed = [tool.replace("{ralph}", ralph) for tool in slash.allowed]
-    if slash.command:
-        allowed.insert(0, f"Bash({ralph} {slash.command}:*)")
+    command = slash.command
+    if slash.before:
+        command = f"slash {command}"
+    if command:
+        allowed.insert(0, f"Bash({ralph} {command}:*)")
     if allowed:
         lines.append(f"allowed-tools: {dump_json(', '.join(allowed))}")
     lines += ["disable-model-invocation: true", "---", ""]
     if slash.before:
-        command = f"{ralph} {slash.command}"
+        script = f"{ralph} {command}"
         if slash.argument_hint:
             # A quoted heredoc keeps the shell from expanding what a person typed.
-            command += " - <<'RALPH_END_OF_WORDS'\n$ARGUMENTS\nRALPH_END_OF_WORDS"
-        lines += [slash.before, "", "```!", command, "```", ""]
+            script += " - <<'RALPH_END_OF_WORDS'\n$ARGUMENTS\nRALPH_END_OF_WORDS"
+        lines += [slash.before, "", "```!", script, "```", ""]
     lines += [slash.after.replace("{ralph}", ralph), ""]
     return "\n".join(lines)
 
