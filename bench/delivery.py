@@ -1,14 +1,19 @@
-"""Measure how much of a decision reaches an agent: chats are recorded by hooks, and a bug report is the prompt.
+"""Measure how much of a decision reaches an agent that gets a bug report as its prompt.
 
-`make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json contains chats in
-which something was decided, chats about other things, bug reports, and the wording of each decision, clause by clause.
-A clause is delivered if 60% of its distinctive words are in injected sentences of the right chats. The negative control
-is a prompt about something else, alone and with a long paste: nothing should be injected. The compacted cases are the
-same prompt again after a compaction, and a prompt in the deciding chat itself, which continued about something else and
-was compacted.
+`make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json
+contains chats in which something was decided, chats about other things, bug reports, and the
+wording of each decision, clause by clause. A decision is plain if one chat made it, and amended if
+later chats changed it. Both are measured in separate projects, whose hooks record the chats.
 
-The last figures are those after `ralph learn` with a scripted agent that returns each decision in one sentence, when all
-proposals are accepted. `python bench/delivery.py --learn [DIR]` measures only these.
+A clause is delivered if 60% of its distinctive words are in injected sentences of the right chats.
+The bound is what the whole right chats would deliver. The negative control is a prompt about
+something else, alone and with a long paste: nothing should be injected. The compacted cases are the
+same prompt again after a compaction, and a prompt in the deciding chat itself, which continued about
+something else and was compacted.
+
+The last figures are those after `ralph learn` with a scripted agent that returns each decision in
+one sentence, when all proposals are accepted. `python bench/delivery.py --learn [DIR]` measures only
+these.
 """
 
 import json
@@ -40,6 +45,9 @@ CONTROL = "unrelated.txt"
 UNRELATED = retrieval.OWN / CONTROL
 PASTED = retrieval.OWN / "pasted.txt"
 KOREAN = retrieval.OWN / "korean"
+AMENDED = retrieval.OWN / "amended" / "dev"
+AMENDED_CHECK = retrieval.OWN / "amended" / "check"
+"""Written like AMENDED, but nothing is tuned to it."""
 HEADINGS = (
     "arm",
     "decisions",
@@ -53,15 +61,12 @@ HEADINGS = (
     "silent, long",
 )
 ENOUGH = 0.6  # of a clause's distinctive words
-BARS = {
-    "clauses": 0.88,
-    "whole": 0.80,
-    "amended": 5 / 6,
-    "first": 0.85,
-    "silent": 0.95,
-    "silent_long": 0.95,
-}
-TOKENS = 1_500
+MIN_SHARE_OF_BOUND = 0.95  # of the clauses and whole decisions in the right chats
+MIN_NEWEST = 0.9  # of the amended decisions
+MIN_FIRST = 0.9
+MIN_SILENT = 0.95
+MAX_LOSS_BY_COMPACTION = 0.02
+MAX_TOKENS = 700  # in the median
 LEARNED_TOKENS = 150
 """The maximum in the median once the decisions are memories (`ralph learn`)."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
@@ -69,6 +74,8 @@ _LONG = 20  # letters of a sentence that may count as part of another
 _SEED = 7
 _LATER = 2  # other chats in a session before it is compacted
 RALPH = "ralph"
+COMPACTED = f"{RALPH}, compacted"
+BOUND = "the whole right chats"
 LEARN_ONLY = "--learn"  # the option that measures only what is delivered after `ralph learn`
 
 Chat = Sequence[tuple[str, str]]
@@ -87,6 +94,15 @@ class Decision:
     clauses: tuple[str, ...]
     sentence: str = ""
     """The decision as an agent would distil it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Chats by name, in recording order, and the decisions made in them."""
+
+    name: str
+    chats: Mapping[str, Chat]
+    decisions: Sequence[Decision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +161,25 @@ def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
     return {
         name: places[name][1] for name in sorted(places, key=lambda name: places[name][0])
     }, decisions
+
+
+def split_projects(chats: Mapping[str, Chat], decisions: Sequence[Decision]) -> list[Project]:
+    """Return a project with the plain decisions and one with the amended ones, if there are any.
+
+    Both have all chats about other things.
+    """
+    deciding = {name for decision in decisions for name in decision.chats}
+    plain = [decision for decision in decisions if len(decision.chats) == 1]
+    amended = [decision for decision in decisions if len(decision.chats) > 1]
+    projects = []
+    for name, part in (("plain", plain), ("amended", amended)):
+        own = {chat for decision in part for chat in decision.chats}
+        recorded_chats = {
+            chat: turns for chat, turns in chats.items() if chat in own or chat not in deciding
+        }
+        if part:
+            projects.append(Project(name, recorded_chats, part))
+    return projects
 
 
 def _turns(talk: Mapping[str, object]) -> Chat:
@@ -322,7 +357,7 @@ def recorded(
                 teach(root)
             yield {
                 RALPH: ask,
-                f"{RALPH}, compacted": ask_again,
+                COMPACTED: ask_again,
                 f"{RALPH}, own chat compacted": ask_within,
             }
         finally:
@@ -423,7 +458,7 @@ def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
             "fts5 porter, top 5",
             lambda prompt, right: "\n\n".join(hit.record.text for hit in ask(prompt, 5)),
         )
-    yield "the whole right chats", lambda prompt, right: whole(right)
+    yield BOUND, lambda prompt, right: whole(right)
 
 
 def with_paste(prompts: Sequence[str]) -> list[str]:
@@ -433,63 +468,90 @@ def with_paste(prompts: Sequence[str]) -> list[str]:
     return ["\n\n".join(pair if number % 2 else pair[::-1]) for number, pair in enumerate(pairs)]
 
 
-def measure(
-    chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated: Sequence[str]
-) -> dict[str, Figures]:
+def measure(project: Project, unrelated: Sequence[str]) -> dict[str, Figures]:
     """Return the figures of every arm."""
-    source = SentenceSource(chats)
+    source = SentenceSource(project.chats)
 
     def asked(arm: Arm) -> Figures:
-        return figures(
-            [judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions]
-        )
+        delivered = []
+        for decision in project.decisions:
+            text = arm(decision.prompt, decision.chats)
+            delivered.append(judge(text, decision, project.chats, source))
+        return figures(delivered)
 
-    def silent(arm: Arm, before: Figures) -> Figures:
-        short, long = (
-            fmean(not arm(prompt, ()) for prompt in prompts)
-            for prompts in (unrelated, with_paste(unrelated))
+    def silent(arm: Arm, prompts: Sequence[str]) -> float:
+        return fmean(not arm(prompt, ()) for prompt in prompts)
+
+    def with_silence(arm: Arm, before: Figures) -> Figures:
+        if not unrelated:
+            return before
+        return replace(
+            before,
+            silent=silent(arm, unrelated),
+            silent_long=silent(arm, with_paste(unrelated)),
         )
-        return replace(before, silent=short, silent_long=long)
 
     measured: dict[str, Figures] = {}
-    for name, arm in other_arms(chats):
+    for name, arm in other_arms(project.chats):
         measured[name] = asked(arm)
-        if unrelated and "right" not in name:
-            measured[name] = silent(arm, measured[name])
-    with recorded(chats) as hooks:
+        if name != BOUND:
+            measured[name] = with_silence(arm, measured[name])
+    with recorded(project.chats) as hooks:
         for name, hook in hooks.items():
             measured[name] = asked(hook)
-        if unrelated:  # last, since hooks record these prompts as well
-            measured[RALPH] = silent(hooks[RALPH], measured[RALPH])
+        # Last, since hooks record these prompts as well.
+        measured[RALPH] = with_silence(hooks[RALPH], measured[RALPH])
     return measured
 
 
 # --- the report ---------------------------------------------------------------------------------
 
 
-def report(measured: Mapping[str, Figures]) -> list[str]:
+def report(project: Project, measured: Mapping[str, Figures]) -> list[str]:
     """Return the table, and a line for each of Ralph's targets."""
-
-    def cell(value: float | None) -> str:
-        return "-" if value is None else f"{value:.3f}"
-
-    rows = [
-        (name, str(each.decisions), *map(cell, (each.reached, each.first, each.clauses, each.whole, each.amended)),
-         f"{each.tokens:.0f}", cell(each.silent), cell(each.silent_long))
-        for name, each in measured.items()
-    ]  # fmt: skip
+    rows = [(name, *_cells(each)) for name, each in measured.items()]
     lines = retrieval.table(HEADINGS, rows)
     ralph = measured[RALPH]
-    for name, target in BARS.items():
-        value = getattr(ralph, name)
+    bound = measured[BOUND]
+    compacted = measured[COMPACTED]
+    targets = [
+        ("clauses, of what the right chats have", _share(ralph.clauses, bound.clauses), MIN_SHARE_OF_BOUND),
+        ("whole decisions, of what the right chats have", _share(ralph.whole, bound.whole), MIN_SHARE_OF_BOUND),
+        ("newest rule", ralph.amended, MIN_NEWEST),
+        ("right chat first", ralph.first, MIN_FIRST),
+        ("silent", ralph.silent, MIN_SILENT),
+        ("silent with a paste", ralph.silent_long, MIN_SILENT),
+        ("clauses after a compaction", compacted.clauses, ralph.clauses - MAX_LOSS_BY_COMPACTION),
+        ("whole decisions after a compaction", compacted.whole, ralph.whole - MAX_LOSS_BY_COMPACTION),
+    ]  # fmt: skip
+    for what, value, target in targets:
         if value is not None:
             verdict = "target" if value >= target else "below target"
-            lines.append(f"  {'delivery ' + name:<60} {value:5.3f} (target {target:.3f}) {verdict}")
-    verdict = "target" if ralph.tokens <= TOKENS else "below target"
-    lines.append(
-        f"  {'delivery tokens in the median':<60} {ralph.tokens:5.0f} (at most {TOKENS:,}) {verdict}"
-    )
+            label = f"{project.name} decisions: {what}"
+            lines.append(f"  {label:<64} {value:5.3f} (target {target:.3f}) {verdict}")
+    verdict = "target" if ralph.tokens <= MAX_TOKENS else "below target"
+    label = f"{project.name} decisions: tokens in the median"
+    lines.append(f"  {label:<64} {ralph.tokens:5.0f} (at most {MAX_TOKENS:,}) {verdict}")
     return lines
+
+
+def _cells(each: Figures) -> list[str]:
+    shares = (each.reached, each.first, each.clauses, each.whole, each.amended)
+    silences = (each.silent, each.silent_long)
+    return [
+        str(each.decisions),
+        *map(_cell, shares),
+        f"{each.tokens:.0f}",
+        *map(_cell, silences),
+    ]
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _share(value: float, whole: float) -> float | None:
+    return value / whole if whole else None
 
 
 def run(data: Path = retrieval.DATA, *, only_learned: bool = False) -> list[str]:
@@ -502,8 +564,16 @@ def run(data: Path = retrieval.DATA, *, only_learned: bool = False) -> list[str]
     if only_learned:
         return [f"Delivery of decisions after `ralph learn`, {data.name}", "", *learned]
     control = own if (own := data / CONTROL).exists() else UNRELATED
-    table = report(measure(chats, decisions, control.read_text(encoding="utf-8").splitlines()))
-    return [f"Delivery of decisions, {data.name}", "", *table, *learned]
+    unrelated = control.read_text(encoding="utf-8").splitlines()
+    lines = []
+    for project in split_projects(chats, decisions):
+        lines += [
+            f"Delivery of {project.name} decisions, {data.name}",
+            "",
+            *report(project, measure(project, unrelated)),
+            "",
+        ]
+    return [*lines, *learned]
 
 
 def main() -> int:

@@ -52,6 +52,8 @@ def main() -> int:
         team.run,
         partial(delivery.run, options.data),
         partial(delivery.run, delivery.KOREAN),
+        partial(delivery.run, delivery.AMENDED),
+        partial(delivery.run, delivery.AMENDED_CHECK),
         executable.run,
         partial(retrieval.run, options.data, keep=options.save),
     ):

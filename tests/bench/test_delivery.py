@@ -45,10 +45,11 @@ DATA = {
 def test_arms_are_compared_by_what_they_deliver() -> None:
     chats, decisions = delivery.load(DATA)
     assert [*chats].index("zeros-0") < [*chats].index("zeros-1")
-    measured = delivery.measure(chats, decisions, ["Draw a picture of a whale"])
+    (project,) = delivery.split_projects(chats, decisions)
+    measured = delivery.measure(project, ["Draw a picture of a whale"])
     nothing, whole, ralph = (
         measured["no memory"],
-        measured["the whole right chats"],
+        measured[delivery.BOUND],
         measured["ralph"],
     )
     assert (nothing.clauses, nothing.tokens, nothing.silent) == (0, 0, 1)
@@ -61,8 +62,8 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
             ralph.clauses,
             None,
         )
-    lines = "\n".join(delivery.report(measured))
-    assert "below target" in lines or "target" in lines
+    lines = "\n".join(delivery.report(project, measured))
+    assert "amended decisions: newest rule" in lines
     assert PROMPT not in lines
 
 
@@ -103,3 +104,21 @@ def test_the_korean_set_has_every_clause_in_its_chats() -> None:
         whole = "\n".join(text for name in decision.chats for _, text in chats[name])
         assert all(delivery.judge(whole, decision, chats, source).clauses)
     assert len((delivery.KOREAN / delivery.CONTROL).read_text(encoding="utf-8").splitlines()) == 20
+
+
+@pytest.mark.parametrize("folder", [delivery.AMENDED, delivery.AMENDED_CHECK], ids=["dev", "check"])
+def test_the_own_amended_decisions_are_complete_in_their_chats(folder: Path) -> None:
+    chats, decisions = delivery.load(
+        json.loads((folder / delivery.FILE).read_text(encoding="utf-8"))
+    )
+    source = delivery.SentenceSource(chats)
+    plain, amended = delivery.split_projects(chats, decisions)
+    assert (len(plain.decisions), len(amended.decisions)) == (2, 7)
+    assert set(plain.chats) & set(amended.chats) == {
+        name for name in chats if name.startswith("other-")
+    }
+    for decision in decisions:
+        whole = "\n".join(text for name in decision.chats for _, text in chats[name])
+        delivered = delivery.judge(whole, decision, chats, source)
+        assert all(delivered.clauses)
+        assert delivered.newest is not False
