@@ -96,6 +96,13 @@ class TestWhatIsFound:
         assert summary([asked("/review")]).goal == "/review"
 
     @pytest.mark.parametrize(
+        "greeting", ["hi", "Thanks!", "good morning :)", "guten Morgen", "ok, go on", "안녕!"]
+    )
+    def test_small_talk_is_not_a_goal_if_there_is_another(self, greeting: str) -> None:
+        assert summary([asked(greeting), asked("fix the build")]).goal == "fix the build"
+        assert summary([asked(greeting)]).goal == greeting
+
+    @pytest.mark.parametrize(
         ("later", "cause"),
         [
             ("pytest -q", "on a later try, with nothing changed in between"),
@@ -136,6 +143,48 @@ class TestWhatIsFound:
         found = summary([asked("store that"), refusal, answered("Stored as a fix.")])
         assert found.refused == ("Error: unknown argument 'content'",)
         assert "Not stored: Ralph refused it" in text(found, 0, tokens.estimate)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            "uv run pytest -q",
+            "python -m pytest --tb=short",
+            "docker compose run --rm web pytest -q",
+            "docker exec -u root web pytest",
+            "cd app && .venv/bin/pytest -q -n 2 -p no:randomly | tail -3",
+        ],
+    )
+    def test_spellings_of_a_command_are_open_once(self, other: str) -> None:
+        records = [failed("pytest", "AssertionError: 1"), failed(other, "AssertionError: 1")]
+        assert summary(records).open_ends == ("pytest fails",)
+        assert summary([*records, passed(other)]).open_ends == ()
+
+    def test_a_run_of_more_than_what_failed_resolves_it(self) -> None:
+        failure = failed("pytest tests/api/test_login.py::test_token", "AssertionError: 1")
+        assert summary([failure, passed("pytest tests/api")]).open_ends == ()
+        assert summary([failure, passed("pytest tests/web")]).open_ends != ()
+
+    @pytest.mark.parametrize(
+        ("later", "is_open"),
+        [
+            (answered("All 63 tests pass now."), False),
+            (asked("CI is green, thanks"), False),
+            (answered("Alle Tests sind grün."), False),
+            (answered("The tests still do not pass."), True),
+            (answered("They should pass once the image exists."), True),
+            (answered("Login works now."), True),
+        ],
+    )
+    def test_a_later_message_that_says_so_resolves_a_failed_test(
+        self, later: Record, is_open: bool
+    ) -> None:
+        found = summary([failed("pytest", "AssertionError: 1"), later])
+        assert ("pytest fails" in found.open_ends) is is_open
+
+    def test_an_answer_takes_the_place_of_a_failed_command_that_checks_nothing(self) -> None:
+        push = failed("git commit -qm 'Fix it' && git push", "error: failed to push some refs")
+        assert summary([push]).open_ends == ("git commit -qm 'Fix it' && git push fails",)
+        assert summary([push, answered("Rebased and sent.")]).open_ends == ()
 
     def test_another_command_does_not(self) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed("pytest -q tests/unit")])
@@ -198,6 +247,14 @@ class TestWhatIsFound:
             ("TODO: handle retries", ("TODO: handle retries",)),
             ("The cache is not yet invalidated.", ("The cache is not yet invalidated.",)),
             ("## Next steps\n\n1. deploy\n2. tell ops\n\nBye", ("deploy", "tell ops")),
+            (
+                "Enjoy! The work is uncommitted on `feat/timer`.",
+                ("The work is uncommitted on `feat/timer`.",),
+            ),
+            ("0.7.0 in all three places. Not committed.", ("Not committed.",)),
+            ("I haven't run it. Bye", ("I haven't run it.",)),
+            ("Bon courage ! Il manque l'index unique.", ("Il manque l'index unique.",)),
+            ("Pushed. There is nothing uncommitted.", ()),
             ("Everything is done.", ()),
         ],
     )

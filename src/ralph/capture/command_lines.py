@@ -139,6 +139,9 @@ _RUNNER_VERBS = {
 }
 """Programs that run another program, and the words after which it is named: `uv run pytest`."""
 
+_CONTAINER_PROGRAMS = frozenset({"docker", "docker-compose", "podman", "podman-compose"})
+"""Programs that run another one in a container: `docker compose exec -T web pytest`."""
+
 _PREFIX_OPTIONS = frozenset(
     {
         "-n",
@@ -162,6 +165,24 @@ _PREFIX_OPTIONS = frozenset(
     }
 )
 """Options of these programs whose value is the next word: `nice -n 5 make`."""
+
+_CONTAINER_OPTIONS = frozenset(
+    {
+        "--env",
+        "--env-file",
+        "--file",
+        "--profile",
+        "--project-name",
+        "--user",
+        "--workdir",
+        "-e",
+        "-f",
+        "-p",
+        "-u",
+        "-w",
+    }
+)
+"""Options of these programs whose value is the next word: `docker exec -u root web sh`."""
 
 _SHELLS = frozenset(
     {
@@ -196,6 +217,8 @@ def programs_of(words: Words, depth: int = 0) -> Iterator[Words]:
                 words = rest[1:]
         elif rest and rest[0] in _RUNNER_VERBS.get(program, ()):
             words = skip_options(rest[1:], _PREFIX_OPTIONS)
+        elif _runs_in_container(program, words):
+            words = _words_in_container(words)
         elif program in _SHELLS:
             for command in split_commands(_shell_script(words)):
                 yield from programs_of(command.words, depth + 1)
@@ -208,6 +231,24 @@ def programs_of(words: Words, depth: int = 0) -> Iterator[Words]:
         else:
             yield (program, *words[1:])
             return
+
+
+def _runs_in_container(program: str, words: Words) -> bool:
+    return program in _CONTAINER_PROGRAMS and bool(_words_in_container(words))
+
+
+def _words_in_container(words: Words) -> Words:
+    """Return the command that `docker compose run SERVICE` or `docker exec CONTAINER` runs."""
+    verbs: Words = ("exec",)
+    rest = skip_options(words[1:], _CONTAINER_OPTIONS)
+    if _program_name(words[0]).endswith("-compose"):
+        verbs = ("run", "exec")
+    elif rest[:1] == ("compose",):
+        verbs = ("run", "exec")
+        rest = skip_options(rest[1:], _CONTAINER_OPTIONS)
+    if not rest or rest[0] not in verbs:
+        return ()
+    return skip_options(rest[1:], _CONTAINER_OPTIONS)[1:]  # without the name of the container
 
 
 def is_assignment(word: str) -> bool:

@@ -188,7 +188,7 @@ def find_recoveries(records: Sequence[Record]) -> Iterator[Recovery]:
 
     If a command fails several times, the recovery begins at its last failure.
     """
-    runs = [_parse_run(record) for record in records]
+    runs = [parse_run(record) for record in records]
     first_edits = _first_edits(records)
     last_failures: dict[Words, int] = {}
     for number, run in enumerate(runs):
@@ -227,7 +227,8 @@ def _first_edits(records: Sequence[Record]) -> dict[str, int]:
     return positions
 
 
-def _parse_run(record: Record) -> CommandRun | None:
+def parse_run(record: Record) -> CommandRun | None:
+    """Return the command that an observation ran, or None if it ran none."""
     command = record.extra.get("command")
     if not isinstance(command, str):
         return None

@@ -16,8 +16,15 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ralph.capture.open_ends import (
+    CommandIdentity,
+    identify_command,
+    is_still_open,
+    open_points,
+)
 from ralph.capture.own_traffic import is_own_refusal
 from ralph.capture.recoveries import Recovery, find_recoveries, is_edit
+from ralph.capture.small_talk import is_small_talk
 from ralph.core.record import ObservationKind, Record
 from ralph.core.render import has_digits_or_code, shorten
 
@@ -70,14 +77,6 @@ _PROBLEM = re.compile(
 _EXIT_CODE = re.compile(
     r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*"
 )
-_OPEN_END = re.compile(
-    r"(?i)\b(?:todo|fixme|next steps?|remaining|remains|not yet|left to do|follow[- ]?ups?"
-    r"|still (?:to do|fails?|failing|missing|open|need\w*))\b|^\s*[-*]\s*\[ \]"
-)
-_HEADING = re.compile(
-    r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$"
-)
-_BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 ASKED = "Asked: "  # opens a line that quotes a person
 _ANSWERED = "Answered: "  # opens a line that quotes the agent
 PRINTED = "Error: "  # opens a line that quotes what a tool printed
@@ -182,14 +181,16 @@ def summary(records: Sequence[Record]) -> Summary:
         state = _brief(message, _MAX_TURN)
     else:
         state = _last_state(records, message)
-    still_failing = [f"{call} fails" for call in checks.failing]
+    failing = [failure.call for failure in checks.failing]
+    still_failing = [f"{call} fails" for call in _open_calls(checks, records)]
+    todos = [_cut(point, _MAX_SHORT_LINE) for point in open_points(message)]
     return Summary(
         goal=goal(records),
         changed=changed,
         resolved=tuple(checks.resolved),
-        passed=_unique(call for call in checks.passed if call not in checks.failing),
+        passed=_unique(call for call in checks.passed if call not in failing),
         state=state,
-        open_ends=_unique([*still_failing, *_find_todos(message)])[:_MAX_ITEMS],
+        open_ends=_unique([*still_failing, *todos])[:_MAX_ITEMS],
         replies=replies,
         errors=_unique(checks.errors)[-_MAX_ITEMS:],
         refused=_unique(_refusals(records))[-_MAX_ITEMS:],
@@ -204,17 +205,55 @@ def _last_message(records: Sequence[Record]) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A call that still fails, and the positions of its first and last failure."""
+
+    call: str
+    identity: CommandIdentity | None
+    first: int
+    last: int
+
+    def is_same_call(self, call: str, identity: CommandIdentity | None) -> bool:
+        """Return whether a call is this one, possibly in another spelling."""
+        if identity is None or self.identity is None:
+            return call == self.call
+        return identity == self.identity
+
+    def is_resolved_by(self, call: str, identity: CommandIdentity | None) -> bool:
+        """Return whether the success of a call shows that this one no longer fails."""
+        if identity is None or self.identity is None:
+            return call == self.call
+        return identity.covers(self.identity)
+
+
 @dataclass(slots=True)
 class _Checks:
-    """How a session's calls went, in order.
-
-    `failing` maps each call that still fails to the position of its first failure.
-    """
+    """How a session's calls went, in order."""
 
     errors: list[str] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
-    failing: dict[str, int] = field(default_factory=dict)
+    failing: list[_Failure] = field(default_factory=list)
+
+    def add_failure(self, call: str, record: Record, number: int) -> None:
+        """Note that a call failed."""
+        identity = identify_command(record)
+        for index, failure in enumerate(self.failing):
+            if failure.is_same_call(call, identity):
+                self.failing[index] = replace(failure, last=number)
+                return
+        self.failing.append(_Failure(call, identity, number, number))
+        error = error_line(record)
+        if error:
+            self.errors.append(f"{call}: {error}")
+
+    def take_resolved(self, call: str, record: Record) -> list[_Failure]:
+        """Remove and return the failures that a successful call resolves."""
+        identity = identify_command(record)
+        resolved = [one for one in self.failing if one.is_resolved_by(call, identity)]
+        self.failing = [one for one in self.failing if one not in resolved]
+        return resolved
 
 
 def _follow_checks(records: Sequence[Record]) -> _Checks:
@@ -225,18 +264,24 @@ def _follow_checks(records: Sequence[Record]) -> _Checks:
             continue
         call = _describe_call(record)
         if call and record.kind is ObservationKind.ERROR:
-            error = error_line(record)
-            if error and call not in checks.failing:
-                checks.errors.append(f"{call}: {error}")
-            checks.failing.setdefault(call, number)
-        elif call in checks.failing:
-            first_failure = checks.failing.pop(call)
-            edited = _edited_files(records[first_failure:number])[:_MAX_EDITED_FILES]
+            checks.add_failure(call, record, number)
+            continue
+        for failure in checks.take_resolved(call, record):
+            edited = _edited_files(records[failure.first : number])[:_MAX_EDITED_FILES]
             resolution = _describe_resolution(edited, recoveries.get(id(record)))
-            checks.resolved.append(f"{call}; {resolution}")
+            checks.resolved.append(f"{failure.call}; {resolution}")
         if record.kind is ObservationKind.SUCCESS:
             checks.passed.append(call)
     return checks
+
+
+def _open_calls(checks: _Checks, records: Sequence[Record]) -> list[str]:
+    """Return the calls that still matter at the end of the session because they failed."""
+    calls = []
+    for failure in checks.failing:
+        if is_still_open(records[failure.last], records[failure.last + 1 :]):
+            calls.append(failure.call)
+    return calls
 
 
 def _refusals(records: Iterable[Record]) -> Iterator[str]:
@@ -260,13 +305,17 @@ def _describe_resolution(edited: Sequence[str], recovery: Recovery | None) -> st
 
 
 def goal(records: Sequence[Record]) -> str:
-    """Return the first prompt that is not a slash command, or else the first prompt, or ""."""
+    """Return the first prompt that says what is wanted, or "" if there is no prompt.
+
+    Slash commands and small talk count only if there is nothing else.
+    """
     prompts = [_cut(record.text, _MAX_LINE) for record in records if is_prompt(record)]
     prompts = [prompt for prompt in prompts if prompt]
-    for prompt in prompts:
-        if not prompt.startswith("/"):
+    typed = [prompt for prompt in prompts if not prompt.startswith("/")]
+    for prompt in typed:
+        if not is_small_talk(prompt):
             return prompt
-    return prompts[0] if prompts else ""
+    return next(iter([*typed, *prompts]), "")
 
 
 def _describe_call(record: Record) -> str:
@@ -346,17 +395,6 @@ def _replies(records: Sequence[Record]) -> tuple[RankedLine, ...]:
 def _brief(text: str, size: int) -> str:
     """Shorten a turn to one line. Sentences without digits or identifiers are dropped first."""
     return _cut(shorten(text, size, len), size)
-
-
-def _find_todos(message: str) -> Iterator[str]:
-    below_heading = False
-    for line in message.splitlines():
-        if _HEADING.match(line):
-            below_heading = True
-        elif line.strip():
-            below_heading = below_heading and _BULLET.match(line) is not None
-            if below_heading or _OPEN_END.search(line):
-                yield _cut(_BULLET.sub("", line, count=1), _MAX_SHORT_LINE)
 
 
 def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, ...]:
