@@ -96,6 +96,7 @@ class World:
 
         return Parts(
             assign=assign,
+            has_work=lambda run: assign(run) is not None,
             begin=lambda run, task: replace(run, failing=self.failing),
             ask=lambda run, task: Ask(f"iteration {run.iterations + 1}", Path()),
             work=work,
@@ -243,6 +244,27 @@ def test_going_back_and_forth_ends_the_run() -> None:
 def test_time_and_cost_end_the_run() -> None:
     assert World(["hm"] * 9).run(Limits(10, seconds=3)).reason == "time"
     assert World(["hm"] * 9).run(Limits(10, cost=0.6)).reason == "cost"
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(max_iterations=1), Limits(10, seconds=2.0), Limits(10, cost=0.5)],
+    ids=["iterations", "time", "cost"],
+)
+def test_a_run_that_finishes_its_work_with_its_last_means_succeeds(limits: Limits) -> None:
+    run = World([DONE]).run(limits, only=())
+    assert (run.status, run.reason, run.done) == (RunStatus.SUCCESS, "success", ("t-aaaaaa",))
+
+
+def test_a_limit_ends_a_run_whose_work_is_not_finished() -> None:
+    world = World([DONE], tasks=[TASK, Task("t-bbbbbb", "and this")])
+    assert world.run(Limits(max_iterations=1), only=()).reason == "max_iterations"
+
+
+def test_time_spent_on_checks_counts() -> None:
+    slow = verdict(False)._replace(seconds=5.0)
+    run = World(["hm"] * 9, [slow] * 9).run(Limits(10, seconds=7.0))
+    assert (run.reason, run.iterations, run.seconds) == ("time", 1, 7.0)
 
 
 def test_an_agent_that_cannot_be_reached_is_asked_again_and_then_given_up() -> None:

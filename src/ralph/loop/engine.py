@@ -19,6 +19,7 @@ from ralph.formats.sigils import Sigils
 from ralph.loop.check_output import failure_signature
 from ralph.loop.criteria import CriteriaVerdict
 from ralph.loop.state import (
+    BEGINNING,
     EndReason,
     IterationResult,
     Limits,
@@ -72,6 +73,9 @@ class Parts:
 
     assign: Callable[[Run], Task | None]
     """Claim and return the task to work on, or None if nothing is left."""
+
+    has_work: Callable[[Run], bool]
+    """Return whether a task is left for the run, without claiming it."""
 
     begin: Callable[[Run, Task], Run]
     """Begin a task, and record whether its criteria fail at this point.
@@ -136,7 +140,7 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
                 end = RunEnd(stop_reason, message)
                 break
             state = parts.save(resumed)
-        end = find_limit(state, limits, results)
+        end = _find_limit(state, parts, limits, results)
         if end is not None:
             break
         task = parts.assign(state)
@@ -147,6 +151,9 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
             state = _begin(state, task, parts)
             if state.task != task.id:  # a person stopped it
                 continue
+            end = _find_limit(state, parts, limits, results)  # checking the criteria takes time
+            if end is not None:
+                break
         state, end = _iterate(state, task, parts, results)
         if end is None and parts.stop() is None and find_limit(state, limits, results) is None:
             parts.pause(parts.cooldown)
@@ -160,8 +167,21 @@ def _ask_for_feedback(state: Run, stop_reason: EndReason, parts: Parts) -> Run |
     return parts.feedback(state)
 
 
+def _find_limit(
+    state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
+) -> RunEnd | None:
+    """Return why the run must end if it has reached a limit.
+
+    A run that has finished its work by then ends for that reason, and not because of the limit.
+    """
+    limit = find_limit(state, limits, results)
+    if limit is None or parts.has_work(state):
+        return limit
+    return _all_tasks_ended(state, parts)
+
+
 def _begin(state: Run, task: Task, parts: Parts) -> Run:
-    state = replace(state, task=task.id, failure="", attempt_failure="", step="beginning")
+    state = replace(state, task=task.id, failure="", attempt_failure="", step=BEGINNING)
     return parts.save(parts.begin(state, task))
 
 
@@ -177,6 +197,7 @@ def _iterate(
         verdict = CriteriaVerdict()  # there is no work to check
     else:
         verdict = parts.check(work)
+        state = replace(state, seconds=state.seconds + verdict.seconds)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
     if judgement.outcome is Outcome.DONE:
         judgement = parts.verify(state, task, work)

@@ -17,12 +17,17 @@ from ralph.tasks import task, worktree
 _MAX_WAITING_TASKS = 3  # named when no task is ready
 
 
-def candidate_tasks(root: Path, checkout: Path, run: Run) -> list[str]:
-    """Return the ids of the tasks that a run may work on, in order of preference.
+def remaining_tasks(root: Path, checkout: Path, run: Run) -> list[str]:
+    """Return the ids of the tasks that a run may still work on, in order of preference.
 
     `root` is the project, and `checkout` is the folder that the run is working in. Tasks whose
     worktree cannot be used are skipped.
     """
+    ended = {*run.done, *run.failed}
+    return [name for name in _candidate_tasks(root, checkout, run) if name not in ended]
+
+
+def _candidate_tasks(root: Path, checkout: Path, run: Run) -> list[str]:
     if run.only:
         return list(run.only)
     names = []
