@@ -164,6 +164,23 @@ def test_a_run_that_gives_up_exits_with_its_code_and_can_be_resumed(shop: Projec
     assert "it is nearly done" in shop("loop", "show", "-i", "2").out
 
 
+@pytest.mark.parametrize("more", [(), ("--detach",)], ids=["foreground", "detached"])
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ((), "no task is ready"),
+        (("x", "-c", "custom:true"), "every criterion already holds"),
+    ],
+    ids=["nothing is ready", "the criteria hold"],
+)
+def test_a_start_with_nothing_to_do_says_so_and_leaves_no_file(
+    shop: Project, words: tuple[str, ...], part: str, more: tuple[str, ...]
+) -> None:
+    said = shop("loop", "start", *words, "--agent", "scripted", "--command", "steps.json", *more)
+    assert (said.code, part in said.out + said.err) == (0, True), said.err
+    assert [path.name for path in shop.file("log/runs").rglob("*")] == []
+
+
 def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
     shop(*START, "--max-iterations", "1")
     run, *_ = runs.list_newest(shop.root)[0]

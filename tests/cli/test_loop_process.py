@@ -289,6 +289,55 @@ def test_a_killed_loop_is_found_and_its_agent_is_ended(shop: Project) -> None:
         assert agents_gone(shop)
 
 
+CRITERION = """\
+import os, time
+with open("alive", "w", encoding="utf-8") as pipe:
+    pipe.write("checking\\n")
+    pipe.flush()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def pipe(shop: Project) -> Path:
+    """A pipe that a criterion holds open while it runs, which it does for ever."""
+    shop.put("check.py", CRITERION)
+    pipe = shop.file("alive")
+    os.mkfifo(pipe)
+    return pipe
+
+
+def checking(shop: Project, *more: str) -> Loop:
+    """A loop that checks its criterion before the first iteration."""
+    words = [*START[:-1], f"custom:{sys.executable} check.py", *more]
+    return Loop(shop.root, *words)
+
+
+def test_a_criterion_before_the_first_iteration_is_seen_and_can_be_stopped(
+    shop: Project, pipe: Path
+) -> None:
+    loop = checking(shop)
+    with pipe.open(encoding="utf-8") as criterion:
+        assert criterion.readline() == "checking\n"
+        status = shop("loop", "status", "--format", "json").json
+        assert (status["alive"], status["step"], status["iterations"]) == (True, "beginning", 0)
+        assert shop("loop", "stop", "--now").code == 0
+        assert criterion.read() == ""
+    assert loop.end() == 18
+    loop.close()
+    assert newest(shop).reason == "stopped"
+
+
+def test_a_criterion_ends_when_its_loop_is_killed(shop: Project, pipe: Path) -> None:
+    loop = checking(shop)
+    with pipe.open(encoding="utf-8") as criterion:
+        assert criterion.readline() == "checking\n"
+        loop.process.kill()
+        assert criterion.read() == "", "the pipe is closed, so the criterion is gone"
+    loop.close()
+    assert "was killed" in shop("loop", "status").err
+
+
 def started(shop: Project, *more: str) -> str:
     """A detached loop whose agent is at work."""
     said = executable(shop.root, *START, "--detach", *more)

@@ -190,6 +190,15 @@ def test_the_tasks_of_one_feature_are_taken_and_no_others(shop: Workshop) -> Non
 def test_without_a_ready_task_there_is_nothing_to_do(shop: Workshop) -> None:
     run = shop.start(request=LoopRequest())
     assert (run.reason, run.iterations, exit_code(run)) == ("nothing_ready", 0, 0)
+    assert runs.list_newest(shop.root) == ([], 0)
+    assert any("no task is ready" in line for line in shop.said)
+
+
+def test_the_last_ready_task_done_in_the_last_iteration_is_a_success(shop: Workshop) -> None:
+    name = task.add(shop.root, "first").task.id
+    shop.set(max_iterations=1)
+    run = shop.start(says_done(), PASSES, request=LoopRequest(criteria=("none",)))
+    assert (run.status, run.reason, run.done) == (RunStatus.SUCCESS, "success", (name,))
 
 
 def test_a_task_that_was_ended_elsewhere_is_no_success(shop: Workshop) -> None:
@@ -427,12 +436,38 @@ def test_a_second_loop_on_one_task_is_refused_and_leaves_no_trace(shop: Workshop
     assert scratchpad_file.show_scratchpad(shop.root)[0] == "notes of the first\n"
 
 
-def test_two_loops_on_different_tasks_do_not_mind_each_other(shop: Workshop) -> None:
+def test_a_second_loop_in_the_same_checkout_is_refused_and_leaves_no_run(shop: Workshop) -> None:
+    def starts_another(ask: Ask) -> Reply:
+        with pytest.raises(Conflict, match="is already running in") as refused:
+            Workshop(shop.root).start(says_done(), goal="something else")
+        assert "--force" in refused.value.hint
+        return Reply(done(ask))
+
+    run = shop.start(starts_another, PASSES)
+    assert run.reason == "success"
+    assert runs.list_newest(shop.root)[1] == 1
+
+
+def test_a_loop_in_a_worktree_may_run_beside_one_in_the_main_checkout(shop: Workshop) -> None:
+    other = task.add(shop.root, "something else", in_worktree=True).task.id
+    request = LoopRequest(task=other, criteria=("none",))
     inner: list[Run] = []
 
     def starts_another(ask: Ask) -> Reply:
+        inner.append(Workshop(shop.root).start(says_done(), PASSES, request=request))
+        return Reply(done(ask))
+
+    run = shop.start(starts_another, PASSES)
+    assert (run.reason, inner[0].reason) == ("success", "success")
+
+
+def test_two_loops_that_were_forced_do_not_mind_each_other(shop: Workshop) -> None:
+    inner: list[Run] = []
+    forced = LoopRequest(goal="something else", criteria=("none",), force=True)
+
+    def starts_another(ask: Ask) -> Reply:
         scratchpad_file.write_scratchpad(shop.root, "notes of the first")
-        inner.append(Workshop(shop.root).start(says_done(), PASSES, goal="something else"))
+        inner.append(Workshop(shop.root).start(says_done(), PASSES, request=forced))
         return Reply("hm")
 
     run = shop.start(starts_another, says_done(), PASSES)

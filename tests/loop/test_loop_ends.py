@@ -59,6 +59,14 @@ def test_a_raised_limit_outlives_a_kill(shop: Workshop) -> None:
     assert shop.outcomes(run) == ["blocked"] * 4, "one more was allowed, as before"
 
 
+def test_the_limit_of_time_covers_the_check_before_the_first_iteration(shop: Workshop) -> None:
+    run = Run("run-00000001", GOAL, status=RunStatus.STOPPED, reason="stopped", seconds=59.9)
+    runs.save(shop.root, None, run)
+    request = LoopRequest(goal=GOAL, criteria=("custom:sleep 600",), max_minutes=1)
+    ended = shop.resume(says_done(), request=request)
+    assert (ended.reason, ended.iterations, shop.agent.asks) == ("time", 0, [])
+
+
 def test_the_limit_of_time_ends_a_run(shop: Workshop) -> None:
     run = Run(
         "run-00000001",

@@ -20,8 +20,9 @@ import click
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import say
 from ralph.core import paths
-from ralph.core.errors import Refused
+from ralph.core.errors import NotFound, Refused
 from ralph.loop import runs
+from ralph.loop.state import BEGINNING
 from ralph.storage import files
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 def start_detached(call: Invocation, request: LoopRequest) -> None:
     """Start a run in a separate process, wait until it has started, and print its id.
 
-    Raises `Refused` with the output of the process if it ends before the run has started.
+    If there is nothing to do, its message is printed instead. Raises `Refused` with the output of
+    the process if it fails before the run has started.
     """
     from ralph.loop.plan import prepare, title_and_description
     from ralph.loop.request import apply_request
@@ -49,13 +51,16 @@ def start_detached(call: Invocation, request: LoopRequest) -> None:
     accept_titles(root, call.author.by, plan.goal, title)
     run_id = runs.new_id(root)
     child = _start_process(root, run_id, request)
-    started = paths.run_log(root, run_id)
     deadline = time.monotonic() + _MAX_START_SECONDS
-    while child.poll() is None and time.monotonic() < deadline and not started.exists():
+    while child.poll() is None and time.monotonic() < deadline and not _has_begun(root, run_id):
         time.sleep(_POLL_SECONDS)
     code = child.poll()
-    if code is not None and not started.exists():
+    if code is not None and not paths.run_log(root, run_id).exists():
         message = (files.read(paths.run_output(root, run_id)) or "").strip()
+        files.delete(paths.run_output(root, run_id))
+        if code == 0:
+            click.echo(message)
+            return
         raise Refused(
             f"the run did not start (exit {code}): {message}", hint="fix this and start again"
         )
@@ -66,6 +71,15 @@ def start_detached(call: Invocation, request: LoopRequest) -> None:
         f"  ralph loop logs -f {run_id}   follows it",
         f"  ralph loop stop {run_id}   stops it after its iteration",
     )
+
+
+def _has_begun(root: Path, run_id: str) -> bool:
+    """Return whether a run has passed the check before its first iteration."""
+    try:
+        run = runs.read(root, run_id)
+    except NotFound:
+        return False
+    return run.step != BEGINNING or bool(run.task)
 
 
 def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.Popen[bytes]:

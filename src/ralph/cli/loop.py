@@ -102,7 +102,8 @@ def cli() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Start even if all criteria given with --criteria are already met.",
+    help="Start even if all criteria given with --criteria are already met, or if another run "
+    "works in this checkout.",
 )
 @click.option(
     "--detach", "-d", is_flag=True, help="Run in a separate process, and print the run's id."
@@ -152,14 +153,24 @@ def start(
     )
     untrusted = _untrusted_criteria(call, request)
     say(*untrusted)
-    with terminal.listening():
-        printer = terminal.printer()
-        run = loop.start(
-            call.root, call.config, request, printer, run_id=terminal.run, by=call.author.by
-        )
-        _share_with_team(call, printer)
+    try:
+        with terminal.listening():
+            printer = terminal.printer()
+            run = loop.start(
+                call.root, call.config, request, printer, run_id=terminal.run, by=call.author.by
+            )
+            _share_with_team(call, printer)
+    finally:
+        if not run_id:  # the process that started a detached run reads its output
+            _delete_output_without_run(call.root, terminal.run)
     say(*untrusted)  # again, because the first lines have scrolled away
     return exit_code(run)
+
+
+def _delete_output_without_run(root: Path, run_id: str) -> None:
+    """Delete the output of a run that did not start."""
+    if not paths.run_log(root, run_id).exists():
+        files.delete(paths.run_output(root, run_id))
 
 
 def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:

@@ -3,6 +3,10 @@
 Each program gets its own session, so that a signal reaches its whole process group. Coding agents
 start shells in groups of their own, so descendants are looked up as well, in `/proc` or with `ps`.
 The system reuses process ids, so a process is identified by its id together with its start time.
+
+A program can be tied to this process: if this process is killed, even with SIGKILL, a guard kills
+the program's group. The guard is a shell that waits for the end of a pipe, so this works wherever
+there is a shell. Processes that have left the group survive.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ _STOP_CHECK_SECONDS = 0.2
 _PS_SECONDS = 5
 _CHUNK_BYTES = 1 << 16
 _LINE_LIMIT = 1 << 26  # bytes of one line that asyncio buffers; the ACP SDK joins longer lines
+# Reads a line when the program has ended. Without one, whoever started the guard has died.
+_GUARD_SCRIPT = 'read -r ended || kill -s KILL -- "-$1"'
 _PROC = Path("/proc")
 _BOOT_ID_CHARACTERS = 8
 
@@ -58,11 +64,13 @@ def run(
     limit: int = LIMIT,
     on_output: Callable[[str], None] = ignore_text,
     stopped: Callable[[], bool] = never_stop,
+    dies_with_us: bool = False,
 ) -> ProcessResult:
     """Run a program until it exits, the timeout expires, or `stopped` returns True.
 
     Without `env`, the program inherits our environment. A `timeout` of 0 means no timeout. The
-    result contains the last `limit` characters of each output stream.
+    result contains the last `limit` characters of each output stream. With `dies_with_us`, the
+    program's process group is killed if this process is killed.
     """
     environment = None
     if env is not None:
@@ -82,7 +90,29 @@ def run(
         return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
     out = _BoundedText(limit, on_output)
     err = _BoundedText(limit, ignore_text)
-    return _RunningProgram(process, stdin, out, err).finish(timeout, stopped)
+    program = _RunningProgram(process, stdin, out, err)
+    if not dies_with_us:
+        return program.finish(timeout, stopped)
+    with _guarding(process.pid):
+        return program.finish(timeout, stopped)
+
+
+@contextlib.contextmanager
+def _guarding(group: int) -> Iterator[None]:
+    """Kill a process group if this process dies inside the block."""
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD_SCRIPT, "sh", str(group)],
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
+            guard.communicate(b"ended\n", timeout=GRACE)
 
 
 def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> str:

@@ -109,6 +109,7 @@ class CriteriaVerdict(NamedTuple):
     checks: tuple[CheckResult, ...] = ()
     marked: bool = False  # whether the agent's text contains the marker
     stopped: bool = False  # whether a person stopped the check before it was complete
+    seconds: float = 0.0  # how long the check took
 
     @property
     def passed(self) -> bool:
@@ -127,6 +128,17 @@ class CriteriaVerdict(NamedTuple):
 # --- checking ------------------------------------------------------------------------------------
 
 
+def _no_limit() -> float:
+    return 0.0
+
+
+def shorter_timeout(first: float, second: float) -> float:
+    """Return the shorter of two timeouts, where 0 means no limit."""
+    if not first or not second:
+        return first or second
+    return min(first, second)
+
+
 def check_criteria(
     criteria: Sequence[Criterion],
     *,
@@ -137,11 +149,13 @@ def check_criteria(
     echo: str = "",
     outputs: Sequence[str] = (),
     stopped: Callable[[], bool] = never_stop,
+    seconds_left: Callable[[], float] = _no_limit,
 ) -> CriteriaVerdict:
     """Check all criteria in a folder.
 
     Markers are looked for in `text`, the agent's answer; see `has_marker` for `echo` and `outputs`.
-    `timeout` is in seconds and applies to criteria that do not set their own.
+    `timeout` is in seconds and applies to criteria that do not set their own. No command runs
+    longer than `seconds_left` returns when it starts; 0 means no limit.
     Raises NotFound if a criterion has no command.
     """
     answer = _Answer(text, echo, outputs)
@@ -157,7 +171,7 @@ def check_criteria(
             raise NotFound(f"{criterion.kind}: no command is known for it", hint=hint)
         if stopped():
             return CriteriaVerdict(tuple(results), marked, stopped=True)
-        limit = criterion.timeout or timeout
+        limit = shorter_timeout(criterion.timeout or timeout, seconds_left())
         ran = run(argv, cwd=folder, timeout=limit, stopped=stopped)
         if ran.stopped:
             return CriteriaVerdict(tuple(results), marked, stopped=True)

@@ -1,9 +1,10 @@
 """Start and resume runs of the loop: `ralph loop start` and `resume`.
 
 A run has three phases. `prepare` looks up everything that the options refer to, before anything is
-written. Then the criteria are checked once, so that a missing program is noticed before the agent
-starts. Finally, `_run_to_end` hands over to the engine. However the run ends, its claims are
-released and its record is written.
+written. Then the run is saved and the criteria are checked once, so that a missing program is
+noticed before the agent starts. A run that is refused at this point is deleted again. Finally,
+`_run_to_end` hands over to the engine. However the run ends, its claims are released and its record
+is written.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ralph.loop.plan import (
 from ralph.loop.printer import LoopPrinter, count_noun
 from ralph.loop.request import LoopRequest, apply_request, changed_options, stored_request
 from ralph.loop.state import (
+    BEGINNING,
     EndReason,
     IterationResult,
     Run,
@@ -89,14 +91,25 @@ def start(
         started_at=ids.timestamp(),
         options=json.dumps(options, ensure_ascii=False),
     )
-    bench = Workbench(root, config, plan, printer, runs.assign_to_this_process(run), sleep)
+    bench = Workbench(root, config, plan, printer, run, sleep)
     bench.enter_folder(request.task)
+    if not plan.goal and not request.task and not bench.has_work(run):
+        message = bench.explain(run)
+        printer.print_line(f"nothing was started: {message}")
+        return end_run(run, EndReason.NOTHING_READY, message, ids.timestamp())
+    new = replace(run, folder=str(bench.root.resolve()), step=BEGINNING)
+    bench.set_saved(runs.begin(root, new, force=request.force))
     _print_introduction(bench)
-    verdict = _check_programs(bench)
+    try:
+        verdict = _check_programs(bench)
+    except BaseException:
+        runs.discard(root, run.id)
+        raise
     if plan.from_options and plan.criteria and verdict.passed and not request.force:
         message = "every criterion already holds; nothing was started (--force starts anyway)"
         printer.print_line(message)
-        return end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp())
+        runs.discard(root, run.id)
+        return end_run(bench.run, EndReason.ALREADY_PASSING, message, ids.timestamp())
     return _run_to_end(bench, request, [], fresh=True)
 
 
@@ -129,7 +142,7 @@ def resume(
     """
     patterns = config.privacy.patterns
     dead_runs = recovery.recover(root, patterns)
-    run = runs.find(root, run_id)
+    run = ended = runs.find(root, run_id)
     if run.status is RunStatus.SUCCESS:
         raise Refused(f"{run.id} succeeded; there is nothing to resume", hint="start a new run")
     has_new_limit = bool(request.max_iterations)
@@ -140,10 +153,6 @@ def resume(
     for name in set(run.only) - set(run.done):
         check_task_is_free(root, name, run.id)
     current_task = run.task or "".join(run.only[:1])
-    # This workbench only checks that the run can continue, before it is taken over.
-    untouched = Workbench(root, config, plan, printer, run, sleep)
-    untouched.enter_folder(current_task)
-    _check_programs(untouched)
     results = _earlier_results(root, run)
     if has_new_limit or not _keeps_counting(run):
         results = results[-1:]
@@ -159,14 +168,21 @@ def resume(
         failed=(),
         feedback=redact(feedback, patterns).text or run.feedback,
         agent=plan.agent.name,
+        step=BEGINNING,
     )
-    taken = runs.take_over(root, reopened)
+    bench = Workbench(root, config, plan, printer, reopened, sleep)
+    bench.enter_folder(current_task)
+    taken = runs.take_over(root, reopened, force=request.force)
+    bench.set_saved(taken)
+    try:
+        _check_programs(bench)
+    except BaseException:
+        runs.save(root, taken, ended, durable=True)
+        runs.delete_signals(root, run.id)
+        raise
     for name in run.failed:
         task.reset(root, name, force=True)
     _print_dead_runs(printer, dead_runs)
-    bench = Workbench(root, config, plan, printer, taken, sleep)
-    bench.saved = taken
-    bench.enter_folder(current_task)
     _print_introduction(bench)
     return _run_to_end(bench, request, results, fresh=False)
 
@@ -255,21 +271,17 @@ def _run_to_end(
     bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool
 ) -> Run:
     root = bench.root
-    run = bench.run
     try:
-        run = bench.save(_claim_goal(bench, run, request))
+        run = bench.save(_claim_goal(bench, bench.run, request))
         if fresh:
             _archive_scratchpad(bench, run)
         _best_effort(lambda: citation_check.refresh_citations(root, patience=_CITATION_SECONDS))
         run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
-        if bench.saved is None:
-            raise
         message = "stopped immediately; `ralph loop resume` continues it"
         run = _end_in_the_middle(bench, EndReason.INTERRUPTED, message)
     except BaseException as error:  # recorded in the run, then raised again
-        if bench.saved is not None:  # a start that was refused leaves no run behind
-            _record_error(bench, error)
+        _record_error(bench, error)
         raise
     finally:
         _best_effort(lambda: claims.release_all(root, bench.run.id))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ralph.core import launchers, process
@@ -34,7 +35,7 @@ from ralph.formats.sigils import Sigils, read_sigils
 from ralph.learning import task_insights
 from ralph.loop import changes, run_prompts, run_record, runs, task_choice
 from ralph.loop import prompt as loop_prompt
-from ralph.loop.criteria import CriteriaVerdict, check_criteria
+from ralph.loop.criteria import CriteriaVerdict, check_criteria, shorter_timeout
 from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.plan import LoopPlan
 from ralph.loop.printer import LoopPrinter, count_noun
@@ -53,7 +54,7 @@ _PAUSE_STEP_SECONDS = 0.2  # how often a pause looks for a stop request
 _RENEWALS_PER_LEASE = 6
 _SECONDS_PER_MINUTE = 60.0
 _MILLISECONDS_PER_SECOND = 1000
-_MIN_ITERATION_SECONDS = 1.0  # when the run's time is nearly used up
+_MIN_SECONDS = 1.0  # for an iteration or a check when the run's time is nearly used up
 _MAX_CHECK_OUTPUT = 2_000  # characters of a check's output in a journal entry, from the end
 
 
@@ -101,6 +102,7 @@ class Workbench:
         """Return the functions that the engine calls."""
         return Parts(
             assign=self.assign,
+            has_work=self.has_work,
             begin=self.begin,
             ask=self.ask,
             work=self.work,
@@ -139,23 +141,30 @@ class Workbench:
 
     def assign(self, run: Run) -> Task | None:
         """Claim and return the current task, or the next free one. Returns None if none is left."""
-        for name in task_choice.candidate_tasks(self.home, self.root, run):
-            if name in run.done or name in run.failed:
-                continue
+        for name in task_choice.remaining_tasks(self.home, self.root, run):
             claim = claims.make_claim(run.id)
             claimed = claims.acquire(self.root, name, claim, named=name in run.only)
             if claimed is not None:
                 return claimed
         return None
 
+    def has_work(self, run: Run) -> bool:
+        """Return whether a task is left for the run."""
+        return bool(task_choice.remaining_tasks(self.home, self.root, run))
+
     def explain(self, run: Run) -> str:
         """Explain why no task is ready."""
         return task_choice.explain_waiting(self.root, run.feature)
 
     def check_before_start(self) -> CriteriaVerdict:
-        """Check the criteria before the first iteration, when there is no answer to look at."""
-        self._first_verdict = self._check_criteria("")
-        return self._first_verdict
+        """Check the criteria before the first iteration, when there is no answer to look at.
+
+        The time this takes counts towards the run's limit.
+        """
+        verdict = self._check_criteria("")
+        self._first_verdict = verdict
+        self.run = replace(self.run, seconds=self.run.seconds + verdict.seconds)
+        return verdict
 
     def begin(self, run: Run, work: Task) -> Run:
         """Begin a task, and record in the run whether its criteria fail at this point."""
@@ -163,6 +172,7 @@ class Workbench:
         verdict = self._first_verdict
         if verdict is None:
             verdict = self._check_criteria("")
+            run = replace(run, seconds=run.seconds + verdict.seconds)
         self._first_verdict = None
         if verdict.stopped:
             return replace(run, task="", step="")
@@ -261,12 +271,13 @@ class Workbench:
         It never gets more time than the run has left.
         """
         timeout = self.config.loop.iteration_minutes * _SECONDS_PER_MINUTE
+        return shorter_timeout(timeout, self._seconds_left(run.seconds))
+
+    def _seconds_left(self, used: float) -> float:
+        """Return how many seconds the run has left, or 0 if its time is not limited."""
         if self.limits.seconds <= 0:
-            return timeout
-        remaining = max(self.limits.seconds - run.seconds, _MIN_ITERATION_SECONDS)
-        if not timeout:
-            return remaining
-        return min(timeout, remaining)
+            return 0.0
+        return max(self.limits.seconds - used, _MIN_SECONDS)
 
     def _allowed_commands(self) -> tuple[str, ...]:
         """Return the commands that the agent may run without asking.
@@ -328,16 +339,23 @@ class Workbench:
         return verdict
 
     def _check_criteria(self, text: str, outputs: Sequence[str] = ()) -> CriteriaVerdict:
-        return check_criteria(
+        started_at = time.monotonic()
+
+        def seconds() -> float:
+            return time.monotonic() - started_at
+
+        verdict = check_criteria(
             self.plan.criteria,
             folder=self.root,
-            run=process.run,
+            run=partial(process.run, dies_with_us=True),
             text=text,
             echo=self._prompt,
             outputs=outputs,
             timeout=float(self.config.loop.check_seconds),
             stopped=self.must_stop_now,
+            seconds_left=lambda: self._seconds_left(self.run.seconds + seconds()),
         )
+        return verdict._replace(seconds=seconds())
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
         """Have the work verified in a second, read-only session.
@@ -441,6 +459,12 @@ class Workbench:
         self.run = run
         self.send_heartbeat()
         return run
+
+    def set_saved(self, run: Run) -> None:
+        """Continue with a run that is already on disk."""
+        self.saved = run
+        self.run = run
+        self.send_heartbeat()
 
     def _redact_run(self, run: Run) -> Run:
         """Redact the text in a run that was written by agents and people."""

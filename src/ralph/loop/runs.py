@@ -221,8 +221,41 @@ def ownership_lock(root: Path, run_id: str) -> Iterator[None]:
         yield
 
 
-def take_over(root: Path, run: Run) -> Run:
-    """Take over a run in this process. Raises Conflict if another live process owns it."""
+def begin(root: Path, run: Run, *, force: bool = False) -> Run:
+    """Save a new run of this process, and return it.
+
+    Raises Conflict if another run works in the same checkout, unless `force` is set.
+    """
+    run = assign_to_this_process(run)
+    with ownership_lock(root, run.id):
+        if not force:
+            _refuse_shared_checkout(root, run)
+        return save(root, None, run, durable=True)
+
+
+def discard(root: Path, run_id: str) -> None:
+    """Delete a run that was refused before its first iteration."""
+    files.delete(paths.run_log(root, run_id))
+    delete_signals(root, run_id)
+
+
+def _refuse_shared_checkout(root: Path, run: Run) -> None:
+    for other in list_unfinished(root):
+        is_same_checkout = other.id != run.id and other.folder == run.folder
+        if is_same_checkout and is_alive(root, other):
+            raise Conflict(
+                f"{other.id} is already running in {run.folder}",
+                hint=f"stop it with `ralph loop stop {other.id}`, give the task a worktree of its "
+                "own (`ralph task start ID --worktree`), or start anyway with --force",
+            )
+
+
+def take_over(root: Path, run: Run, *, force: bool = False) -> Run:
+    """Take over a run in this process.
+
+    Raises Conflict if another live process owns it, or if another run works in the same checkout
+    and `force` is not set.
+    """
     run = assign_to_this_process(run)
     with ownership_lock(root, run.id):
         before = read(root, run.id)
@@ -231,6 +264,8 @@ def take_over(root: Path, run: Run) -> Run:
                 f"{run.id} is running (process {before.pid})",
                 hint=Hint("find-run", "`ralph loop status` shows it"),
             )
+        if not force:
+            _refuse_shared_checkout(root, run)
         return save(root, before, run, durable=True)
 
 

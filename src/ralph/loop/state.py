@@ -103,6 +103,7 @@ class Run:
     agent: str = ""
     only: tuple[str, ...] = ()
     feature: str = ""
+    folder: str = ""  # the checkout that it was started for; no other run works there
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
     words: str = ""  # the reason in words, for people
@@ -139,9 +140,11 @@ def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
     )
 
 
+BEGINNING = "beginning"  # the step in which the criteria are checked before an iteration
+
 _STEPS = {
     "": "between two iterations",
-    "beginning": "checking which criteria already hold",
+    BEGINNING: "checking which criteria already hold",
     "agent": "waiting for the agent",
     "checking": "checking the work",
     "verifying": "having the work verified",
