@@ -487,7 +487,7 @@ HOOK_MODULES = {
     ),
     *(f"recall/{name}.py" for name in ("action_recall", "citation_cache", "command_lines")),
     *(f"recall/{name}.py" for name in ("eligibility", "error_features", "file_mentions")),
-    *(f"recall/{name}.py" for name in ("lessons", "prompt_recall", "shown_records")),
+    *(f"recall/{name}.py" for name in ("lessons", "one_line", "prompt_recall", "shown_records")),
     *(f"recall/{name}.py" for name in ("amendments", "passage_search", "passages", "quotes")),
     *(
         f"core/{name}.py"

@@ -22,6 +22,7 @@ __all__ = [
     "locate",
     "memories",
     "memory_order",
+    "one_line",
     "outdated",
     "preview",
     "prompt_context",

@@ -1,0 +1,160 @@
+"""Render a record on one line that can be read alone: its date, subject, outcome and id.
+
+    Oct 8: alembic heads: rebase the migration, never merge heads [obs-3f2a]
+
+The *subject* says what a record is about, and the *outcome* what came of it:
+
+- a memory: its title, if it has one, and its text;
+- a failed command: the command, and the line of its output with the error;
+- a journal entry: its title, and how it ended;
+- a turn of a chat: what was asked, and the sentence of the reply that says most. Only the speaker,
+  the position and the length of a sentence are considered, never the words of a language.
+
+Hooks load this module.
+"""
+
+from __future__ import annotations
+
+from ralph.core import render
+from ralph.core.family import Family
+from ralph.core.tokens import estimate
+from ralph.lean import TYPE_CHECKING, record
+from ralph.storage import index_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ralph.storage.lookup import RecordRow
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SUBJECT_SHARE = 0.4  # of the room for words, at most, if there is also an outcome
+_ELLIPSIS = "…"
+_LINE_START = "-*#>| \t"  # marks of Markdown at the beginning of a line
+_SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
+_MIN_SENTENCE_BYTES = 12  # of its letters; a shorter one ("Done.", "ok passt") says nothing alone
+_MAX_READ_CHARACTERS = 4_000  # of a turn
+
+
+@record
+class Gist:
+    """What a record is about, and what came of it. Either may be empty."""
+
+    subject: str
+    outcome: str
+
+
+def render_line(record_id: str, created_at: str, gist: Gist, tokens: int, today: str = "") -> str:
+    """Render a line of at most this number of tokens. The year is shown unless it is today's."""
+    head = _day(created_at, today)
+    if head:
+        head += ": "
+    tail = f" [{short_id(record_id)}]"
+    room = max(tokens - estimate(f"{head}{tail}"), 1)
+    subject = render.one_line(gist.subject).rstrip(":")
+    outcome = render.one_line(gist.outcome)
+    if not subject or outcome.startswith(subject):
+        return f"{head}{_cut(outcome, room)}{tail}"
+    if not outcome:
+        return f"{head}{_cut(subject, room)}{tail}"
+    if estimate(f"{subject}: {outcome}") > room:
+        subject_room = max(int(room * _SUBJECT_SHARE), room - estimate(outcome) - 2)
+        subject = _cut(subject, subject_room)
+    return f"{head}{_cut(f'{subject}: {outcome}', room)}{tail}"
+
+
+def short_id(record_id: str) -> str:
+    """Return the kind and the last part of an id, such as obs-0170bc for obs-1794984262-0170bc."""
+    kind, _, rest = record_id.partition("-")
+    time, _, tail = rest.rpartition("-")
+    if time.isdigit() and tail:
+        return f"{kind}-{tail}"
+    return render.one_line(record_id)
+
+
+def _day(created_at: str, today: str) -> str:
+    """Return a date as people write it, or "" if there is none."""
+    year, _, rest = created_at[:10].partition("-")
+    month, _, day = rest.partition("-")
+    if not (year.isdigit() and month.isdigit() and day.isdigit()):
+        return ""
+    if not 1 <= int(month) <= len(_MONTHS):
+        return ""
+    written = f"{_MONTHS[int(month) - 1]} {int(day)}"
+    if today[:4] == year:
+        return written
+    return f"{written} {year}"
+
+
+def _cut(text: str, tokens: int) -> str:
+    return render.cut(text, max(tokens, 1), _ELLIPSIS)
+
+
+# --- the gist of a record ------------------------------------------------------------------------
+
+
+def gist_of(row: RecordRow) -> Gist:
+    """Return what a single record is about, and what came of it."""
+    if row.error and row.title not in render.SPEECH_TITLES:
+        return Gist(row.title, row.error)
+    text = row.authored_text
+    sentences = split_sentences(text)
+    first = sentences[0] if sentences else ""
+    if row.title in render.SPEECH_TITLES:
+        return Gist("", first)
+    if index_schema.family_of(row.key) is Family.JOURNAL:
+        return Gist(row.title, f"{row.kind}: {first}" if first else row.kind)
+    if index_schema.is_observation(row.key):
+        return Gist(row.title, "")
+    return Gist(row.title, text)
+
+
+def gist_of_exchange(asked: str, replies: Iterable[str], weigh: Callable[[str], float]) -> Gist:
+    """Return what a person asked in a chat, and the sentence of the replies that says most.
+
+    `weigh` returns how much a sentence says about the subject at hand. Between equal sentences, the
+    first one of the last reply counts.
+    """
+    subject = _first(split_sentences(asked)) or asked
+    best = ""
+    best_weight = 0.0
+    for reply in replies:
+        weighed = [(weigh(sentence), sentence) for sentence in split_sentences(reply)]
+        if not weighed:
+            continue
+        weight, sentence = max(weighed, key=lambda pair: pair[0])
+        if weight >= best_weight:
+            best_weight = weight
+            best = sentence
+    return Gist(subject, best)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences and lines of a text that say something, without code blocks."""
+    sentences = []
+    for block in text[:_MAX_READ_CHARACTERS].split("```")[::2]:
+        for line in block.split("\n"):
+            for part in _split_line(line.strip().lstrip(_LINE_START)):
+                if _says_something(part):
+                    sentences.append(part)
+    return sentences
+
+
+def _says_something(sentence: str) -> bool:
+    """Return whether a sentence is long enough. In UTF-8, a syllable of Hangul has three bytes."""
+    letters = "".join(filter(str.isalpha, sentence))
+    return len(letters.encode("utf-8", "ignore")) >= _MIN_SENTENCE_BYTES
+
+
+def _split_line(line: str) -> Sequence[str]:
+    parts = []
+    start = 0
+    for position in range(1, len(line)):
+        if line.startswith(_SENTENCE_ENDS, position - 1):
+            parts.append(line[start:position].strip())
+            start = position
+    parts.append(line[start:].strip())
+    return parts
+
+
+def _first(sentences: Sequence[str]) -> str:
+    return sentences[0] if sentences else ""
