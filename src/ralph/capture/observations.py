@@ -14,14 +14,14 @@ Every rendered text is therefore redacted once more before it is stored.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 
+from ralph.capture.error_lines import name_error
 from ralph.capture.events import WRITERS, Action, Event, EventKind, outline
 from ralph.capture.outcomes import Verdict, classify
 from ralph.capture.short_text import LIMIT, first_line, trim
-from ralph.capture.summary import choose_error_line
 from ralph.core.ids import parse_time
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
 from ralph.privacy.privacy import redact
@@ -33,7 +33,6 @@ _MAX_COMMAND = 1_000
 _MAX_ERROR_LINE = 200
 _MAX_REQUEST = 800  # if a result follows
 _MAX_DIFF = 1_200
-_MAX_SEARCHED_OUTPUT = 20_000  # how much is searched for the line that names the error
 _MAX_TITLE_FILES = 3  # files
 AGENT_CHARACTERS = "own"
 """The member of `extra` that counts the characters of the request, which the agent wrote.
@@ -130,10 +129,12 @@ def _shell_command(event: Event) -> str:
 def _error_of(event: Event, outcome: Verdict) -> str:
     if outcome.kind is not ObservationKind.ERROR:
         return ""
-    if outcome.line:
-        return outcome.line
-    output = (event.error or event.response)[:_MAX_SEARCHED_OUTPUT]
-    return choose_error_line(output.splitlines())
+    return name_error("\n".join(_outputs(event)))
+
+
+def _outputs(event: Event) -> Iterable[str]:
+    """Return what an event printed, each text once."""
+    return dict.fromkeys(part for part in (event.error, event.response) if part)
 
 
 def _redact_extra(extra: Mapping[str, object], patterns: Sequence[str] | None) -> dict[str, object]:
@@ -146,7 +147,10 @@ def _redact_extra(extra: Mapping[str, object], patterns: Sequence[str] | None) -
 
 
 def _digest(record: Record, call: str) -> str:
-    """Return six hex digits derived from what is stored and the call's id."""
+    """Return six hex digits derived from what is stored and the call's id.
+
+    The error line is left out, so that a better rule for choosing it does not change the id.
+    """
     stored = (
         record.created_at,
         call,
@@ -154,7 +158,7 @@ def _digest(record: Record, call: str) -> str:
         record.kind.value,
         record.title,
         record.text,
-        sorted((key, str(value)) for key, value in record.extra.items()),
+        sorted((key, str(value)) for key, value in record.extra.items() if key != "error"),
     )
     return hashlib.sha256(repr(stored).encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
@@ -165,8 +169,7 @@ def _render(event: Event) -> _Rendered:
     if event.kind in WRITERS:
         return _Rendered("answer", event.message, "")
     tool = first_line(event.tool, _MAX_TOOL_NAME)
-    outputs = dict.fromkeys(part for part in (event.error, event.response) if part)
-    result = "\n".join(outputs)
+    result = "\n".join(_outputs(event))
     if event.action is Action.SHELL:
         return _render_command(event, tool, result)
     if event.action in (Action.CHANGE, Action.READ):

@@ -3,7 +3,7 @@
 Hosts do not always report an exit code, and the code of a command line is not always that of the
 check in it (`pytest | tail`). The output then decides: a line such as `3 failed` or
 `src/app.go:10:2: undefined` reports a failure. Output that only displays existing text, such as a
-log, does not count.
+log, does not count. `error_lines` finds the line that names the error.
 """
 
 from __future__ import annotations
@@ -100,31 +100,23 @@ _VIEWERS = frozenset(
 )
 
 
-def failure_line(output: str, *, check: bool = True) -> str:
-    """Return the first line of an output that reports a failure, or "".
+def reports_failure(output: str, *, check: bool = True) -> bool:
+    """Return whether an output reports a failure.
 
     `check` says that the output comes from a check, such as a test run.
     """
     text = output
     if len(output) > 2 * _SEARCHED_END:
         text = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
-    match = re.search(_FAILURE if check else _PLAIN_FAILURE, text)
-    if match is None:
-        return ""
-    start = text.rfind("\n", 0, match.start()) + 1
-    end = text.find("\n", match.end())
-    if end < 0:
-        end = len(text)
-    return text[start:end].strip()
+    return re.search(_FAILURE if check else _PLAIN_FAILURE, text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An event's kind, what it checked, and the line that reports its failure."""
+    """An event's kind, and what it checked."""
 
     kind: ObservationKind
     check: CommandCheck | None = None
-    line: str = ""
 
 
 def classify(event: Event) -> Verdict:
@@ -138,16 +130,14 @@ def classify(event: Event) -> Verdict:
     check = found.kind
     output = event.error or event.response
     if event.failed or event.exit_code:
-        line = failure_line(output) if check else ""
-        return Verdict(ObservationKind.ERROR, check, line)
+        return Verdict(ObservationKind.ERROR, check)
     if not command or _runs_in_background(event):
         return Verdict(ObservationKind.TOOL_USE)
     # The exit code is conclusive only if it is the check's own.
     is_conclusive = event.exit_code == 0 and (check is None or found.decides_exit_code)
-    if not is_conclusive and not _is_viewer(command, check):
-        line = failure_line(output, check=check is not None)
-        if line:
-            return Verdict(ObservationKind.ERROR, check, line)
+    can_tell = not is_conclusive and not _is_viewer(command, check)
+    if can_tell and reports_failure(output, check=check is not None):
+        return Verdict(ObservationKind.ERROR, check)
     if check is None:
         return Verdict(ObservationKind.TOOL_USE)
     return Verdict(ObservationKind.SUCCESS, check)

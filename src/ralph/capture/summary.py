@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ralph.capture.error_lines import name_error, names_nothing
 from ralph.capture.open_ends import (
     CommandIdentity,
     identify_command,
@@ -58,25 +59,6 @@ _GENERIC_NAMES = frozenset(
 )
 _COMMAND_PREFIX = re.compile(r"(?:cd\s+\S+\s*(?:&&|;)\s*|[A-Za-z_]\w*=\S*\s+|env\s+)")
 _COMMAND_SUFFIX = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/dev/null)\s*$")
-_NAMED_ERROR = re.compile(
-    r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bpanicked at\b|\bERR\w*"
-)
-_PYTEST_MARK = re.compile(r"^E {3,}(?=\S)")  # in front of the lines of an error
-_STATED_ERROR = re.compile(r"(?:^|[\s:])[\w.]*(?:Error|ERROR|error|Exception|fatal|panic): \S")
-"""An error with its message, such as `ImportError: no module x` or `initdb: error: no space`."""
-_WRAPPER = re.compile(
-    r"(?i)g?make(?:\[\d+\])?: \*\*\*|exit status \d"
-    r"|npm (?:err!|error) (?:code|errno|path|a complete)"
-    r"|error: (?:command|script|process|recipe)\b.{0,80}\b(?:failed|exit)|done\. pass="
-)
-"""A line in which a build tool reports that another program failed."""
-_PROBLEM = re.compile(
-    r"(?i)\b(?:error|fail(?:ed|ure|s)?|cannot|could not|not (?:found|set|installed)|no such"
-    r"|refused|denied|undefined|unable|missing|must)\b"
-)
-_EXIT_CODE = re.compile(
-    r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*"
-)
 ASKED = "Asked: "  # opens a line that quotes a person
 _ANSWERED = "Answered: "  # opens a line that quotes the agent
 PRINTED = "Error: "  # opens a line that quotes what a tool printed
@@ -128,47 +110,15 @@ def is_message(record: Record) -> bool:
 
 
 def error_line(record: Record) -> str:
-    """Return the line of a record's output that says most about its failure."""
-    shown = [line for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
-    return _cut(choose_error_line(shown, str(record.extra.get("error") or "")), _MAX_SHORT_LINE)
+    """Return the line of a record's output that names the error, or "".
 
-
-def choose_error_line(output: Iterable[str], reason: str = "") -> str:
-    """Return the last line of an output that names an error.
-
-    A line with an error and its message is preferred to one that only contains the word, such as
-    pytest's `ERROR tests/test_cli.py`, and to the report of a build tool such as make. If no line
-    names an error, return `reason`, the first line that mentions a problem, or the first line,
-    whichever is found first.
+    The line that was chosen when the output was still complete is preferred.
     """
-    lines = [_without_exit_code(line) for line in output]
-    causes = [line for line in lines if not _WRAPPER.match(line)]
-    for pattern, candidates in (
-        (_STATED_ERROR, causes),
-        (_NAMED_ERROR, causes),
-        (_NAMED_ERROR, lines),
-    ):
-        for line in reversed(candidates):
-            if pattern.search(line):
-                return line
-    reason = _without_exit_code(reason)
-    if reason:
-        return reason
-    for line in lines:
-        if _PROBLEM.search(line):
-            return line
-    for line in lines:
-        if line:
-            return line
-    return ""
-
-
-def _without_exit_code(line: str) -> str:
-    """Strip a line. Returns "" if it gives nothing but an exit code."""
-    line = _PYTEST_MARK.sub("", line.strip())
-    if _EXIT_CODE.fullmatch(line):
-        return ""
-    return line
+    chosen = str(record.extra.get("error") or "")
+    if names_nothing(chosen):
+        output = [line for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
+        chosen = name_error("\n".join(output))
+    return _cut(chosen, _MAX_SHORT_LINE)
 
 
 def summary(records: Sequence[Record]) -> Summary:

@@ -19,11 +19,11 @@ from ralph.lean import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SCHEMA_VERSION = 20
+SCHEMA_VERSION = 21
 """The version of the index. A database with another version is rebuilt.
 
 Increase it with every change to schema.sql, to the tokeniser, or to the rules that detect
-injections and Ralph's own traffic.
+injections, Ralph's own traffic and the line that names an error.
 """
 _PLAIN_TABLES = (
     "sources",
