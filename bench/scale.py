@@ -61,7 +61,7 @@ _OBSERVATIONS = [
     "metadata",
     "digest",
 ]
-_SESSIONS = ["project_path", "task_id", "mode", "reason", "host", "summary", "tags", "messages"]
+_SESSIONS = ["project_path", "task_id", "mode", "reason", "host", "summary", "tags"]
 
 
 def make(root: Path, size: int, seed: int = SEED) -> None:
@@ -119,9 +119,9 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
         _SHIFTED.format(name) for name in ("started_at", "ended_at", "created_at", "updated_at")
     ]
     connection.execute(
-        f"INSERT INTO sessions(id, source, session_id, started_at, ended_at, created_at, updated_at, {columns}) "
+        f"INSERT INTO session_rows(id, source, session_id, started_at, ended_at, created_at, updated_at, {columns}) "
         f"SELECT id || '~' || ?1, new, id || '~' || ?1, {', '.join(times)}, {columns} "
-        "FROM sessions JOIN temp.copied ON old = source",
+        "FROM session_rows JOIN temp.copied ON old = source",
         (copy,),
     )
     connection.execute(
@@ -142,7 +142,7 @@ def _count(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM session_list")
     connection.execute(
         "INSERT INTO session_list SELECT s.id, s.started_at, min(o.created_at), max(o.created_at), count(*) "
-        "FROM sessions s JOIN observations o ON o.session_id = s.id GROUP BY s.id"
+        "FROM session_rows s JOIN observations o ON o.session_id = s.id GROUP BY s.id"
     )
 
 

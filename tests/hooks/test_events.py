@@ -242,7 +242,7 @@ def test_the_summary_is_replaced_and_nothing_is_printed(here: World, event: str)
     index.sync(here.root)
     with closing(index.of(here.root).connect()) as connection:
         stored = connection.execute(
-            "SELECT summary FROM sessions WHERE id = ?", (SESSION,)
+            "SELECT summary FROM session_rows WHERE id = ?", (SESSION,)
         ).fetchone()[0]
     assert stored == made[1]
 

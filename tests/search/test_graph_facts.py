@@ -187,7 +187,7 @@ def test_a_session_is_named_by_what_was_asked_first() -> None:
     log = [asked("Why is it\nslow?", 1), seen("Edit a.ts", "a.ts", 2), asked("And now?", 3)]
     with closing(indexed(log, [seen("Edit b.ts", "b.ts", 1, "s2")])) as connection:
         connection.execute(
-            "INSERT INTO sessions (id, source) SELECT DISTINCT session_id, source FROM observations"
+            "INSERT INTO session_rows (id, source) SELECT DISTINCT session_id, source FROM observations"
         )
         with closing(graph_of(connection)) as found:
             nodes = all_nodes(found)

@@ -304,7 +304,7 @@ DIFFERS = "differs in the index"
 EDITS = {
     "UPDATE records SET text = 'forged' WHERE key = (SELECT min(key) FROM records)": DIFFERS,
     "UPDATE records SET tags = '[]' WHERE key = (SELECT max(key) FROM records WHERE tags <> '[]')": DIFFERS,
-    "UPDATE journal SET outcome = 'done' WHERE outcome = 'failed'": DIFFERS,
+    "UPDATE journal_rows SET outcome = 'done' WHERE outcome = 'failed'": DIFFERS,
     "DELETE FROM observations WHERE seq = 3": "",
     "UPDATE observations SET created_at = '2030-01-01' WHERE seq = 3": DIFFERS,
     "INSERT INTO search(rowid, title, tags, text, files) VALUES (3000, 'more', '', '', '')": "the record is not",

@@ -1,6 +1,7 @@
 """The statements of the specifications, as they are written there, on `ralph.db`."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,8 @@ from tests.support.looping import PASSES, Workshop, project, says_done
 from tests.support.world import SESSION, World, handled, payload, world
 
 from ralph.core import paths
+from ralph.formats.log import encode_line
+from ralph.memory import memory
 from ralph.search import index
 from ralph.testing import Step
 
@@ -50,6 +53,75 @@ def test_observations_are_found_by_their_full_text_table(tmp_path: Path) -> None
         here.root,
         "INSERT INTO observations_fts(observations_fts, rank) VALUES ('integrity-check', 1)",
     )
+
+
+def test_phrases_and_near_find_observations(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="rotate the JWT signing tokens")
+    index.sync(here.root)
+    sql = "SELECT count(*) FROM observations_fts WHERE observations_fts MATCH ?"
+    assert select(here.root, sql, '"JWT signing"') == [(1,)]
+    assert select(here.root, sql, '"signing JWT"') == [(0,)]
+    assert select(here.root, sql, "NEAR(rotate tokens, 3)") == [(1,)]
+    assert select(here.root, sql, "NEAR(rotate tokens, 1)") == [(0,)]
+
+
+def test_the_queries_in_the_documentation_work(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="replace the signing key")
+    index.sync(here.root)
+    page = Path(__file__).parents[2] / "docs" / "formats.md"
+    [block] = re.findall(r"```sql\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    first, *others = [sql for sql in block.split(";") if sql.strip()]
+    assert select(here.root, first) == [(SESSION, "replace the [signing key]")]
+    for sql in others:
+        select(here.root, sql)
+
+
+def test_a_session_holds_its_messages_in_full(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    prompt = "Rotate the tokens.\n" + "Every service has a key of its own. " * 10
+    event(here, "UserPromptSubmit", prompt=prompt)
+    index.sync(here.root)
+    [(messages,)] = select(here.root, "SELECT messages FROM sessions WHERE id = ?", SESSION)
+    assert [each["text"] for each in json.loads(str(messages))] == [prompt.strip()]
+
+
+def test_a_chat_holds_the_messages_that_its_observations_shorten(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="short")
+    index.sync(here.root)
+    [(name,)] = select(here.root, "SELECT id FROM observations WHERE session_id = ?", SESSION)
+    full_texts = [{"id": str(name), "text": "the whole message"}]
+    with here.log.open("a", encoding="utf-8") as log:
+        log.write(encode_line("session", {"id": SESSION, "messages": full_texts}))
+    index.sync(here.root)
+    [(messages,)] = select(here.root, "SELECT messages FROM sessions WHERE id = ?", SESSION)
+    assert [each["text"] for each in json.loads(str(messages))] == ["the whole message"]
+
+
+def test_tags_are_json_in_every_table(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="rotate the JWT tokens")
+    memory.add(here.root, "Rotate the keys every week.", tags=["keys"])
+    index.sync(here.root)
+    for table in ("records", "observations", "sessions", "journal"):
+        rows = select(here.root, f"SELECT tags FROM {table}")
+        assert all(isinstance(json.loads(str(tags)), list) for (tags,) in rows), table
+
+
+def test_the_journal_holds_iterations_only(shop: Workshop) -> None:
+    shop.start(Step(say="<journal>split the lexer</journal>"), says_done(), PASSES)
+    index.sync(shop.root)
+    rows = select(shop.root, "SELECT iteration FROM journal ORDER BY iteration")
+    assert rows == [(1,), (2,)]
+    sql = "SELECT count(*) FROM journal_fts WHERE journal_fts MATCH 'lexer'"
+    assert select(shop.root, sql) == [(1,)]
 
 
 def test_runs_have_their_session_and_their_prompts(shop: Workshop) -> None:

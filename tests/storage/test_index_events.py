@@ -72,7 +72,7 @@ def made_new(root: Path) -> list[tuple[object, ...]]:
 
 def session(root: Path, name: str = "s1") -> sqlite3.Row:
     with closing(index_of(root).connect()) as connection:
-        (row,) = connection.execute("SELECT * FROM sessions WHERE id = ?", (name,)).fetchall()
+        (row,) = connection.execute("SELECT * FROM session_rows WHERE id = ?", (name,)).fetchall()
     assert isinstance(row, sqlite3.Row)
     return row
 
@@ -155,7 +155,7 @@ def test_thousands_of_events_of_one_session_are_merged_into_it_once(tmp_path: Pa
         connection.set_trace_callback(statements.append)
         writer.add_contents(key, read_source(source, interpret))
     # the new row, its values, what changed, what follows, and two for the list of sessions
-    assert sum("sessions" in each for each in statements) == 6
+    assert sum("session_rows" in each for each in statements) == 6
 
 
 LINES = st.lists(

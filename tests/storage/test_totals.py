@@ -88,7 +88,7 @@ def test_totals_are_those_of_the_rows_whatever_comes_and_goes(
         assert found == expected
         listed = {row["id"]: row for row in sessions.list_sessions(connection)[0]}
         rows = connection.execute(
-            "SELECT id FROM sessions UNION SELECT session_id FROM observations"
+            "SELECT id FROM session_rows UNION SELECT session_id FROM observations"
         ).fetchall()
         assert listed.keys() == {row[0] for row in rows} - {""}
         for name, row in listed.items():
@@ -97,7 +97,7 @@ def test_totals_are_those_of_the_rows_whatever_comes_and_goes(
                 (name,),
             ).fetchone()
             started = connection.execute(
-                "SELECT started_at FROM sessions WHERE id = ?", (name,)
+                "SELECT started_at FROM session_rows WHERE id = ?", (name,)
             ).fetchone()
             assert (row["observations"], row["started_at"]) == (
                 count,

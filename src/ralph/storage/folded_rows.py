@@ -12,6 +12,7 @@ from other tables afterwards.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -38,34 +39,30 @@ _SESSION_COLUMNS = (
     "host",
     "summary",
     "tags",
+    "long_messages",
     "created_at",
     "updated_at",
 )
 _RUN_COLUMNS = ("goal", "iterations", "status", "reason", "started_at", "ended_at")
+_LONG_MESSAGES = "long_messages"
 _COMPLETE_SESSIONS = """
-UPDATE sessions SET
+UPDATE session_rows SET
     created_at = min(
         coalesce(nullif(created_at, ''), started_at), coalesce(started_at, created_at)),
     task_id = coalesce(nullif(task_id, ''), (
         SELECT json_extract(metadata, '$.task') FROM observations
-        WHERE session_id = sessions.id AND instr(metadata, '"task":') > 0
+        WHERE session_id = session_rows.id AND instr(metadata, '"task":') > 0
             AND json_extract(metadata, '$.task') > ''
-        ORDER BY seq LIMIT 1)),
-    messages = (
-        SELECT json_group_array(json_object(
-            'role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
-            'text', substr(content, 1, 80)))
-        FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
-            AND title IN ('prompt', 'answer') ORDER BY seq))
+        ORDER BY seq LIMIT 1))
 WHERE id IN (SELECT value FROM json_each(?))
 """
 _COMPLETE_RUNS = f"""
 UPDATE loop_runs SET
-    session_id = (SELECT json_extract(metadata, '$.session') FROM journal
+    session_id = (SELECT json_extract(metadata, '$.session') FROM journal_rows
         WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
     context_snapshots = (
         SELECT json_group_array(printf('{discovery.RUNS}/%s/%04d.md', run_id, iteration))
-        FROM (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL
+        FROM (SELECT * FROM journal_rows WHERE run_id = loop_runs.id AND iteration IS NOT NULL
             ORDER BY iteration))
 WHERE id IN (SELECT value FROM json_each(?))
 """
@@ -87,7 +84,7 @@ class FoldedTable(NamedTuple):
 
 
 FOLDED_TABLES = (
-    FoldedTable("session", "sessions", _SESSION_COLUMNS, ("messages",), _COMPLETE_SESSIONS),
+    FoldedTable("session", "session_rows", _SESSION_COLUMNS, (), _COMPLETE_SESSIONS),
     FoldedTable(
         "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
     ),
@@ -109,7 +106,7 @@ def fold_lines(
 ) -> None:
     """Fold lines into the rows of the sessions or runs that they describe.
 
-    New rows belong to `source`. A summary for which `is_forgotten` is true is left out.
+    New rows belong to `source`. A summary or message for which `is_forgotten` is true is left out.
     """
     rows: dict[str, dict[str, object]] = {}
     for line in lines:
@@ -144,6 +141,9 @@ def _fold_line(
 ) -> dict[str, object]:
     folded = dict(row)
     for column, current in row.items():
+        if column == _LONG_MESSAGES:
+            folded[column] = _add_messages(current, line.get("messages"), is_forgotten)
+            continue
         member = line.get(column)
         if column == "summary" and is_forgotten(member):
             member = None
@@ -155,3 +155,18 @@ def _fold_line(
         if value is not None:
             folded[column] = value
     return folded
+
+
+def _add_messages(current: object, added: object, is_forgotten: Callable[[object], bool]) -> object:
+    """Return the stored long messages of a chat, with those of one line added.
+
+    Lines with the state of a chat have a count in place of the messages.
+    """
+    if not isinstance(added, list):
+        return current
+    messages = json.loads(current) if isinstance(current, str) else []
+    for message in added:
+        match message:
+            case {"id": str(name), "text": str(text)} if not is_forgotten(text):
+                messages.append({"id": storable_text(name), "text": storable_text(text)})
+    return json.dumps(messages, ensure_ascii=False)

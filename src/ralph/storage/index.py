@@ -395,7 +395,7 @@ def _sources_with_forgotten(connection: sqlite3.Connection) -> set[int]:
     for columns in (
         "text, id FROM records",
         "content, id FROM observations",
-        "notes, record_id FROM journal",
+        "notes, record_id FROM journal_rows",
     ):
         for source, text, record_id in connection.execute(f"SELECT source, {columns}"):
             if hidden.has(text) or hidden.has(forgotten.event_key(record_id)):

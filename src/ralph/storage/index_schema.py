@@ -1,8 +1,8 @@
 """The index's tables, and the keys of the records in them.
 
 Each family of records has a table: memories are in `records`, observations in `observations`, and
-journal entries in `journal`. All three share one full-text table, so a key must be unique across
-them and reveal its family. The keys of the families therefore alternate:
+journal entries in `journal_rows`. All three share one full-text table, so a key must be unique
+across them and reveal its family. The keys of the families therefore alternate:
 
     memories        0, 3, 6, ...
     observations    1, 4, 7, ...
@@ -28,10 +28,10 @@ injections, Ralph's own traffic and the line that names an error.
 _PLAIN_TABLES = (
     "sources",
     "records",
-    "sessions",
+    "session_rows",
     "observations",
     "loop_runs",
-    "journal",
+    "journal_rows",
     "tasks",
     "facets",
     "session_list",
@@ -46,6 +46,7 @@ _PLAIN_TABLES = (
     "vectors",
 )
 _FTS_TABLES = ("observations_fts", "journal_fts")
+_VIEWS = ("sessions", "journal")
 _FTS_SHADOW_SUFFIXES = ("", "_data", "_idx", "_docsize", "_config")
 
 
@@ -59,7 +60,7 @@ def _list_tables() -> str:
 
 COUNT_FOREIGN_TABLES = (
     "SELECT count(*) FROM sqlite_master "
-    "WHERE type NOT IN ('table', 'index') OR (type = 'table' AND "
+    f"WHERE type = 'trigger' OR (type = 'view' AND name NOT IN {_VIEWS}) OR (type = 'table' AND "
     f"(instr(' {_list_tables()} ', ' ' || name || ' ') = 0 "
     "OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%'"
     f" AND name NOT IN {_FTS_TABLES})))"
@@ -68,7 +69,7 @@ COUNT_FOREIGN_TABLES = (
 TABLES = {
     Family.MEMORY: ("records", "key"),
     Family.OBSERVATION: ("observations", "key"),
-    Family.JOURNAL: ("journal", "id"),
+    Family.JOURNAL: ("journal_rows", "id"),
 }
 """The table of each family and its key column."""
 KIND_COLUMNS = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}

@@ -73,13 +73,17 @@ _LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_i
 
 
 class _TextIndex(NamedTuple):
+    """A full-text table, the table or view whose rows it covers, and their key and text columns."""
+
     table: str
-    column: str
+    covered: str
+    key: str
+    text: str
 
 
 TEXT_INDEXES = {
-    Family.OBSERVATION: _TextIndex("observations_fts", "content"),
-    Family.JOURNAL: _TextIndex("journal_fts", "notes"),
+    Family.OBSERVATION: _TextIndex("observations_fts", "observations", "key", "content"),
+    Family.JOURNAL: _TextIndex("journal_fts", "journal", "id", "notes"),
 }
 """Full-text tables for people who use `sqlite3`. Ralph does not read them."""
 
@@ -231,7 +235,14 @@ class IndexWriter:
         sessions = totals.subtract_source(self.connection, source)
         for family in FAMILIES:
             self._delete_terms(source, family)
-        for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
+        for table in (
+            "records",
+            "observations",
+            "journal_rows",
+            "session_rows",
+            "loop_runs",
+            "tasks",
+        ):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
         totals.relist_sessions(self.connection, sessions)
@@ -243,11 +254,10 @@ class IndexWriter:
             _DELETE_TERMS, ((key, *search_columns(record, self._terms)) for key, record in rows)
         )
         if family in TEXT_INDEXES:
-            fts, column = TEXT_INDEXES[family]
-            table, key_column = TABLES[family]
+            fts, covered, key, text = TEXT_INDEXES[family]
             self.connection.execute(
-                f"INSERT INTO {fts}({fts}, rowid, {column}) "
-                f"SELECT 'delete', {key_column}, {column} FROM {table} WHERE source = ?",
+                f"INSERT INTO {fts}({fts}, rowid, {text}) "
+                f"SELECT 'delete', {key}, {text} FROM {covered} WHERE source = ?",
                 (source,),
             )
 
@@ -272,15 +282,15 @@ class IndexWriter:
             values = row_values(record, position, is_order=self._is_order(record))
             rows.append((key, storable_text(record.id), source, item.line + lines_before, *values))
             terms.append((key, *search_columns(record, self._terms)))
-        table, key_column = TABLES[family]
+        table, _ = TABLES[family]
         self.connection.executemany(f"INSERT INTO {table} VALUES ({placeholders(rows[0])})", rows)
         self.connection.executemany(_ADD_TERMS, terms)
         first_key = keys[0]
         if family in TEXT_INDEXES:
-            fts, column = TEXT_INDEXES[family]
+            fts, covered, key_column, text = TEXT_INDEXES[family]
             self.connection.execute(
-                f"INSERT INTO {fts}(rowid, {column}) "
-                f"SELECT {key_column}, {column} FROM {table} WHERE {key_column} >= ?",
+                f"INSERT INTO {fts}(rowid, {text}) "
+                f"SELECT {key_column}, {text} FROM {covered} WHERE {key_column} >= ?",
                 (first_key,),
             )
         totals.add_records(self.connection, family, first_key)

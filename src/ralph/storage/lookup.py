@@ -165,13 +165,14 @@ class _RowColumns:
         return ", ".join(vars(self).values())
 
 
+_TAGS = "iif(tags = '[]', '', tags)"
 _ROW_COLUMNS = {
     Family.MEMORY: _RowColumns(
         key="key",
         record_id="id",
         kind="kind",
         title="title",
-        tags="tags",
+        tags=_TAGS,
         text="text",
         files="files",
         created_at="created_at",
@@ -187,7 +188,7 @@ _ROW_COLUMNS = {
         record_id="id",
         kind="type",
         title="title",
-        tags="tags",
+        tags=_TAGS,
         text="content",
         files="files",
         created_at="created_at",
@@ -203,7 +204,7 @@ _ROW_COLUMNS = {
         record_id="record_id",
         kind="outcome",
         title="title",
-        tags="tags",
+        tags=_TAGS,
         text="notes",
         files="files_modified",
         created_at="created_at",

@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 _NO_LIMIT = -1
 _START_FRACTION = 10  # one record in ten of a shortened session is from its start
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
+_COUNTED_TABLES = {
+    "sources": "sources",
+    "records": "records",
+    "observations": "observations",
+    "journal": "journal",
+    "sessions": "session_rows",
+    "loop_runs": "loop_runs",
+    "tasks": "tasks",
+}
+"""Where the rows of each name are counted.
+
+The view `sessions` uses functions that Ralph's connections do not allow a view to call.
+"""
 
 
 # --- records ------------------------------------------------------------------------------------
@@ -211,7 +224,7 @@ def keys_of(
     keys: list[int] = []
     for family, test, values in record_filter:
         table, key = TABLES[family]
-        column = "record_id" if table == "journal" else "id"
+        column = "record_id" if family is Family.JOURNAL else "id"
         sql = (
             f"SELECT {key} AS key FROM {table} WHERE {column} = ? AND {test or '1'} ORDER BY {key}"
         )
@@ -268,7 +281,7 @@ def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[s
     sql = """
         SELECT id FROM (
             SELECT id FROM records UNION ALL SELECT id FROM observations
-            UNION ALL SELECT record_id FROM journal
+            UNION ALL SELECT record_id FROM journal_rows
         ) WHERE substr(id, ?) IN (SELECT value FROM json_each(?))
         """
     return [row["id"] for row in connection.execute(sql, (-length, json.dumps(storable)))]
@@ -347,12 +360,11 @@ def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
 
 
 def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
-    """Count the rows of each table."""
-    tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")
+    """Count the rows of each documented table or view."""
     counts: dict[str, int] = {}
-    for table in tables:
+    for name, table in _COUNTED_TABLES.items():
         row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-        counts[table] = int(row[0])
+        counts[name] = int(row[0])
     return counts
 
 
@@ -386,7 +398,7 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
     if not task:
         return set()
     sql = (
-        "SELECT id, session_id FROM sessions "
+        "SELECT id, session_id FROM session_rows "
         f"WHERE task_id IN ({OTHER_UNFINISHED_TASKS}) "
         "UNION SELECT session_id, NULL FROM observations "
         f"WHERE {ORIGIN_TASK} IN ({OTHER_UNFINISHED_TASKS})"

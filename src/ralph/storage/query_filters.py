@@ -35,7 +35,7 @@ _TASK_OF_FOLDER = (
     "WHERE s.key = {table}.source)"
 )
 _TASK_OF_SESSION = (
-    "(SELECT max(s.task_id) FROM sessions s WHERE s.id = observations.session_id "
+    "(SELECT max(s.task_id) FROM session_rows s WHERE s.id = observations.session_id "
     "OR s.session_id = observations.session_id)"
 )
 TASK_EXPRESSIONS = {
@@ -43,7 +43,9 @@ TASK_EXPRESSIONS = {
         f"coalesce(nullif({ORIGIN_TASK}, ''), {_TASK_OF_FOLDER.format(table='records')}, '')"
     ),
     Family.OBSERVATION: f"coalesce(nullif({ORIGIN_TASK}, ''), {_TASK_OF_SESSION}, '')",
-    Family.JOURNAL: f"coalesce(nullif(task_id, ''), {_TASK_OF_FOLDER.format(table='journal')}, '')",
+    Family.JOURNAL: (
+        f"coalesce(nullif(task_id, ''), {_TASK_OF_FOLDER.format(table='journal_rows')}, '')"
+    ),
 }
 """SQL expressions for a record's task, taken from its origin, its session or its folder."""
 
@@ -62,7 +64,7 @@ def family_filter(family: Family, query: Query) -> tuple[Family, str, list[objec
         f"source IN (SELECT key FROM sources WHERE path IN ({placeholders(query.sources)}))"
     )
     in_project = (
-        "EXISTS (SELECT 1 FROM sessions s WHERE s.id = observations.session_id "
+        "EXISTS (SELECT 1 FROM session_rows s WHERE s.id = observations.session_id "
         "AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?))"
     )
     kinds = [kind.value for kind in query.kinds]

@@ -88,10 +88,10 @@ _FILES_OF_ANY_OTHER_TASK = (
 # A session is listed by both of its ids.
 _SESSIONS_OF_OTHERS = (
     "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "
-    "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
+    "FROM session_rows JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
     f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHER_UNFINISHED_TASKS})"
 )
-_RUNS_OF_OTHERS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHER_UNFINISHED_TASKS})"
+_RUNS_OF_OTHERS = f"SELECT run_id FROM journal_rows WHERE task_id IN ({OTHER_UNFINISHED_TASKS})"
 ORIGIN_TASK = metadata_member("task")
 """SQL expression for the task named in a record's metadata, or ''."""
 _VISIBLE_MEMORIES = (
@@ -115,8 +115,8 @@ _VISIBLE = {
 """The SQL tests for rows that a task may see. Every `?` stands for the task's id."""
 _SHARE_OF_OTHERS = f"coalesce(avg(coalesce(task_id, '') IN ({OTHER_UNFINISHED_TASKS})), 0)"
 _HIDDEN_SHARE = (
-    f"SELECT max((SELECT {_SHARE_OF_OTHERS} FROM sessions), "
-    f"(SELECT {_SHARE_OF_OTHERS} FROM journal))"
+    f"SELECT max((SELECT {_SHARE_OF_OTHERS} FROM session_rows), "
+    f"(SELECT {_SHARE_OF_OTHERS} FROM journal_rows))"
 )
 
 
@@ -219,8 +219,7 @@ def common_conditions(
     """Return the conditions that all families share."""
     kind_test = f"{KIND_COLUMNS[family]} IN ({placeholders(kinds)})"
     tag_test = (
-        "EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) "
-        f"WHERE lower(value) IN ({placeholders(tags)}))"
+        f"EXISTS (SELECT 1 FROM json_each(tags) WHERE lower(value) IN ({placeholders(tags)}))"
     )
     return (
         (family is Family.MEMORY, _NOT_RETIRED, ()),

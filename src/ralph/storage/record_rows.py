@@ -61,6 +61,8 @@ _ORIGIN_IN_METADATA = {
 """The members of a record's origin that have no column."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 """Refuses infinite numbers, because SQLite parses the same JSON and does not accept them."""
+EMPTY_LIST = "[]"
+"""An empty list in the columns that people query: `tags` and `files_modified`."""
 _INTEGER_LIMIT = 2**63  # SQLite stores 64-bit integers
 
 
@@ -169,7 +171,7 @@ def _memory_values(record: Record, metadata: str) -> Row:
         record.kind.value,
         storable_text(record.title),
         storable_text(record.text),
-        storable_text(encode_list(record.tags)),
+        storable_text(encode_list(record.tags)) or EMPTY_LIST,
         storable_text(encode_list(record.origin.files)),
         record.status.value,
         record.scope.value,
@@ -187,7 +189,7 @@ def _observation_values(record: Record, position: int, metadata: str) -> Row:
         record.kind.value,
         storable_text(record.title),
         storable_text(record.text),
-        storable_text(encode_list(record.tags)),
+        storable_text(encode_list(record.tags)) or EMPTY_LIST,
         storable_text(encode_list(record.origin.files)),
         _scope_value(record),
         metadata,
@@ -208,10 +210,10 @@ def _journal_values(record: Record, metadata: str) -> Row:
         column_value(extra.get("model")),
         column_value(extra.get("duration_secs")),
         column_value(extra.get("cost_usd")) or 0.0,
-        storable_text(encode_list(origin.files)) or "[]",
+        storable_text(encode_list(origin.files)) or EMPTY_LIST,
         storable_text(record.title),
         storable_text(record.text),
-        storable_text(encode_list(record.tags)),
+        storable_text(encode_list(record.tags)) or EMPTY_LIST,
         _scope_value(record),
         storable_text(record.created_at),
         metadata,

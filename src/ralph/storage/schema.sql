@@ -3,7 +3,7 @@
 -- one full-text index covers them all and their scores are comparable. The full-text index keeps no
 -- copy of the text: terms to delete are computed again from the row. Every family has the columns
 -- `title`, `tags` and `files`, so that ranking decodes nothing; `metadata` contains only what has no
--- column, and is empty for most rows. Lists are JSON arrays, or '' if they are empty.
+-- column, and is empty for most rows. `tags` and `files_modified` are JSON arrays; so is `files`, or '' without any.
 
 CREATE TABLE sources (
     key INTEGER PRIMARY KEY,
@@ -39,7 +39,7 @@ CREATE TABLE records (              -- memories: key % 3 = 0
     digest BLOB NOT NULL            -- of title and text
 );
 
-CREATE TABLE sessions (
+CREATE TABLE session_rows (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     source INTEGER NOT NULL REFERENCES sources(key),
@@ -52,8 +52,8 @@ CREATE TABLE sessions (
     reason TEXT,                    -- why it ended
     host TEXT,
     summary TEXT,
-    tags TEXT,
-    messages TEXT,                  -- a JSON array of objects: role, id, beginning of the text
+    tags TEXT NOT NULL DEFAULT '[]',
+    long_messages TEXT,             -- messages of a chat that its observations shorten: a JSON array of id and text
     created_at TEXT,
     updated_at TEXT
 );
@@ -90,7 +90,7 @@ CREATE TABLE loop_runs (
     ended_at TEXT
 );
 
-CREATE TABLE journal (              -- id % 3 = 2
+CREATE TABLE journal_rows (         -- id % 3 = 2; iterations, summaries of runs, blocks of progress.txt
     id INTEGER PRIMARY KEY,
     record_id TEXT NOT NULL,
     source INTEGER NOT NULL REFERENCES sources(key),
@@ -146,21 +146,21 @@ CREATE TABLE session_list (         -- every session named by a session line or 
     observations INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
-CREATE INDEX sessions_by_host_id ON sessions(session_id);
+CREATE INDEX sessions_by_host_id ON session_rows(session_id);
 CREATE INDEX session_list_by_time ON session_list(started_at, id);
 CREATE INDEX records_by_id ON records(id);
 CREATE INDEX observations_by_id ON observations(id);
-CREATE INDEX journal_by_id ON journal(record_id);
+CREATE INDEX journal_by_id ON journal_rows(record_id);
 CREATE INDEX records_by_time ON records(created_at, source);
-CREATE INDEX journal_by_time ON journal(created_at, source);
+CREATE INDEX journal_by_time ON journal_rows(created_at, source);
 CREATE INDEX records_by_source ON records(source);
 -- Few records supersede another one, and a hook has no time to scan all of them.
 CREATE INDEX records_superseding ON records(id) WHERE instr(metadata, '"supersede') > 0;
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
 CREATE INDEX observations_by_time ON observations(created_at, source);
-CREATE INDEX journal_by_source ON journal(source);
-CREATE INDEX journal_by_run ON journal(run_id, iteration);
+CREATE INDEX journal_by_source ON journal_rows(source);
+CREATE INDEX journal_by_run ON journal_rows(run_id, iteration);
 
 CREATE VIRTUAL TABLE search USING fts5(
     text, title, tags, files,          -- the largest column first: the index is a tenth smaller
@@ -168,9 +168,30 @@ CREATE VIRTUAL TABLE search USING fts5(
 );
 CREATE VIRTUAL TABLE search_terms USING fts5vocab(search, 'row');
 
--- For people who use sqlite3: Ralph itself reads only `search`. The larger table does not support phrases, which reduces
--- its size by more than half.
+-- For people who use sqlite3. Ralph itself reads only the tables above and `search`.
+CREATE VIEW sessions AS SELECT
+    key, id, source, project_path, task_id, session_id, mode, started_at, ended_at, reason, host, summary, tags,
+    (
+        SELECT json_group_array(json_object(
+            'role', iif(title = 'prompt', 'user', 'assistant'), 'id', id, 'text', coalesce((
+                SELECT json_extract(value, '$.text') FROM json_each(session_rows.long_messages)
+                WHERE json_extract(value, '$.id') = message.id
+            ), content)))
+        FROM (
+            SELECT id, title, content FROM observations
+            WHERE session_id = session_rows.id AND type = 'note' AND title IN ('prompt', 'answer')
+            ORDER BY seq
+        ) AS message
+    ) AS messages,                  -- a JSON array of objects: role, id, text
+    created_at, updated_at
+FROM session_rows;
+
+CREATE VIEW journal AS SELECT
+    id, record_id, source, line, run_id, iteration, task_id, feature_id, outcome, model, duration_secs, cost_usd,
+    files_modified, title, notes, tags, scope, created_at, metadata
+FROM journal_rows WHERE run_id <> '' AND iteration IS NOT NULL;
+
 CREATE VIRTUAL TABLE observations_fts USING fts5(
-    content, content = 'observations', content_rowid = 'key', columnsize = 0, detail = none
+    content, content = 'observations', content_rowid = 'key', columnsize = 0
 );
 CREATE VIRTUAL TABLE journal_fts USING fts5(notes, content = 'journal', content_rowid = 'id', columnsize = 0);

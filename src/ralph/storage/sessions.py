@@ -20,28 +20,28 @@ SELECT o.id, o.started_at,
     coalesce(s.host, '') AS host, coalesce(s.mode, '') AS mode,
     coalesce(s.project_path, '') AS project, coalesce(s.task_id, '') AS task, o.observations,
     coalesce(s.summary, '') AS summary, s.tags AS tags
-FROM session_list o LEFT JOIN sessions s ON s.id = o.id
+FROM session_list o LEFT JOIN session_rows s ON s.id = o.id
 """
 _BY_TASK = """
-SELECT id FROM sessions WHERE task_id = ?
+SELECT id FROM session_rows WHERE task_id = ?
 UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
 """
 _BY_TEXT = """
-SELECT id FROM sessions WHERE instr(lower(
+SELECT id FROM session_rows WHERE instr(lower(
     id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
 ), lower(?1))
 UNION SELECT session_id FROM observations WHERE instr(lower(title || ' ' || content), lower(?1))
 """
 """Uses `instr` and not LIKE, because SQLite limits the length of a LIKE pattern."""
 _ENDED = """
-SELECT id FROM sessions
+SELECT id FROM session_rows
 WHERE id IN (SELECT value FROM json_each(?)) AND coalesce(ended_at, '') <> ''
 """
 _RECENT = """
 SELECT id, max(summary) AS summary, max(at) AS at FROM (
     SELECT id, coalesce(summary, '') AS summary,
         max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at
-    FROM sessions
+    FROM session_rows
     UNION ALL
     SELECT session_id, '', created_at FROM
         (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
@@ -61,7 +61,7 @@ _FIRST_PROMPTS = """
 SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
     SELECT o.content FROM observations o
     WHERE o.session_id = s.id AND o.source = s.source AND o.title = 'prompt' ORDER BY o.seq LIMIT 1
-) FROM sessions s WHERE s.source = ?
+) FROM session_rows s WHERE s.source = ?
 """
 _TOUCHED_FILES = """
 SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''
@@ -146,7 +146,7 @@ def recent_sessions(
 
 def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
     """Return the stored summary of a session, or "" if it has none."""
-    return _text(connection, "SELECT summary FROM sessions WHERE id = ?", session_id)
+    return _text(connection, "SELECT summary FROM session_rows WHERE id = ?", session_id)
 
 
 def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
@@ -183,18 +183,18 @@ def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[st
 
 def runs_of_task(connection: sqlite3.Connection, task: str) -> list[str]:
     """Return the ids of the runs whose journal names a task."""
-    sql = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
+    sql = "SELECT DISTINCT run_id FROM journal_rows WHERE task_id = ? AND run_id <> ''"
     return _column(connection, sql, task)
 
 
 def newest_journal_day(connection: sqlite3.Connection) -> str:
     """Return the day of the newest journal entry, or "" if the journal is empty."""
-    return _text(connection, "SELECT max(created_at) FROM journal")[:10]
+    return _text(connection, "SELECT max(created_at) FROM journal_rows")[:10]
 
 
 def task_of_entry(connection: sqlite3.Connection, key: int) -> str:
     """Return the id of a journal entry's task, or "" if it has none."""
-    return _text(connection, "SELECT task_id FROM journal WHERE id = ?", key)
+    return _text(connection, "SELECT task_id FROM journal_rows WHERE id = ?", key)
 
 
 def count_tasks(connection: sqlite3.Connection) -> int:

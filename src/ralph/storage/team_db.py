@@ -32,14 +32,14 @@ PREFIX = "team/"
 
 _INDEXED_SOURCES = """
 SELECT key, path, format, digest, offset, lines,
-    EXISTS (SELECT 1 FROM journal WHERE source = s.key),
+    EXISTS (SELECT 1 FROM journal_rows WHERE source = s.key),
     EXISTS (SELECT 1 FROM observations WHERE source = s.key),
-    key IN (SELECT source FROM sessions WHERE coalesce(summary, '') <> '')
+    key IN (SELECT source FROM session_rows WHERE coalesce(summary, '') <> '')
 FROM sources s ORDER BY key
 """
 _SUMMARIZED_SESSIONS = """
 SELECT id, session_id, host, mode, task_id, started_at, ended_at, updated_at, summary
-FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''
+FROM session_rows WHERE source = ? AND coalesce(summary, '') <> ''
 """
 
 
@@ -143,7 +143,7 @@ def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
     for family in Family:
         for _, record in queries.select_records(connection, family, "1", ()):
             yield record.id, " ".join((record.title, *record.tags)), record.text
-    sql = "SELECT id, '', summary FROM sessions WHERE summary > ''"
+    sql = "SELECT id, '', summary FROM session_rows WHERE summary > ''"
     yield from connection.execute(sql).fetchall()
 
 

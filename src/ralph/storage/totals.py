@@ -31,16 +31,16 @@ ON CONFLICT DO UPDATE SET observations = observations + excluded.observations,
         ELSE min(first, excluded.first) END
 """
 _LIST_STORED_SESSIONS = f"""
-INSERT OR IGNORE INTO session_list(id) SELECT id FROM sessions WHERE id {_IN_JSON}
+INSERT OR IGNORE INTO session_list(id) SELECT id FROM session_rows WHERE id {_IN_JSON}
 """
 _SET_SESSION_START = f"""
 UPDATE session_list SET started_at = coalesce(
-    (SELECT nullif(started_at, '') FROM sessions WHERE id = session_list.id), first)
+    (SELECT nullif(started_at, '') FROM session_rows WHERE id = session_list.id), first)
 WHERE id {_IN_JSON}
 """
 _SESSIONS_OF_SOURCE = """
 SELECT session_id AS id FROM observations WHERE source = ?1
-UNION SELECT id FROM sessions WHERE source = ?1
+UNION SELECT id FROM session_rows WHERE source = ?1
 """
 
 
