@@ -268,10 +268,50 @@ def test_the_settings_of_the_loop_are_shown_and_changed(shop: Project) -> None:
 def test_slash_commands(shop: Project) -> None:
     assert shop("loop", "slash", "status").out == "No run yet.\n"
     assert shop("loop", "slash", "").out == "No run yet.\n"
-    for words in ("start", "start ''", "start --max-iterations 2 x"):
+    for words in ("start", "start ''", "start --max-iterations 2"):
         assert "needs a goal" in shop("loop", "slash", words).err
     assert shop("loop", "slash", "dance").code == 2
     assert shop("loop", "slash", "stop").out == "No loop is running.\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "goal", "options"),
+    [
+        pytest.param("do it", "do it", {}, id="a goal"),
+        pytest.param(
+            "--max-iterations 2 -c test_pass:true 'do it'",
+            "do it",
+            {"max_iterations": 2, "criteria": ["test_pass:true"]},
+            id="options before a goal in quotes",
+        ),
+        pytest.param("do it --max-cost=2.5", "do it", {"max_cost": 2.5}, id="an option after it"),
+        pytest.param("don't break\n\nthe API", "don't break\n\nthe API", {}, id="several lines"),
+    ],
+)
+def test_slash_start_parses_its_options(
+    shop: Project, typed: str, goal: str, options: dict[str, object]
+) -> None:
+    shop.put("steps.json", '[{"say": "<promise>FAILURE</promise>"}]')
+    agent = "--agent scripted --command steps.json --force"
+    said = shop("slash", "loop", "slash", "-", stdin=f"start {agent} {typed}\n")
+    assert said.code == 0, said.out
+    run = runs.read(shop.root, said.out.strip())
+    given = json.loads(run.options)
+    assert run.goal == goal
+    assert {name: given[name] for name in options} == options
+
+
+def test_slash_stop_asks_which_of_several_runs_is_meant(shop: Project) -> None:
+    for name in ("run-00000001", "run-00000002"):
+        run = Run(name, f"goal of {name}", started_at="2026-01-01T00:00:00Z")
+        runs.save(shop.root, None, runs.assign_to_this_process(run))
+    said = shop("slash", "loop", "slash", "-", stdin="stop\n")
+    assert said.code == 0
+    assert "Which one should stop?" in said.out
+    assert "/ralph stop run-00000002   goal of run-00000002" in said.out
+    assert shop("slash", "loop", "slash", "-", stdin="stop run-00000001 --now\n").code == 0
+    assert runs.read_stop_request(shop.root, "run-00000001") == "now"
+    assert runs.read_stop_request(shop.root, "run-00000002") == ""
 
 
 def test_a_program_that_closes_its_ears_does_not_end_the_loop(shop: Project) -> None:

@@ -27,6 +27,7 @@ from ralph.cli.output import (
     say,
 )
 from ralph.cli.run_report import describe_run, run_json
+from ralph.cli.slash import split_options, unquote
 from ralph.core import paths
 from ralph.core.config import CRITERIA, load
 from ralph.core.errors import NothingYet, Refused, UsageError
@@ -545,40 +546,53 @@ def slash(call: Invocation, text: str) -> None:
 
     It starts a detached loop, stops it, shows it, or changes a setting.
     """
-    verb, _, rest = read_text(text).strip().partition(" ")
-    words = rest.split(maxsplit=1)
+    words = read_text(text).split(maxsplit=1)
+    verb = words[0] if words else "status"
+    rest = words[1].strip() if len(words) > 1 else ""
     if verb == "start":
-        _slash_start(rest.strip())
+        _slash_start(rest)
     elif verb == "stop":
-        _slash_stop(words)
-    elif verb in ("", "status"):
-        click.get_current_context().invoke(status, run_id=words[0] if words else "")
+        _slash_stop(call, rest)
+    elif verb == "status":
+        _invoke(status, rest)
     elif verb == "config":
-        key = words[0] if words else ""
-        value = words[1] if len(words) > 1 else ""
-        _slash_config(call, key, value)
+        key, _, value = rest.partition(" ")
+        _slash_config(call, key, value.strip())
     else:
         raise UsageError(
             f"there is no command `/ralph {verb}`", hint="use start GOAL, stop, status or config"
         )
 
 
-def _slash_start(goal: str) -> None:
-    if not goal.strip("\"'") or goal.startswith("--"):
-        raise UsageError(
-            "/ralph start needs a goal",
-            hint="/ralph start GOAL; `ralph loop start` has options",
-        )
-    is_quoted = goal[0] in "\"'" and goal[0] == goal[-1]
-    if is_quoted:
-        goal = goal[1:-1]
-    click.get_current_context().invoke(start, goal=goal, detach=True)
+def _invoke(command: click.Command, typed: str, *more_options: str) -> None:
+    """Call a command with the options and the text that a person typed."""
+    options_typed, words = split_options(typed, command)
+    arguments = [*more_options, *options_typed]
+    if words:
+        arguments += ["--", unquote(words)]
+    parent = click.get_current_context().parent
+    with command.make_context(command.name, arguments, parent=parent) as context:
+        command.invoke(context)
 
 
-def _slash_stop(words: Sequence[str]) -> None:
-    names = [word for word in words if word != "--now"]
-    run_id = names[0] if names else ""
-    click.get_current_context().invoke(stop, run_id=run_id, now="--now" in words)
+def _slash_start(typed: str) -> None:
+    options_typed, words = split_options(typed, start)
+    names_work = "--task" in options_typed or "--feature" in options_typed
+    if not unquote(words).strip() and not names_work:
+        raise UsageError("/ralph start needs a goal", hint="/ralph start [OPTIONS] GOAL")
+    _invoke(start, typed, "--detach")
+
+
+def _slash_stop(call: Invocation, typed: str) -> None:
+    _, run_id = split_options(typed, stop)
+    running = runs.list_unfinished(call.root)
+    is_clear = bool(run_id) or len(running) <= 1
+    if is_clear:
+        _invoke(stop, typed)
+        return
+    click.echo(f"{len(running)} runs are running. Which one should stop?")
+    for run in running:
+        click.echo(f"  /ralph stop {run.id}   {one_line(run.goal)}")
 
 
 def _slash_config(call: Invocation, key: str, value: str) -> None:

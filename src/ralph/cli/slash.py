@@ -112,17 +112,18 @@ def split_options(text: str, command: click.Command) -> TypedWords:
         end = word.end()
         options.append(name)
         if equals:
-            options.append(_unquote(value))
+            options.append(unquote(value))
         elif has_value:
             following = next(words, None)
             if following is None:
                 raise UsageError(f"{name} needs a value", hint="the help explains it: --help")
-            options.append(_unquote(following[0]))
+            options.append(unquote(following[0]))
             end = following.end()
     rest.append(text[end:])
     return TypedWords(options, "".join(rest).strip())
 
 
-def _unquote(value: str) -> str:
+def unquote(value: str) -> str:
+    """Return a text without the quotes around it."""
     is_quoted = len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]
     return value[1:-1] if is_quoted else value

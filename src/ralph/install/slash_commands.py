@@ -158,7 +158,7 @@ _SLASH_COMMANDS = {
     ),
     "ralph": _SlashCommand(
         description="Run an agent until a goal is met (Ralph's loop)",
-        argument_hint="start <goal> | stop | status | config",
+        argument_hint="start [options] <goal> | stop [run] | status | config",
         command="loop slash",
         before=(
             "This is the output of Ralph's loop; a run that was started continues on its own, "
