@@ -92,19 +92,32 @@ def test_set_says_when_a_higher_layer_wins(
     assert ralph(capfd, "memories.budget", "7", "--user", "--local")[0] == 2
 
 
-def test_set_says_when_a_value_counts_only_after_trust(
+def test_what_a_person_sets_is_trusted_and_nothing_else_in_the_project_loses_its_trust(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = ralph(capfd, "summarize.command", "make summary")
-    assert (code, err.startswith("note: "), "`ralph trust`" in err) == (0, True, True)
+    assert (code, "trusted on this machine" in err) == (0, True)
     assert out.startswith("Set summarize.command = make summary in ")
+    assert ralph(capfd, "summarize.command")[1] == "make summary\n"
+    assert ralph(capfd, "ralph.agent_command", "my-agent")[0] == 0
+    assert ralph(capfd, "summarize.command")[1] == "make summary\n"
+    assert ralph(capfd, "summarize.command", "make summary")[2] == ""
+    assert "trusted" not in ralph(capfd, "--user", "embedding.provider", "ollama")[2]
+    assert "trusted" not in ralph(capfd, "embedding.provider", "none")[2]
+
+
+def test_what_an_agent_sets_counts_only_after_trust(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    code, _, err = ralph(capfd, "summarize.command", "make summary")
+    assert (code, "`ralph trust`" in err) == (0, True)
+    assert ralph(capfd, "summarize.command")[1] == "\n"
+    monkeypatch.delenv("CLAUDECODE")
     assert ralph(capfd, "summarize.command")[1] == "\n"
     assert run(["trust", "--yes"]) == 0
     capfd.readouterr()
     assert ralph(capfd, "summarize.command")[1] == "make summary\n"
-    assert ralph(capfd, "summarize.command", "make summary")[2] == ""
-    assert "counts after" not in ralph(capfd, "--user", "embedding.provider", "ollama")[2]
-    assert "counts after" not in ralph(capfd, "embedding.provider", "none")[2]
 
 
 def test_set_refuses_where_it_cannot_change_one_key(

@@ -224,26 +224,57 @@ def test_to_stop_one_of_several_it_has_to_be_named(shop: Project) -> None:
     assert runs.read_stop_request(shop.root, "run-00000002") == ""
 
 
-def test_a_command_of_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
-    shop.put(
-        "ralph.yml",
-        "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: custom, command: touch run-it}\n",
-    )
-    words = (
-        "loop",
-        "start",
-        "x",
-        "--agent",
-        "scripted",
-        "--command",
-        "steps.json",
-        "--max-iterations",
-        "1",
-    )
-    said = shop(*words)
-    assert not shop.file("run-it").exists()
-    assert "is not used until you trust it" in said.err
-    assert "no criteria" in said.err
+UNTRUSTED = """\
+ralph:
+  cooldown_ms: 0
+  success_criteria:
+    - {type: marker}
+    - {type: custom, command: test -f never.txt}
+"""
+SAYS_DONE = ("start", "say it", "--agent", "scripted", "--command", "steps.json", "--no-verify")
+
+
+@pytest.fixture
+def untrusting(ralph: Project) -> Project:
+    """A project with a criterion that nobody trusts, and an agent that says the marker."""
+    ralph.put("steps.json", '[{"say": "[RALPH_SUCCESS]\\n<task-done>{task}</task-done>"}]')
+    ralph.put("ralph.yml", UNTRUSTED)
+    return ralph
+
+
+@pytest.mark.parametrize("more", [(), ("--detach",)], ids=["foreground", "detached"])
+def test_a_criterion_that_is_not_trusted_stops_the_start_and_is_named(
+    untrusting: Project, more: tuple[str, ...]
+) -> None:
+    said = untrusting("loop", *SAYS_DONE, *more)
+    assert said.code == 1
+    assert "custom: test -f never.txt (ralph.yml)" in said.err
+    assert "`ralph trust`" in said.err
+    assert untrusting("loop", "list", "--format", "json").json == []
+
+
+def test_a_run_without_its_untrusted_criteria_ends_as_unchecked(untrusting: Project) -> None:
+    said = untrusting("loop", *SAYS_DONE, "--skip-untrusted")
+    assert said.code == EndReason.UNCHECKED.code
+    assert "ok  marker" in said.err
+    assert "unchecked: done: " in said.err
+    status = untrusting("loop", "status", "--format", "json").json
+    assert (status["status"], status["reason"]) == ("unchecked", "unchecked")
+    assert status["skipped_criteria"] == ["custom: test -f never.txt (ralph.yml)"]
+    assert "not checked: custom: test -f never.txt" in untrusting("loop", "status").out
+    usage = untrusting("status", "--usage", "--format", "json").json["loop"]
+    assert (usage["runs"], usage["succeeded"], usage["unchecked"]) == (1, 0, 1)
+
+
+def test_after_ralph_trust_the_criterion_decides(untrusting: Project) -> None:
+    assert untrusting("trust", "--yes").code == 0
+    said = untrusting("loop", *SAYS_DONE, "--max-iterations", "1")
+    assert said.code == EndReason.MAX_ITERATIONS.code, said.err
+    assert "no  custom: test -f never.txt" in said.err
+
+
+def test_criteria_on_the_command_line_need_no_trust(untrusting: Project) -> None:
+    assert untrusting("loop", *SAYS_DONE, "-c", "marker").code == 0
 
 
 def test_an_agents_program_in_the_projects_file_is_not_run_before_it_is_trusted(
@@ -349,20 +380,6 @@ def test_files_of_a_run_are_where_the_documentation_says(shop: Project) -> None:
     assert {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()} == {
         Path(f"{run.id}.jsonl"), Path(f"{run.id}.log"), Path(f"{run.id}/0001.md"), Path(f"{run.id}/0002.md"),
     }  # fmt: skip
-
-
-def test_criteria_without_a_command_need_no_trust_and_the_others_are_named_twice(
-    ralph: Project,
-) -> None:
-    ralph.put("steps.json", '[{"say": "[RALPH_SUCCESS]\\n<task-done>{task}</task-done>"}]')
-    text = "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: marker}\n    - {type: custom, command: make x}\n"
-    ralph.put("ralph.yml", text)
-    said = ralph(
-        "loop", "start", "say it", "--agent", "scripted", "--command", "steps.json", "--no-verify"
-    )
-    assert said.err.count("not checked: make x (ralph.yml); `ralph trust` allows it") == 2
-    assert "checks marker: [RALPH_SUCCESS]" in said.err
-    assert "ok  marker" in said.err
 
 
 def test_status_cuts_a_long_note(shop: Project) -> None:

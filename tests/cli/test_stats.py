@@ -85,8 +85,8 @@ def _run(ralph: Project, number: int, status: str, iterations: int) -> None:
 def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:
     assert "loop:" not in ralph("status", "--usage").out
     assert ralph("status", "--usage", "--format", "json").json["loop"] == {
-        "success_rate": None, "mean_iterations": None, "runs": 0, "succeeded": 0, "failed": 0, "stopped": 0,
-        "running": 0,
+        "success_rate": None, "mean_iterations": None, "runs": 0, "succeeded": 0, "unchecked": 0,
+        "failed": 0, "stopped": 0, "running": 0,
     }  # fmt: skip
     _run(ralph, 1, "success", 3)
     said = ralph("status", "--usage").out

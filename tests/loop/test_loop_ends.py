@@ -323,7 +323,7 @@ def test_resume_after_the_agent_was_away_and_after_it_gave_up(shop: Workshop) ->
 
 def test_a_run_that_ended_well_is_not_resumed(shop: Workshop) -> None:
     shop.start(says_done(), PASSES)
-    with pytest.raises(Refused, match="succeeded"):
+    with pytest.raises(Refused, match="has finished its work"):
         shop.resume()
 
 

@@ -16,12 +16,14 @@ from ralph.core.config import (
     ConfigSource,
     Layer,
     Loaded,
+    TrustedValue,
     key_named,
     load,
     sources,
 )
 from ralph.core.errors import ConfigError
-from ralph.storage import config
+from ralph.memory import caller
+from ralph.storage import config, trust_records
 
 _VALUE_WIDTH = 60  # terminal columns for a setting's value in a table
 
@@ -134,17 +136,22 @@ def _set_key(call: Invocation, key: str, value: str, layer: Layer) -> None:
         warn(error.message)
         return
     place = loaded.origins[key]
-    if _needs_trust(loaded, key, layer):
-        say("note: a project's file sets it, so it takes effect after `ralph trust`")
+    untrusted = _find_untrusted(loaded, key, layer)
+    if untrusted is not None and caller.is_called_by_agent(os.environ):
+        say("note: an agent set this in a project's file, so it takes effect after `ralph trust`")
+    elif untrusted is not None:
+        trust_records.add_trust(call.root, untrusted, os.environ)
+        say("note: you set it, so it is trusted on this machine")
     elif place.layer is not layer:
         say(f"note: {place} also sets {key} and takes precedence")
 
 
-def _needs_trust(loaded: Loaded, key: str, layer: Layer) -> bool:
+def _find_untrusted(loaded: Loaded, key: str, layer: Layer) -> TrustedValue | None:
+    """Return the value of a key in one layer if it takes effect only after it is trusted."""
     for value in loaded.trusted_values:
         if value.key == key and value.place.layer is layer and not value.trusted:
-            return True
-    return False
+            return value
+    return None
 
 
 def _load_config(call: Invocation) -> Loaded:

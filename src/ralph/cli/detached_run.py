@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,9 +36,10 @@ _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """Variables set for an agent inside a loop. A run that the agent starts must not inherit them."""
 
 
-def start_detached(call: Invocation, request: LoopRequest) -> None:
+def start_detached(call: Invocation, request: LoopRequest, untrusted: Sequence[str]) -> None:
     """Start a run in a separate process, wait until it has started, and print its id.
 
+    `untrusted` describes the configured criteria that the user has not trusted.
     If there is nothing to do, its message is printed instead. Raises `Refused` with the output of
     the process if it fails before the run has started.
     """
@@ -46,7 +48,7 @@ def start_detached(call: Invocation, request: LoopRequest) -> None:
     from ralph.memory.quarantine import accept_titles
 
     root = call.root
-    plan = prepare(root, apply_request(call.config, request), request)
+    plan = prepare(root, apply_request(call.config, request), request, untrusted=untrusted)
     title, _ = title_and_description(plan.goal)
     accept_titles(root, call.author.by, plan.goal, title)
     run_id = runs.new_id(root)

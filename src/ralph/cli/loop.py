@@ -69,6 +69,13 @@ _run_options = options.combine(  # each is a field of LoopRequest
     ),
     options.agent,
     click.option(
+        "--skip-untrusted",
+        is_flag=True,
+        default=None,
+        help="Start without the configured criteria that you have not trusted; the run then ends "
+        "as unchecked.",
+    ),
+    click.option(
         "--verify/--no-verify",
         default=None,
         help="Have a second, read-only session check the work.",
@@ -134,7 +141,8 @@ def start(
 
     Without a goal, work on the ready tasks until none is left. The exit code is the reason why the
     run ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress,
-    16 thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md lists them all).
+    16 thrashing, 17 no agent, 18 stopped, 20 done but not checked, 130 Ctrl-C (docs/loop.md lists
+    them all).
     """
     from ralph.loop import loop
 
@@ -147,24 +155,27 @@ def start(
         request = _build_request(goal=goal, task=task, feature=feature, force=force, **run_options)
     if detach:
         _mark_dead_runs(call)
-        start_detached(call, request)
+        start_detached(call, request, _untrusted_criteria(call))
         return 0
     terminal = LoopTerminal(
         call.root, run_id or runs.new_id(call.root), call.patterns, quiet=bool(run_id)
     )
-    untrusted = _untrusted_criteria(call, request)
-    say(*untrusted)
     try:
         with terminal.listening():
             printer = terminal.printer()
             run = loop.start(
-                call.root, call.config, request, printer, run_id=terminal.run, by=call.author.by
+                call.root,
+                call.config,
+                request,
+                printer,
+                run_id=terminal.run,
+                by=call.author.by,
+                untrusted=_untrusted_criteria(call),
             )
             _share_with_team(call, printer)
     finally:
         if not run_id:  # the process that started a detached run reads its output
             _delete_output_without_run(call.root, terminal.run)
-    say(*untrusted)  # again, because the first lines have scrolled away
     return exit_code(run)
 
 
@@ -174,21 +185,17 @@ def _delete_output_without_run(root: Path, run_id: str) -> None:
         files.delete(paths.run_output(root, run_id))
 
 
-def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:
-    """Return a line for each untrusted command in the project's criteria."""
-    if request.criteria:
-        return []
-    lines = []
+def _untrusted_criteria(call: Invocation) -> list[str]:
+    """Describe the commands in the project's criteria that the user has not trusted."""
+    descriptions = []
     for value in load(call.root, env=os.environ).trusted_values:
         if value.key != CRITERIA or value.trusted or not isinstance(value.value, tuple):
             continue
         for criterion in value.value:
             if criterion.command:
                 command = one_line(criterion.command)
-                lines.append(
-                    f"not checked: {command} ({value.place.where}); `ralph trust` allows it"
-                )
-    return lines
+                descriptions.append(f"{criterion.type}: {command} ({value.place.where})")
+    return descriptions
 
 
 @cli.command(
@@ -218,6 +225,7 @@ def resume(call: Invocation, run_id: str, feedback: str, **run_options: Any) -> 
             printer,
             request=request,
             feedback=feedback,
+            untrusted=_untrusted_criteria(call),
         )
         _share_with_team(call, printer)
     return exit_code(run)

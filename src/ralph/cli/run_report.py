@@ -23,7 +23,12 @@ _RECENT_ITERATIONS = 5  # iterations in the short description of a run
 _NOTES_WIDTH = 120  # columns for an iteration's notes, about two lines including what precedes them
 _MAX_SECONDS_SHOWN = 120  # longer durations are printed in minutes
 
-_STATUS_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
+_STATUS_COLOURS = {
+    RunStatus.SUCCESS: "green",
+    RunStatus.UNCHECKED: "yellow",
+    RunStatus.FAILED: "red",
+    RunStatus.STOPPED: "yellow",
+}
 
 
 def run_json(root: Path, run: Run) -> dict[str, object]:
@@ -45,6 +50,8 @@ def describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
         lines.append(f"  {one_line(run.words)}")
     if run.status is RunStatus.RUNNING:
         lines.append(f"  {_describe_step(root, run)}")
+    for criterion in run.skipped:
+        lines.append(f"  not checked: {one_line(criterion)}")
     work = (
         f"  {_count(run.iterations, 'iteration')} with {run.agent}, "
         f"{_format_seconds(_working_seconds(run))} of work"

@@ -352,19 +352,23 @@ class Loaded:
             value = check_setting(key, node, place)
             needs_trust = TRUSTED[key.name](value)
             if needs_trust and not self._look_up_trust(key.name, value, place):
-                what = (
-                    f"{key.name} is ignored here: a project's value is not used until you trust it"
-                )
-                self._report(place, what, TRUST)
-                if key.name == CRITERIA and isinstance(value, tuple):
-                    # Criteria without a command need no trust.
-                    self.values[key.name] = tuple(item for item in value if not item.command)
+                self._ignore_untrusted(key, value, place)
                 return
         elif key.personal:
             what = f"{key.name} is ignored here: a project cannot decide this for its users"
             self._report(place, what, PERSONAL)
             return
         self._set(key, node, place)
+
+    def _ignore_untrusted(self, key: ConfigKey, value: object, place: ConfigSource) -> None:
+        """Report a value that is not used. Criteria without a command need no trust."""
+        ignored = key.name
+        if key.name == CRITERIA and isinstance(value, tuple):
+            self.values[key.name] = tuple(item for item in value if not item.command)
+            commands = [_printable(item.command) for item in value if item.command]
+            ignored = f"{key.name} ({', '.join(commands)})"
+        what = f"{ignored} is ignored here: a project's value is not used until you trust it"
+        self._report(place, what, TRUST)
 
     def _look_up_trust(self, name: str, value: object, place: ConfigSource) -> bool:
         """Look up a value in the trust file, and add the result to `trusted_values`."""

@@ -87,6 +87,7 @@ class RunStatus(StrEnum):
 
     RUNNING = "running"
     SUCCESS = "success"
+    UNCHECKED = "unchecked"  # the work is done, but not every criterion was checked
     FAILED = "failed"
     STOPPED = "stopped"
 

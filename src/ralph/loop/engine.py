@@ -221,7 +221,7 @@ def _find_end(state: Run, work: AgentWork, judgement: Judgement, parts: Parts) -
     if work.sigils.promise:
         message = f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip()
         if judgement.outcome is Outcome.DONE:
-            return RunEnd(EndReason.SUCCESS, message)
+            return _work_is_done(state, message)
         return RunEnd(EndReason.GAVE_UP, message)
     return None
 
@@ -365,5 +365,11 @@ def _all_tasks_ended(state: Run, parts: Parts) -> RunEnd:
     if lost:
         return RunEnd(EndReason.STOPPED, f"no longer claimed by this run: {', '.join(lost)}")
     if state.done:
-        return RunEnd(EndReason.SUCCESS, f"done: {', '.join(state.done)}")
+        return _work_is_done(state, f"done: {', '.join(state.done)}")
     return RunEnd(EndReason.NOTHING_READY, parts.explain(state))
+
+
+def _work_is_done(state: Run, message: str) -> RunEnd:
+    if state.skipped:
+        return RunEnd(EndReason.UNCHECKED, f"{message}; not checked: {', '.join(state.skipped)}")
+    return RunEnd(EndReason.SUCCESS, message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -68,16 +68,18 @@ def start(
     agent: Agent | None = None,
     sleep: Callable[[float], None] = time.sleep,
     by: str = "",
+    untrusted: Sequence[str] = (),
 ) -> Run:
     """Start a run and return it once it has ended.
 
-    `agent` replaces the configured agent, `sleep` is called to wait, and `by` names whoever gave
-    the goal. Raises UsageError, Refused or Conflict if the run cannot start.
+    `agent` replaces the configured agent, `sleep` is called to wait, `by` names whoever gave the
+    goal, and `untrusted` describes configured criteria that the user has not trusted. Raises
+    UsageError, Refused or Conflict if the run cannot start.
     """
     config = apply_request(config, request)
     patterns = config.privacy.patterns
     dead_runs = recovery.recover(root, patterns)
-    plan = prepare(root, config, request, agent=agent, tell=printer.print_line)
+    plan = prepare(root, config, request, agent=agent, tell=printer.print_line, untrusted=untrusted)
     title, _ = title_and_description(plan.goal)
     quarantine.accept_titles(root, by, plan.goal, title)
     _print_dead_runs(printer, dead_runs)
@@ -87,6 +89,7 @@ def start(
         _describe_goal(root, request, plan),
         plan.agent.name,
         feature=request.feature,
+        skipped=plan.skipped,
         model=config.loop.model,
         started_at=ids.timestamp(),
         options=json.dumps(options, ensure_ascii=False),
@@ -134,6 +137,7 @@ def resume(
     feedback: str = "",
     agent: Agent | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    untrusted: Sequence[str] = (),
 ) -> Run:
     """Resume a run that was stopped, interrupted, killed or ended by a limit.
 
@@ -143,13 +147,23 @@ def resume(
     patterns = config.privacy.patterns
     dead_runs = recovery.recover(root, patterns)
     run = ended = runs.find(root, run_id)
-    if run.status is RunStatus.SUCCESS:
-        raise Refused(f"{run.id} succeeded; there is nothing to resume", hint="start a new run")
+    if run.status in (RunStatus.SUCCESS, RunStatus.UNCHECKED):
+        raise Refused(
+            f"{run.id} has finished its work; there is nothing to resume", hint="start a new run"
+        )
     has_new_limit = bool(request.max_iterations)
     changes = changed_options(request)  # fields of LoopRequest
     request = replace(stored_request(run, request), **changes)  # type: ignore[arg-type]
     config = apply_request(config, request)
-    plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.print_line)
+    plan = prepare(
+        root,
+        config,
+        request,
+        resumed=True,
+        agent=agent,
+        tell=printer.print_line,
+        untrusted=untrusted,
+    )
     for name in set(run.only) - set(run.done):
         check_task_is_free(root, name, run.id)
     current_task = run.task or "".join(run.only[:1])
@@ -168,6 +182,7 @@ def resume(
         failed=(),
         feedback=redact(feedback, patterns).text or run.feedback,
         agent=plan.agent.name,
+        skipped=plan.skipped,
         step=BEGINNING,
     )
     bench = Workbench(root, config, plan, printer, reopened, sleep)
@@ -211,7 +226,9 @@ def _keeps_counting(run: Run) -> bool:
             return False
         case EndReason.TASK_FAILED | EndReason.GAVE_UP:
             return False
-        case EndReason.SUCCESS | EndReason.ALREADY_PASSING | EndReason.NOTHING_READY | None:
+        case EndReason.SUCCESS | EndReason.UNCHECKED | EndReason.ALREADY_PASSING:
+            return False
+        case EndReason.NOTHING_READY | None:
             return False
         case _:
             assert_never(reason)
@@ -241,6 +258,8 @@ def _print_introduction(bench: Workbench) -> None:
         if criterion.why:
             line += f" ({criterion.why})"
         print_line(line)
+    for skipped in plan.skipped:
+        print_line(f"  does not check {skipped}")
     if not plan.criteria:
         line = "  no criteria: the agent's word is trusted"
         if not verify:

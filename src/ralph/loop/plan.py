@@ -5,7 +5,7 @@ Nothing is written here, so a run that cannot start leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ class LoopPlan(NamedTuple):
     criteria: tuple[Criterion, ...]
     from_options: bool  # whether the criteria were given with --criteria
     goal: str = ""
+    skipped: tuple[str, ...] = ()  # criteria that are not checked
 
 
 def prepare(
@@ -43,11 +44,13 @@ def prepare(
     resumed: bool = False,
     agent: Agent | None = None,
     tell: Callable[[str], None] = ignore_text,
+    untrusted: Sequence[str] = (),
 ) -> LoopPlan:
     """Find the agent (unless one is given) and the criteria, and check the goal or task.
 
-    Nothing is written. Raises UsageError if the options contradict each other, Refused if the task
-    is done, and Conflict if another run is working on it.
+    `untrusted` describes the configured criteria that the user has not trusted. Nothing is written.
+    Raises UsageError if the options contradict each other, Refused if the task is done or a
+    criterion is not trusted, and Conflict if another run is working on the task.
     """
     goal = _read_goal(config, request)
     if request.feature:
@@ -56,12 +59,29 @@ def prepare(
         name = request.task or find_open_task(root, goal)
         if name:
             check_task_is_free(root, name)
+    skipped = _skipped_criteria(request, untrusted)
     detected = detect.detect_commands(root)
     required = _required_criteria(config, request, has_tests=CriterionKind.TEST_PASS in detected)
     checks = criteria_parser.add_detected_commands(required, detected)
     if agent is None:
         agent = choice.loop_agent(root, config.loop, tell)
-    return LoopPlan(agent, checks, bool(request.criteria), goal)
+    return LoopPlan(agent, checks, bool(request.criteria), goal, skipped)
+
+
+def _skipped_criteria(request: LoopRequest, untrusted: Sequence[str]) -> tuple[str, ...]:
+    """Return the configured criteria that are skipped.
+
+    Raises Refused if there are any and the request does not allow it.
+    """
+    if request.criteria or not untrusted:
+        return ()
+    if not request.skip_untrusted:
+        raise Refused(
+            f"criteria that you have not trusted cannot be checked: {', '.join(untrusted)}",
+            hint="`ralph trust` shows and allows them; --skip-untrusted starts without them, "
+            "and the run then ends as unchecked",
+        )
+    return tuple(untrusted)
 
 
 def _read_goal(config: Config, request: LoopRequest) -> str:

@@ -32,6 +32,7 @@ class LoopRequest:
     permission: str = ""
     verify: bool | None = None
     force: bool = False
+    skip_untrusted: bool = False  # run without the criteria that the user has not trusted
 
 
 def apply_request(config: Config, request: LoopRequest) -> Config:

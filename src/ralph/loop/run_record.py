@@ -71,7 +71,7 @@ def write(root: Path, run: Run) -> Record:
 
 def _outcome_of(status: RunStatus) -> Outcome:
     match status:
-        case RunStatus.SUCCESS:
+        case RunStatus.SUCCESS | RunStatus.UNCHECKED:
             return Outcome.DONE
         case RunStatus.STOPPED:
             return Outcome.INTERRUPTED

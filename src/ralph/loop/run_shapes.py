@@ -29,6 +29,7 @@ def run_json(run: Run, *, alive: bool, heartbeat: str) -> dict[str, object]:
         "model": run.model,
         "done": list(run.done),
         "failed": list(run.failed),
+        "skipped_criteria": list(run.skipped),
         "seconds": round(run.seconds, 3),
         "cost_usd": run.cost,
         "started_at": run.started_at,

@@ -59,6 +59,12 @@ class EndReason(StrEnum):
         _SUCCESS,
         "all criteria of --criteria passed before the first iteration",
     )
+    UNCHECKED = (
+        "unchecked",
+        20,
+        RunStatus.UNCHECKED,
+        "all of its work is done, but criteria that you have not trusted were skipped",
+    )
     NOTHING_READY = "nothing_ready", 0, _SUCCESS, "no task was ready"
     TASK_FAILED = "task_failed", 10, _FAILED, "a task failed after all its retries"
     GAVE_UP = (
@@ -103,6 +109,7 @@ class Run:
     agent: str = ""
     only: tuple[str, ...] = ()
     feature: str = ""
+    skipped: tuple[str, ...] = ()  # criteria that were not checked, because nobody trusts them
     folder: str = ""  # the checkout that it was started for; no other run works there
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""

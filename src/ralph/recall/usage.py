@@ -128,15 +128,17 @@ def loop_usage(root: Path) -> dict[str, Any]:
         counts = index.ask(root, queries.count_loops)
     nothing = (0, 0)
     succeeded, iterations = counts.get(RunStatus.SUCCESS.value, nothing)
+    unchecked, _ = counts.get(RunStatus.UNCHECKED.value, nothing)
     failed, _ = counts.get(RunStatus.FAILED.value, nothing)
     stopped, _ = counts.get(RunStatus.STOPPED.value, nothing)
     running, _ = counts.get(RunStatus.RUNNING.value, nothing)
-    ended = succeeded + failed + stopped
+    ended = succeeded + unchecked + failed + stopped
     return {
         "success_rate": _rate(succeeded, ended),
         "mean_iterations": _rate(iterations, succeeded),
         "runs": ended + running,
         "succeeded": succeeded,
+        "unchecked": unchecked,
         "failed": failed,
         "stopped": stopped,
         "running": running,

@@ -25,7 +25,7 @@ from ralph.storage.record_rows import (
 
 _ALLOWED_VALUES = {
     "mode": ("plan", "agent"),
-    "status": ("running", "success", "failed", "stopped"),
+    "status": ("running", "success", "unchecked", "failed", "stopped"),
 }
 """The values that the schema allows. Other values are not stored."""
 _SESSION_COLUMNS = (

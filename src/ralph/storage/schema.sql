@@ -83,7 +83,9 @@ CREATE TABLE loop_runs (
     session_id TEXT,
     goal TEXT NOT NULL DEFAULT '',
     iterations INTEGER NOT NULL DEFAULT 0,
-    status TEXT NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'success', 'failed', 'stopped')),
+    status TEXT NOT NULL DEFAULT 'running' CHECK (
+        status IN ('running', 'success', 'unchecked', 'failed', 'stopped')
+    ),
     reason TEXT,
     context_snapshots TEXT,         -- a JSON array of prompt files, relative to the state folder
     started_at TEXT,

@@ -43,6 +43,21 @@ def record_trust(
     return tuple(value for value in named if not value.trusted)
 
 
+def add_trust(root: Path, value: TrustedValue, env: Mapping[str, str]) -> None:
+    """Trust one more value in this project.
+
+    Raises UsageError if there is no folder for the trust file, and Unreadable if the file is
+    damaged.
+    """
+    new = Trusted(os.path.realpath(root), value.key, value.digest, ids.timestamp())
+
+    def change(entries: Sequence[Trusted]) -> list[Trusted]:
+        others = [entry for entry in entries if (entry.root, entry.key) != (new.root, new.key)]
+        return [*others, new]
+
+    _update_trust(env, change)
+
+
 def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
     """Return everything that this user trusts, sorted by project and key."""
     path = config.trust_file(env)
