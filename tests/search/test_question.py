@@ -252,10 +252,12 @@ def test_a_term_that_is_the_only_one_chooses_however_common_it_is() -> None:
     assert question.rarest_terms(words_with({}), 40_000) == []
 
 
-def test_longer_words_choose_too() -> None:
-    (each,) = words_with({"data": 5})
-    each.longer = {"databas": 2}
-    assert question.rarest_terms([each], 100) == ["databas", "data"]
+def test_longer_forms_choose_only_for_a_word_that_is_not_indexed() -> None:
+    indexed, unknown = words_with({"data": 5}, {})
+    indexed.longer = {"databas": 2}
+    unknown.longer = {"getter": 3}
+    assert question.rarest_terms([indexed, unknown], 100) == ["getter", "data"]
+    assert question.rarest_longer_terms([indexed, unknown], 100) == ["databas"]
 
 
 @given(

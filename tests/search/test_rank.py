@@ -55,6 +55,17 @@ def among(
         return [] if ranked.weak else names(ranked)
 
 
+# --- longer forms of a word --------------------------------------------------------------------
+
+
+def test_a_rare_longer_form_does_not_outrank_the_word_itself() -> None:
+    exports = [memory(f"csv export of the report number {n}", 50 + n) for n in range(8)]
+    longer = memory("csvreader, csvwriter and csvsniffer", 60)
+    found = among((longer, *exports, *NOISE), "csv")
+    assert set(found[:8]) == {each.id for each in exports}
+    assert found[8:] == [longer.id]
+
+
 # --- links -------------------------------------------------------------------------------------
 
 FAR = memory("rotate the certificates every spring", 50)

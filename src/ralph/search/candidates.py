@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ralph.search.question import WeightedWord
     from ralph.search.scoring import Search
+    from ralph.storage.record_filters import Filter
 
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
     """Returns the cosine similarity of records to a query text, by key.
@@ -171,6 +172,10 @@ def _match_paragraph(
     total = len(scores)
     if record_filter is not None and total == max_matches:
         total = search.store.count_matching(search.connection, match, record_filter)
+    if limit is None or len(scores) < max(recipe.max_scored, limit):
+        longer_terms = question.rarest_longer_terms(words, recipe.max_term_matches)
+        scores |= _match_longer_forms(search, longer_terms, scores, max_matches, record_filter)
+        total = max(total, len(scores))
     phrases = _rare_phrases(words, set(rarest), recipe.max_term_matches)
     if phrases:
         phrase_match = " OR ".join(phrases[:_MAX_PHRASES])
@@ -181,6 +186,30 @@ def _match_paragraph(
             if key in scores:
                 scores[key] += recipe.phrase_weight * score
     return scores, total
+
+
+def _match_longer_forms(
+    search: Search,
+    longer_terms: Sequence[str],
+    scores: Mapping[int, float],
+    max_matches: int,
+    record_filter: Filter | None,
+) -> dict[int, float]:
+    """Return scores for further records that contain only longer forms of the words.
+
+    They are below all of `scores`.
+    """
+    if not longer_terms:
+        return {}
+    match = " OR ".join(f'"{term}"' for term in longer_terms)
+    found = search.store.best_matches(
+        search.connection, match, search.recipe.field_weights, max_matches, record_filter
+    )
+    others = {key: score for key, score in found if key not in scores}
+    if not scores or not others:
+        return others
+    factor = question.HALF * min(scores.values()) / max(others.values())
+    return {key: factor * score for key, score in others.items()}
 
 
 def _rare_phrases(

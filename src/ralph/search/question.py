@@ -402,11 +402,25 @@ def rarest_terms(words: Sequence[WeightedWord], max_matches: int) -> list[str]:
     """Return the rarest terms, which select the candidates.
 
     Their counts add up to at most `max_matches`, but at least one term is returned if there is any.
+    The longer forms of a word are left out if the word itself is indexed. They are rarer than the
+    word and would outweigh it.
     """
     counts: dict[str, int] = {}
     for word in words:
-        counts |= word.counts
-        counts |= word.longer
+        counts |= word.counts or word.longer
+    return _rarest(counts, max_matches)
+
+
+def rarest_longer_terms(words: Sequence[WeightedWord], max_matches: int) -> list[str]:
+    """Return the rarest of the longer forms that `rarest_terms` leaves out."""
+    counts: dict[str, int] = {}
+    for word in words:
+        if word.counts:
+            counts |= word.longer
+    return _rarest(counts, max_matches)
+
+
+def _rarest(counts: Mapping[str, int], max_matches: int) -> list[str]:
     chosen: list[str] = []
     occurrences = 0
     for term in sorted(counts, key=counts.__getitem__):
