@@ -221,3 +221,18 @@ def test_two_words_of_a_prompt_whose_subject_nobody_knows_are_chance(tmp_path: P
     )
     assert ids(asked(tmp_path, "Generate the favicon sizes")) == []
     assert ids(asked(tmp_path, "Generate the report sizes"))
+
+
+def test_a_prompt_that_was_sent_before_finds_the_same_turns(tmp_path: Path) -> None:
+    turns = talk(*TALK)
+    remarks = talk(*(f"remark {number} on the weather" for number in range(30)), session="s-other")
+    prompt = f"{PROMPT}: two customers complain, sales is upset, and support wants a patch today"
+    fill(tmp_path, observations=[*turns, *remarks])
+    first_time = ids(asked(tmp_path, prompt))
+    repeated = [
+        record
+        for number in range(5)
+        for record in talk(prompt, start=20 + number, session=f"s-again-{number}")
+    ]
+    fill(tmp_path, observations=repeated)
+    assert ids(asked(tmp_path, prompt)) == first_time == [turn.id for turn in turns]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ralph.recall.eligibility import RecallOptions
     from ralph.recall.passages import Passage
     from ralph.search.question import WeightedWord
-    from ralph.search.rank import Ranking
+    from ralph.search.rank import Ranking, Repeated
     from ralph.search.scoring import RankedRow
     from ralph.storage.lookup import RecordRow
     from ralph.storage.record_filters import Filter
@@ -78,7 +78,9 @@ _MAX_NAMED_FILES = 8
 _MAX_EXTENSION_CHARACTERS = 5
 _AROUND_FILE_NAMES = "`'\"()[]{}<>*,;:!?.@"
 
-_PROMPT_TITLE = "prompt"  # the title of earlier prompts, which are not answers
+# The titles of turns. An earlier prompt is not an answer.
+_PROMPT_TITLE = "prompt"
+_ANSWER_TITLE = "answer"
 
 
 def human_question(prompt: str) -> str:
@@ -144,16 +146,42 @@ def _rank_prompt(
     elif options.task:
         fallback = _CROWDED_RECIPE
     is_filtered = bool(options.types or options.tags or options.since)
-    return rank.rank(
-        connection,
-        prompt,
-        today=options.today,
-        record_filter=allowed,
-        limit=_MAX_RANKED_RECORDS,
-        filter_late=not is_filtered,
-        recipe=recipe,
-        crowded_recipe=fallback,
-    )
+
+    def ranked(repeated: Repeated) -> Ranking:
+        return rank.rank(
+            connection,
+            prompt,
+            today=options.today,
+            record_filter=allowed,
+            limit=_MAX_RANKED_RECORDS,
+            filter_late=not is_filtered,
+            recipe=recipe,
+            crowded_recipe=fallback,
+            repeated=repeated,
+        )
+
+    ranking = ranked(rank.NOT_REPEATED)
+    repeated = _find_repetitions(connection, ranking, prompt)
+    if repeated.count:
+        ranking = ranked(repeated)
+    return ranking
+
+
+def _find_repetitions(connection: sqlite3.Connection, ranking: Ranking, prompt: str) -> Repeated:
+    """Find the earlier prompts with the same text, for example from before a compaction.
+
+    A prompt matches itself better than any answer. It also makes its own words look more frequent.
+    """
+    words = prompt.split()
+    count = 0
+    without_answer: list[int] = []
+    for ranked in ranking.best:
+        row = ranked.row
+        if row.title == _PROMPT_TITLE and row.text.split() == words:
+            count += 1
+            if not lookup.keys_with_titles(connection, row.session, [_ANSWER_TITLE], 1):
+                without_answer.append(row.key)
+    return rank.Repeated(count, without_answer)
 
 
 def _rank_memories(

@@ -86,6 +86,8 @@ def select_candidates(
     If `filter_late` is set, only the last step applies the filter, and `total` is an estimate.
     """
     matches, total = _find_matches(search, limit, filter_late)
+    for key in search.ignored:
+        matches.pop(key, None)
     text_scores, contributors = _spread_to_neighbours(search, matches)
     similarities, meaning_share = _compare_meaning(search, text, text_scores, meaning)
     scores = _fuse(text_scores, similarities, meaning_share)

@@ -144,19 +144,21 @@ def weigh_words(
     min_name_weight: float,
     thorough: bool = True,
     store: RankingStore = lookup,
+    repetitions: int = 0,
 ) -> list[WeightedWord]:
     """Return the words of a query in order, with their terms and weights.
 
     The weight of an everyday word is multiplied by `everyday_factor`, and a name weighs at least
     `min_name_weight`. Unless `thorough` is set, high counts are estimated and unknown words are
-    compared with few terms.
+    compared with few terms. `repetitions` is the number of records that only repeat the query; the
+    words are weighed as if these did not exist.
     """
     is_long = len(text) > _LONG_QUERY_CHARACTERS
     if is_long:
         paragraphs = _paragraphs_of(text)
     else:
         paragraphs = {0: terms.query_terms(text)}
-    weigher = _Weigher(connection, store, text, paragraphs, thorough)
+    weigher = _Weigher(connection, store, text, paragraphs, thorough, repetitions)
     weighted: list[WeightedWord] = []
     for number, words in paragraphs.items():
         for word in words:
@@ -193,6 +195,7 @@ class _Weigher:
         text: str,
         paragraphs: Mapping[int, Sequence[terms.QueryWord]],
         thorough: bool,
+        repetitions: int,
     ) -> None:
         distinct_terms: dict[str, None] = {}
         word_count = 0
@@ -204,13 +207,22 @@ class _Weigher:
         self._connection = connection
         self._store = store
         self._text = text
-        self._counts = store.frequencies(connection, list(distinct_terms), max_count)
-        self._record_count = max(store.size(connection), 2)
+        self._repetitions = repetitions
+        counts = store.frequencies(connection, list(distinct_terms), max_count)
+        self._counts = self._without_repetitions(counts)
+        self._record_count = max(store.size(connection) - repetitions, 2)
         self._max_distinctive = max(_FEW_RECORDS, self._record_count // _DISTINCTIVE_ONE_IN)
         self._is_short_query = word_count <= _MAX_SHORT_QUERY_WORDS
         # In a long text, an unknown word is rarely a typo.
         self._thorough = thorough and len(text) <= _LONG_QUERY_CHARACTERS
         self._unknown_words = 0
+
+    def _without_repetitions(self, counts: Mapping[str, int]) -> dict[str, int]:
+        return {
+            term: count - self._repetitions
+            for term, count in counts.items()
+            if count > self._repetitions
+        }
 
     def weigh(
         self,
@@ -282,8 +294,10 @@ class _Weigher:
         if not is_everyday:
             self._unknown_words += 1
             if self._unknown_words <= _MAX_REPLACED_WORDS:
-                near = nearest_terms(
-                    self._connection, word, thorough=self._thorough, store=self._store
+                near = self._without_repetitions(
+                    nearest_terms(
+                        self._connection, word, thorough=self._thorough, store=self._store
+                    )
                 )
         lowest_count = min(near.values(), default=0)
         weight = factor * _rarity(self._record_count, lowest_count)

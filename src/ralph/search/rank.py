@@ -20,14 +20,14 @@ Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` 
 from __future__ import annotations
 
 from ralph.core import terms
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, record
 from ralph.search import candidates, question
 from ralph.search.scoring import SCORE_DIGITS, STANDARD, RankedRow, Search, score_candidates
 from ralph.storage import lookup, record_filters
 from ralph.storage.index_schema import is_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from sqlite3 import Connection
 
     from ralph.search.candidates import Meaning
@@ -63,6 +63,17 @@ class Ranking:
         self.weak = weak
 
 
+@record
+class Repeated:
+    """Earlier records that only repeat a query: how many there are, and which have no answer."""
+
+    count: int = 0
+    without_answer: Collection[int] = ()
+
+
+NOT_REPEATED = Repeated()
+
+
 def rank(
     connection: Connection | None,
     text: str,
@@ -76,12 +87,14 @@ def rank(
     crowded_recipe: Recipe | None = None,
     words: Sequence[WeightedWord] | None = None,
     store: RankingStore = lookup,
+    repeated: Repeated = NOT_REPEATED,
 ) -> Ranking:
     """Return the rows that answer a query, best first.
 
     Pass `words` if the query's words have already been weighed. If `filter_late` is set, the filter
     is applied only to the best candidates and the total is not counted. This suits a filter that
-    most records pass. If the filter leaves too few candidates, the ranking is repeated with
+    most records pass. `repeated` is about earlier records that only repeat the query. If the filter
+    leaves too few candidates, the ranking is repeated with
     `crowded_recipe`, if given.
     """
     if words is None:
@@ -92,15 +105,18 @@ def rank(
             min_name_weight=recipe.min_name_weight,
             thorough=recipe.thorough,
             store=store,
+            repetitions=repeated.count,
         )
     if not words:
         return Ranking((), 0, ())
-    search = Search(connection, store, words, record_filter, recipe)
+    search = Search(connection, store, words, record_filter, recipe, repeated.without_answer)
     pool = candidates.select_candidates(
         search, text, limit=limit, meaning=meaning, filter_late=filter_late
     )
     if crowded_recipe is not None and candidates.is_crowded_out(search, pool, limit):
-        search = Search(connection, store, words, record_filter, crowded_recipe)
+        search = Search(
+            connection, store, words, record_filter, crowded_recipe, repeated.without_answer
+        )
         pool = candidates.select_candidates(
             search, text, limit=limit, meaning=meaning, filter_late=filter_late
         )

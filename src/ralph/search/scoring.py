@@ -35,7 +35,7 @@ from ralph.search import question
 from ralph.storage.index_schema import is_memory, is_observation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from sqlite3 import Connection
 
     from ralph.search.candidates import Pool
@@ -172,13 +172,17 @@ QUICK = Recipe(
 
 @record
 class Search:
-    """One query against one index. All steps of a ranking share it."""
+    """One query against one index. All steps of a ranking share it.
+
+    The records with the keys in `ignored` are treated as if they did not exist.
+    """
 
     connection: Connection | None
     store: RankingStore
     words: Sequence[WeightedWord]
     record_filter: Filter
     recipe: Recipe
+    ignored: Collection[int] = ()
 
 
 class RankedRow:
