@@ -50,7 +50,8 @@ def export(
 ) -> list[dict[str, Any]]:
     """Export the part of the graph that belongs to a task, or to each of the tasks.
 
-    Returns a description of each export. Raises NotFound for an unknown task.
+    Vectors are taken from the cache: those of the embedder in the settings, or if no settings are
+    given, those of the model that has the most. Returns a description of each export. Raises NotFound for an unknown task.
     """
     folders = {
         name: location.path.parent
@@ -66,9 +67,7 @@ def export(
     )
     exports: list[dict[str, Any]] = []
     for name, part in zip(names, parts, strict=True):
-        vectors = None
-        if embedding is not None:
-            vectors = _embeddings(root, part.digests, embedding)
+        vectors = _embeddings(root, part.digests, embedding)
         folder = folders[name] / "graphiti"
         exports.append(
             {
@@ -129,10 +128,10 @@ def _task_graph(graph: Connection, connection: Connection, task: str) -> _TaskGr
     for key, node in graph_store.nodes(graph, near).items():
         if key in keys or not node.task or node.type is NodeType.TASK:
             part[key] = node
-    edges = []
+    edges: dict[Edge, None] = {}  # an edge between two nodes is found at both
     for row in graph_store.edges_at(graph, sorted(part)):
         if row.source in part and row.target in part:
-            edges.append(graph_store.edge_of(row, part))
+            edges[graph_store.edge_of(row, part)] = None
     record_ids = [node.id for node in part.values() if entity_type(node.id) is None]
     by_id = records(connection, record_ids)
     with_texts = []
@@ -145,35 +144,57 @@ def _task_graph(graph: Connection, connection: Connection, task: str) -> _TaskGr
     for node in nodes:
         record = by_id.get(node.id)
         digests.append("" if record is None else digest_of(record))
-    return _TaskGraph(nodes, edges, digests)
+    return _TaskGraph(nodes, list(edges), digests)
 
 
-def _embeddings(root: Path, digests: Sequence[str], embedding: Embedding) -> Embeddings | None:
+def _embeddings(
+    root: Path, digests: Sequence[str], embedding: Embedding | None
+) -> Embeddings | None:
     """Return one vector per digest, or None if there are no vectors at all.
 
     A digest without a vector gets a row of zeros.
     """
     path = paths.vectors_file(root)
+    if not path.exists():
+        return None
+    with VectorCache(path) as cache:
+        model = _model_with_most_vectors(cache, digests)
+        if embedding is not None:
+            model = _configured_model(embedding)
+        if model is None:
+            return None
+        stored_rows = cache.get(model, filter(None, digests))
+        row_size = cache.smallest_row(model)
+    cached = {digest: rows for digest, rows in stored_rows.items() if rows}
+    if not cached:
+        return None
+    dimensions = row_size - row_bytes(0)
+    vectors = []
+    for digest in digests:
+        content = cached.get(digest, b"")
+        if content and len(content) % row_size == 0:
+            vectors.append(_mean_vector(content, dimensions))
+        else:
+            vectors.append(bytes(_FLOAT_BYTES * dimensions))
+    return Embeddings(model, dimensions, b"".join(vectors))
+
+
+def _configured_model(embedding: Embedding) -> str | None:
     try:
         embedder = meaning.embedder_of(embedding)
     except RalphError:  # a missing embedder must not stop an export
         return None
-    if embedder is None or not path.exists():
+    if embedder is None:
         return None
-    with VectorCache(path) as cache:
-        stored_rows = cache.get(embedder.name, filter(None, digests))
-    cached = {digest: rows for digest, rows in stored_rows.items() if rows}
-    if not cached:
+    return embedder.name
+
+
+def _model_with_most_vectors(cache: VectorCache, digests: Sequence[str]) -> str | None:
+    """Return the model with the most vectors for these digests, or None if there are none."""
+    counts = {model: len(cache.get(model, filter(None, digests))) for model in cache.models()}
+    if not any(counts.values()):
         return None
-    dimensions = embedder.dimensions or min(map(len, cached.values())) - row_bytes(0)
-    vectors = []
-    for digest in digests:
-        content = cached.get(digest, b"")
-        if content and len(content) % row_bytes(dimensions) == 0:
-            vectors.append(_mean_vector(content, dimensions))
-        else:
-            vectors.append(bytes(_FLOAT_BYTES * dimensions))
-    return Embeddings(embedder.name, dimensions, b"".join(vectors))
+    return max(counts, key=lambda model: counts[model])
 
 
 def _mean_vector(content: bytes, dimensions: int) -> bytes:

@@ -42,6 +42,24 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         """Return all vectors of a model, by digest."""
         return self._select("SELECT digest, vector FROM vectors WHERE model = ?", model)
 
+    def models(self) -> list[str]:
+        """Return the names of the models that have vectors, sorted."""
+
+        def select(connection: sqlite3.Connection) -> list[str]:
+            rows = connection.execute("SELECT DISTINCT model FROM vectors ORDER BY model")
+            return [row["model"] for row in rows]
+
+        return self._retry(select)
+
+    def smallest_row(self, model: str) -> int:
+        """Return the size of the model's smallest vector in bytes, which is that of one chunk."""
+
+        def select(connection: sqlite3.Connection) -> int:
+            sql = "SELECT min(length(vector)) FROM vectors WHERE model = ? AND length(vector) > 0"
+            return int(connection.execute(sql, (model,)).fetchone()[0] or 0)
+
+        return self._retry(select)
+
     def put(self, model: str, vectors: Mapping[str, bytes]) -> None:
         """Store these vectors, replacing older ones. Either all are stored or none."""
         rows = [(model, digest, vector) for digest, vector in vectors.items()]
