@@ -125,6 +125,28 @@ def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Projec
     assert [path.name for path in ralph.files()] == ["ralph.yml"]
 
 
+@pytest.mark.parametrize("prompt", [[], ["how does redis start?"]], ids=["start", "prompt"])
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ("memories: {budget: 10, skill_injection: false}", "10 tokens (memories.budget)"),
+        (
+            "{memories: {skill_injection: false}, context: {window: 20000, shares: {memory: 0.001}}}",
+            "20 tokens (context.shares.memory)",
+        ),
+    ],
+    ids=["budget", "share"],
+)
+def test_no_room_is_told_apart_from_nothing_relevant(
+    ralph: Project, settings: str, limit: str, prompt: list[str]
+) -> None:
+    ralph.put("ralph.yml", settings)
+    ralph.memories(Block("Start redis with `docker compose up redis` first.", numbered(0)))
+    said = ralph("context", *prompt)
+    assert (said.code, said.out) == (0, "")
+    assert said.err == f"No room: 1 record(s) do not fit into {limit}.\n"
+
+
 def test_json_is_valid_also_when_there_is_nothing(ralph: Project, known: Project) -> None:
     assert known("context", "paint it blue", "--format", "json").json == {
         "text": "",

@@ -27,7 +27,7 @@ def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: 
     assert (
         "null" in said.out
         if form == "json"
-        else "0 memories injected into 0 session(s)" in said.out
+        else "0 memories and 0 other records injected into 0 session(s)" in said.out
     )
     assert not ralph.file(".ralph").exists()
 
@@ -44,7 +44,7 @@ def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> Non
 def test_the_rate_and_the_price_are_told(ralph: Project) -> None:
     _used(ralph)
     said = ralph("status", "--usage").out
-    assert "1 of 3 used, 30 tokens" in said
+    assert "1 of 3 records used, 30 tokens" in said
     found = ralph("status", "--usage", "--format", "json").json
     assert found["reference_rate"] == pytest.approx(1 / 3)
 
@@ -52,14 +52,13 @@ def test_the_rate_and_the_price_are_told(ralph: Project) -> None:
 def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
     ralph.memories(Block("Run the suite with `make services`.", numbered(0)))
     at = ids.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    injection_ledger.record_injections(
-        ralph.root, "s-1", "SessionStart", [Injection(numbered(0), 30)], at, skill=200
-    )
+    injected = [Injection(numbered(0), 20), Injection("obs-1794978715-4195a8", 10)]
+    injection_ledger.record_injections(ralph.root, "s-1", "SessionStart", injected, at, skill=200)
     injection_ledger.record_uses(ralph.root, "s-1", [numbered(0)], at)
     lines = ralph("status", "--usage").out.splitlines()
     assert [" ".join(line.split()) for line in lines[:4]] == [
-        "this week: 1 memories injected into 1 session(s)",
-        "used: 1 of 1 session(s) used some of them, 1 of 1 memories",
+        "this week: 1 memories and 1 other records injected into 1 session(s)",
+        "used: 1 of 1 memories, 1 of 2 records in all, in 1 of 1 session(s)",
         "cost: 230 tokens, 200 of them to explain how to use the memory",
         "to review: nothing",
     ]

@@ -158,7 +158,7 @@ def test_brief_names_active_loop_and_task(root: Path) -> None:
     write(paths.tasks_folder(root) / "t-7" / "task.json", task)
     index.sync(root)
     said = text(root)
-    assert "- loop: ship it (iteration 3)" in said
+    assert "- loop: ship it (iteration 4)" in said, "three have finished"
     assert "- task t-7: Write the docs" in said
 
 

@@ -355,6 +355,7 @@ def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) 
 
 def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextOptions) -> _Preview:
     from ralph.recall import prompt_context
+    from ralph.recall.memory_budget import explain_absence
 
     inject = call.config.memories.inject
     if inject is not Inject.AUTO and not chosen.best:
@@ -376,7 +377,7 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
         recalled.text,
         shape={"text": recalled.text, "layer": recalled.layer, "records": list(recalled.reasons)},
         records=records,
-        nothing="Nothing relevant found.",
+        nothing=explain_absence("Nothing relevant found.", recalled.left_out, call.config),
         words=words,
         heading=WEAK if is_weak else "",
     )
@@ -384,6 +385,7 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
 
 def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Preview:
     from ralph.core import launchers
+    from ralph.recall.memory_budget import explain_absence
     from ralph.recall.session_start import brief_session, state_of
 
     brief = brief_session(
@@ -399,7 +401,7 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
         brief.text,
         shape={"text": brief.text, "records": shapes, "left_out": brief.left_out},
         records=[_GivenRecord(record.id, f"({record.tokens} tokens)") for record in brief.records],
-        nothing="There is nothing to inject.",
+        nothing=explain_absence("There is nothing to inject.", brief.left_out, call.config),
         note=(
             f"left out for lack of room: {brief.left_out}; "
             f"withheld as prompt injection: {brief.withheld}"

@@ -183,17 +183,24 @@ def _format_size(size: int) -> str:
 def _print_usage(stats: Mapping[str, Any]) -> None:
     week = stats["week"]
     lines = {
-        "this week": f"{week['injected']} memories injected into {week['sessions']} session(s)",
+        "this week": (
+            f"{week['memories_injected']} memories and "
+            f"{week['injected'] - week['memories_injected']} other records "
+            f"injected into {week['sessions']} session(s)"
+        ),
         "used": (
-            f"{week['sessions_used']} of {week['sessions']} session(s) used some of them, "
-            f"{week['referenced']} of {week['injected']} memories"
+            f"{week['memories_referenced']} of {week['memories_injected']} memories, "
+            f"{week['referenced']} of {week['injected']} records in all, "
+            f"in {week['sessions_used']} of {week['sessions']} session(s)"
         ),
         "cost": (
             f"{week['tokens']} tokens, {week['skill_tokens']} of them "
             "to explain how to use the memory"
         ),
         "to review": "nothing",
-        "in all": f"{stats['referenced']} of {stats['injected']} used, {stats['tokens']} tokens",
+        "in all": (
+            f"{stats['referenced']} of {stats['injected']} records used, {stats['tokens']} tokens"
+        ),
         "hooks": _describe_hook_usage(stats["hooks"]),
     }
     if stats["to_review"]:

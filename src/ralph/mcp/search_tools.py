@@ -22,6 +22,7 @@ from ralph.mcp.hits import HIT_LIMIT, count_shown, hits_answer
 from ralph.mcp.registry import tool
 from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
+from ralph.recall.memory_budget import explain_absence
 from ralph.search.explanations import describe_replacements
 from ralph.search.filters import parse_kinds, parse_time
 
@@ -119,7 +120,8 @@ class _Injected(NamedTuple):
 
 def _injected_with_prompt(call: ToolCall, prompt: str) -> _Injected:
     answer = prompt_context.answer_prompt(call.root, call.config, prompt, task=call.task)
-    return _Injected(answer.text, list(answer.reasons), "Nothing relevant found.")
+    nothing = explain_absence("Nothing relevant found.", answer.left_out, call.config)
+    return _Injected(answer.text, list(answer.reasons), nothing)
 
 
 def _injected_at_start(call: ToolCall) -> _Injected:
@@ -128,4 +130,5 @@ def _injected_at_start(call: ToolCall) -> _Injected:
     config = replace(call.config, memories=memories)
     brief = session_start.brief_session(call.root, config, "", task=call.task)
     records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
-    return _Injected(brief.text, records, "There is nothing to inject.")
+    nothing = explain_absence("There is nothing to inject.", brief.left_out, call.config)
+    return _Injected(brief.text, records, nothing)

@@ -21,6 +21,7 @@ __all__ = [
     "json_shapes",
     "locate",
     "memories",
+    "memory_budget",
     "memory_order",
     "one_line",
     "outdated",

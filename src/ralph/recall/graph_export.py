@@ -51,7 +51,8 @@ def export(
     """Export the part of the graph that belongs to a task, or to each of the tasks.
 
     Vectors are taken from the cache: those of the embedder in the settings, or if no settings are
-    given, those of the model that has the most. Returns a description of each export. Raises NotFound for an unknown task.
+    given, those of the model that has the most. Returns a description of each export. Raises
+    NotFound for an unknown task.
     """
     folders = {
         name: location.path.parent

@@ -1,4 +1,4 @@
-"""Calculate how many tokens of the context window memory may fill."""
+"""Calculate how many tokens of the context window memory may fill, and say when that is too few."""
 
 from __future__ import annotations
 
@@ -16,3 +16,14 @@ def memory_budget(config: Config) -> int:
     return eligibility.within_window(
         config.context.window, config.memories.budget, config.context.shares.memory
     )
+
+
+def explain_absence(nothing: str, left_out: int, config: Config) -> str:
+    """Say why nothing is injected: `nothing`, unless records were left out for lack of room."""
+    if not left_out:
+        return nothing
+    budget = memory_budget(config)
+    setting = "memories.budget"
+    if budget != config.memories.budget:
+        setting = "context.shares.memory"
+    return f"No room: {left_out} record(s) do not fit into {budget} tokens ({setting})."

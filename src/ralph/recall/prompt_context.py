@@ -30,11 +30,13 @@ class PromptContext(NamedTuple):
     """The text that is injected with a prompt, and the reasons.
 
     Each reason has `id`, `score` (0 for a record found by a file name), `why` and `tokens`.
+    `left_out` counts the relevant records for which there was no room.
     """
 
     text: str = ""
     layer: int = 0
     reasons: tuple[dict[str, Any], ...] = ()
+    left_out: int = 0
 
 
 def answer_prompt(
@@ -64,7 +66,8 @@ def answer_prompt(
                         "tokens": costs[row.id],
                     }
                 )
-        return PromptContext(recalled.text, recalled.layer, tuple(reasons))
+        left_out = len(recalled.shown) - len(reasons)
+        return PromptContext(recalled.text, recalled.layer, tuple(reasons), left_out)
 
     return index.ask(root, ask)
 
@@ -126,7 +129,8 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
                     **mark_weak(hit.weak),
                 }
             )
-        return PromptContext(recalled.text, recalled.layer, tuple(reasons))
+        left_out = len(chosen) - len(reasons)
+        return PromptContext(recalled.text, recalled.layer, tuple(reasons), left_out)
 
     return index.ask(root, ask)
 

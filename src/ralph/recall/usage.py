@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ralph.capture import recorder
 from ralph.core import ids, paths
+from ralph.core.record import MemoryKind
 from ralph.core.work import RunStatus
 from ralph.recall.injection_ledger import (
     WHOLE_LEDGER,
@@ -24,6 +25,8 @@ from ralph.storage import files, queries
 from ralph.storage.sources import log_folders
 
 _WEEK_DAYS = 7
+_MEMORY_PREFIXES = ("mem-", *(f"{kind.value}-" for kind in MemoryKind), "know-", "pat-", "sign-")
+"""How the ids of memories begin in the files that Ralph writes."""
 _EVENT = re.compile(
     rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"'
 )
@@ -32,30 +35,42 @@ _EVENT = re.compile(
 def usage_stats(root: Path) -> dict[str, Any]:
     """Return all statistics. A rate is None if there is no data yet."""
     ledger = read_ledger(root, WHOLE_LEDGER)
-    total = _count(ledger)
+    stored = [record.id for record in stored_memories(root)]
+    total = _count(ledger, stored)
     injected = {injection.record for injection in ledger.injections}
-    never_injected = [record for record in stored_memories(root) if record.id not in injected]
+    never_injected = [name for name in stored if name not in injected]
     return {
         "reference_rate": _rate(total["referenced"], total["injected"]),
         **total,
-        "week": count_week(ledger),
+        "week": count_week(ledger, stored),
         "hooks": hook_usage(root),
         "loop": loop_usage(root),
         "never_injected": len(never_injected),
     }
 
 
-def count_week(ledger: Ledger) -> dict[str, Any]:
+def count_week(ledger: Ledger, stored: Collection[str] = ()) -> dict[str, Any]:
     """Count injections and uses in the last seven days.
 
-    `since` in the result is the first of these days.
+    `stored` are the ids in memory files. Without them, memories are recognised by the ids that
+    Ralph gives them. `since` in the result is the first of the seven days.
     """
     since = ids.first_day(_WEEK_DAYS)
-    return {"since": since, **_count(ledger, since=since)}
+    return {"since": since, **_count(ledger, stored, since=since)}
 
 
-def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
+def _memories_among(ledger: Ledger, stored: Iterable[str]) -> set[str]:
+    """Return the injected ids that belong to memories, also to those deleted since."""
+    memories = set(stored)
+    for injection in ledger.injections:
+        if injection.record.startswith(_MEMORY_PREFIXES):
+            memories.add(injection.record)
+    return memories
+
+
+def _count(ledger: Ledger, stored: Collection[str], *, since: str = "") -> dict[str, int]:
     """Count injections and uses. A use is a pair of a session and a record it referred to."""
+    memories = _memories_among(ledger, stored)
     injections = _injected_since(ledger.injections, since)
     skill_tokens = sum(item.tokens for item in _injected_since(ledger.skill, since))
     pairs = {(injection.session, injection.record) for injection in injections}
@@ -68,7 +83,13 @@ def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
         "skill_tokens": skill_tokens,
         "referenced": len(used_pairs),
         "injected": len(pairs),
+        "memories_referenced": _count_memories(used_pairs, memories),
+        "memories_injected": _count_memories(pairs, memories),
     }
+
+
+def _count_memories(pairs: Iterable[tuple[str, str]], memories: Collection[str]) -> int:
+    return sum(1 for _, record in pairs if record in memories)
 
 
 def _injected_since(injections: Iterable[Injection], since: str) -> list[Injection]:

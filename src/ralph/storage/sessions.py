@@ -53,7 +53,8 @@ WHERE session_id = ? AND created_at <= ? AND created_at <> ''
 """
 _ONE_TASK = "SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE id = ?"
 _ACTIVE_WORK = """
-SELECT 'loop: ', goal, ' (iteration ' || iterations || ')' FROM loop_runs WHERE status = 'running'
+SELECT 'loop: ', goal, ' (iteration ' || (iterations + 1) || ')'
+FROM loop_runs WHERE status = 'running'
 UNION ALL
 SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE status = 'in_progress' LIMIT 5
 """

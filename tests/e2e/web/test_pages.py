@@ -150,7 +150,7 @@ class TestTheDashboard:
             ["This week", "Needs your review", "Running now"]
         )
         words = (
-            f"Ralph gave your agents {week['injected']} memories in {week['sessions']} sessions. "
+            f"Ralph gave your agents {week['injected']} records in {week['sessions']} sessions. "
         )
         expect(page.locator(".week-words")).to_contain_text(
             f"{words}{week['referenced']} were used."

@@ -60,7 +60,7 @@ class TestSessions:
         prompt = grid.locator("[aria-rowindex='1'] .injected-here li")
         expect(prompt).to_contain_text([each["title"] for each in told["items"][0]["injected"]])
         expect(page.locator(".timeline > .injected-here")).to_contain_text(
-            f"{len(told['before'])} memories injected"
+            f"{len(told['before'])} records injected"
         )
         assert session not in page.locator("main").inner_text()
         shown = grid.locator(".moment-at").all_inner_texts()

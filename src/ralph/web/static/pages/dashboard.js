@@ -63,7 +63,7 @@ const WAITING = 3;
 function Week({ week, learning }) {
   return html`<${Section} title="This week" class="week">
     ${week.injected > 0
-      ? html`<p class="week-words">Ralph gave your agents <b class="num">${count(week.injected, "memory", "memories")}</b>${" "}
+      ? html`<p class="week-words">Ralph gave your agents <b class="num">${count(week.injected, "record")}</b>${" "}
             in ${count(week.sessions, "session")}. ${" "}<b class="num">${number(week.referenced)}</b>
             ${week.referenced === 1 ? " was" : " were"} used.</p>
           <p class="quiet small num">${count(week.tokens, "token")}${week.skill_tokens > 0
@@ -200,7 +200,7 @@ function Tokens({ tokens }) {
           <${Plot} title="Tokens injected and used a day" days=${tokens.days}
             series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true },
                 { label: "used", values: tokens.used, colour: "--plot-2" }]} />
-          <h3 class="plot-title">Share of injected memories that were used</h3>
+          <h3 class="plot-title">Share of injected records that were used</h3>
           <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1} height=${132}
             series=${[{ label: "share used", values: tokens.rate, colour: "--plot-2" }]} />`
       : html`<${Empty} title="Nothing has been injected yet"

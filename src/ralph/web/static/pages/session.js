@@ -66,7 +66,7 @@ function InjectedHere({ items, where = "here" }) {
   const line = (item, at) => html`<li key=${at}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a>
     ${item.used && html`<${State} state="used" />`}</li>`;
   return html`<div class="injected-here">
-    <p class="injected-words">${items.length === 1 ? `Injected ${where}` : `${count(items.length, "memory", "memories")} injected ${where}`}
+    <p class="injected-words">${items.length === 1 ? `Injected ${where}` : `${count(items.length, "record")} injected ${where}`}
       <span class="quiet num">${number(items.reduce((sum, item) => sum + item.tokens, 0))} tokens</span></p>
     <ul class="plain">${items.slice(0, FEW).map(line)}</ul>
     ${items.length > FEW && html`<details class="more-of"><summary>${number(items.length - FEW)} more</summary>
