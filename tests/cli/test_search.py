@@ -324,6 +324,10 @@ def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     assert nothing["hits"] == []
     (node,) = project("graph", "search", words, "--format", "json").json
     assert node["weak"] is True
-    best = project("context", "--best", words, "--format", "json").json
-    assert best["records"][0]["weak"] is True
-    assert project("context", "--best", words).out.startswith("No exact match. Closest:\n")
+
+
+def test_weak_hits_are_not_brought_into_a_conversation(project: Project) -> None:
+    project("memory", "add", "Race in checkout: two workers took the last item of the stock")
+    words = "stock zebra xylophone quagga marmalade terracotta"
+    assert project("search", words, "--format", "json").json["hits"]
+    assert project("context", "--best", words, "--format", "json").json["records"] == []

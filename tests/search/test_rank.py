@@ -166,15 +166,17 @@ def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> N
 
 
 def judged(
-    score: float, *, subject: bool = False, close: float = 0.0, link: str = "", matched: bool = True
+    score: float,
+    *,
+    subject: bool = False,
+    close: bool = False,
+    link: str = "",
+    matched: bool = True,
 ) -> RankedRow:
     each = RankedRow(RecordRow(1, *("",) * 9, 0, "", None, ""), score)
-    each.subject, each.similarity, each.linked_from, each.outstanding = (
-        subject,
-        close,
-        link,
-        close > 0,
-    )
+    each.subject = subject
+    each.linked_from = link
+    each.outstanding = close
     each.matched = {"pods": 1.0} if matched else {}
     return each
 
@@ -196,10 +198,12 @@ def test_the_gate_lets_five_through_at_most() -> None:
     assert len(select_injectable([judged(1.0) for _ in range(20)], Recipe(max_injected=2))) == 2
 
 
-def test_neighbour_of_a_match_is_not_injected() -> None:
-    best, beside = judged(1.0), judged(0.9, matched=False)
-    named, close = judged(0.9, matched=False, link="x"), judged(0.9, matched=False, close=0.9)
-    assert select_injectable([best, beside, named, close]) == [best, named, close]
+def test_a_neighbour_and_a_similar_record_without_a_word_are_not_injected() -> None:
+    best = judged(1.0)
+    beside = judged(0.9, matched=False)
+    linked = judged(0.9, matched=False, link="x")
+    close = judged(0.9, matched=False, close=True)
+    assert select_injectable([best, beside, linked, close]) == [best, linked]
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,6 @@ class _Preview(NamedTuple):
     records: Sequence[_GivenRecord]
     nothing: str
     words: str = ""
-    heading: str = ""
     note: str = ""
 
 
@@ -299,7 +298,7 @@ class _Preview(NamedTuple):
 @click.option(
     "--best",
     is_flag=True,
-    help="Show the best matches for words or ids, even those that hooks leave out.",
+    help="Show the certain matches for words or ids, even those that hooks leave out.",
 )
 @click.option(
     "--explain", is_flag=True, help="Print why each record is included, and why others are not."
@@ -323,9 +322,9 @@ def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) 
     """Show what an agent receives with a prompt.
 
     Without a prompt, show what it receives when a session starts. This is what the hooks inject,
-    within the same budgets; --best shows the best matches even where a hook injects nothing. "-"
-    alone reads the prompt from standard input. Inside a task (RALPH_TASK, or its worktree) records
-    of other unfinished tasks are left out.
+    within the same budgets; --best shows all certain matches, even where a hook injects nothing.
+    "-" alone reads the prompt from standard input. Inside a task (RALPH_TASK, or its worktree)
+    records of other unfinished tasks are left out.
     """
     from ralph.capture import recorder
 
@@ -344,8 +343,6 @@ def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) 
     if chosen.form == "json":
         print_json(preview.shape)
         return
-    if preview.heading:
-        print_raw(f"{preview.heading}\n")
     print_raw(preview.text)
     if not preview.text:
         say(preview.nothing)
@@ -372,14 +369,12 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
         score = f"{reason['score']:.2f}" if reason["score"] else "by name"
         why = visible("; ".join(reason["why"]))
         records.append(_GivenRecord(reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
-    is_weak = bool(records) and all("weak" in reason for reason in recalled.reasons)
     return _Preview(
         recalled.text,
         shape={"text": recalled.text, "layer": recalled.layer, "records": list(recalled.reasons)},
         records=records,
         nothing=explain_absence("Nothing relevant found.", recalled.left_out, call.config),
         words=words,
-        heading=WEAK if is_weak else "",
     )
 
 

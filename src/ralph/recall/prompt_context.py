@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ralph.core import ids, paths
 from ralph.core.record import Detail, Hit, Query
 from ralph.core.settings import Config, Inject
-from ralph.memory.record_shapes import mark_weak
 from ralph.recall import injection_ledger, prompt_recall, search, stale_citations
 from ralph.recall.eligibility import RecallOptions, is_withheld, parse_learned
 from ralph.recall.memory_budget import memory_budget
@@ -91,13 +90,15 @@ def _why_recalled(shown: Shown, words: Sequence[WeightedWord], options: RecallOp
 def inject_matches(root: Path, config: Config, words: str, *, task: str = "") -> PromptContext:
     """Return the best records for words or ids, including records that no hook injects.
 
-    A record that looks like prompt injection is found only by its id.
+    Only certain matches are returned. A record that looks like prompt injection is found only by
+    its id.
     """
     options = recall_options(root, config, "", task)
     hits: tuple[Hit, ...] = ()
     if words.strip():
         query = Query(words, limit=prompt_recall.MAX_RECORDS, layer=Detail.FULL, task=task)
-        hits = search.search(root, query, embedding=config.embedding).found.hits
+        found = search.search(root, query, embedding=config.embedding).found
+        hits = tuple(hit for hit in found.hits if not hit.weak)
 
     def ask(connection: sqlite3.Connection) -> PromptContext:
         hits_by_key: dict[int, Hit] = {}
@@ -126,7 +127,6 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
                     "score": hit.score,
                     "why": list(hit.why),
                     "tokens": tokens,
-                    **mark_weak(hit.weak),
                 }
             )
         left_out = len(chosen) - len(reasons)

@@ -60,7 +60,7 @@ def search(
         recipe=recipe,
         meaning=meaning,
     )
-    if not ranking.best:
+    if all(ranked.meaning_alone for ranked in ranking.best):
         literal = _containing_literally(connection, query, text, record_filter)
         if literal is not None:
             return literal

@@ -39,6 +39,13 @@ class LocalEmbedder:
     name = "local:all-MiniLM-L6-v2-int8"
     dimensions = 384
 
+    near_similarity = 0.35
+    """The cosine from which two texts are about the same thing, whatever else there is.
+
+    On the own-dev set, 6 of 10 English paraphrases reach it, and 4 of 25 questions without an
+    answer.
+    """
+
     def __init__(self) -> None:
         self._tokenizer: WordPiece | None = None
         self._session: Any = None
@@ -68,7 +75,7 @@ class LocalEmbedder:
     def _mean_vector(self, text: str) -> Any:
         import numpy as np
 
-        if self._tokenizer is None:
+        if self._tokenizer is None or self._session is None:
             self._tokenizer = WordPiece(load_vocabulary())
             self._session = _load_session()
         tokens = np.array([self._tokenizer.encode(text, _MAX_TOKENS)], dtype=np.int64)

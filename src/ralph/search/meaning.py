@@ -309,10 +309,18 @@ def nearness(
             if digest in cosines:
                 similar[key] = cosines[digest]
         result = candidates.Similarities(similar)
-        result.outstanding_similarity = candidates.outstanding_similarity(list(cosines.values()))
+        result.outstanding_similarity = _outstanding_similarity(embedder, list(cosines.values()))
         return result
 
     return near
+
+
+def _outstanding_similarity(embedder: Embedder, cosines: Sequence[float]) -> float:
+    """Return the cosine from which a record stands out, for this embedder."""
+    level = candidates.outstanding_similarity(cosines)
+    if isinstance(embedder, local_embedder.LocalEmbedder):
+        level = min(level, embedder.near_similarity)
+    return level
 
 
 def _most_similar(

@@ -10,7 +10,8 @@ A ranking has four stages, each in its own module:
    of the best answers.
 
 An *answer* covers enough of the query, while a *weak* hit is only similar to it. If none of the
-best records is an answer, the whole ranking is weak, and a hook stays silent.
+best records is an answer, the whole ranking is weak, and a hook stays silent. A record found by its
+meaning alone is never an answer: it is kept only if it stands out, and after every answer.
 `select_injectable` is stricter still: it returns what may be injected without being asked for.
 
 `engine.search` ranks for a `Query` and returns hits. `explanations.explain` gives the reasons.
@@ -124,8 +125,9 @@ def rank(
     ranked = score_candidates(search, keys, pool, today=today)
     _prefer_newer_decisions(ranked, search.recipe)
     _prefer_memories(ranked)
-    _sort_by_score(ranked)
-    return _conclude(search, ranked, max(pool.total, len(keys)), limit)
+    related = [row for row in ranked if row.outstanding or not row.meaning_alone]
+    _put_answers_before_meaning(related, search.recipe)
+    return _conclude(search, related, max(pool.total, len(related)), limit)
 
 
 # --- what is an answer, and what may be injected ------------------------------------------------
@@ -134,14 +136,12 @@ def rank(
 def is_answer(ranked: RankedRow, recipe: Recipe = STANDARD) -> bool:
     """Return whether a record answers the query, rather than being just similar to it.
 
-    An answer covers enough of the query, has enough evidence, is the subject of the query, or
-    stands out by its meaning.
+    An answer covers enough of the query, has enough evidence, or is the subject of the query.
     """
     return (
         ranked.coverage >= recipe.min_coverage
         or ranked.evidence >= recipe.min_evidence
         or ranked.subject
-        or ranked.outstanding
     )
 
 
@@ -149,7 +149,7 @@ def select_injectable(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> l
     """Return the few rows that may be injected without being asked for.
 
     Such a row scores nearly as high as the best one, or is the subject of the query. In addition,
-    it must match more than everyday words, be linked, or stand out by its meaning.
+    it must match more than everyday words, or be linked.
     """
     first_rows = best[: recipe.max_injected]
     if not first_rows:
@@ -158,7 +158,7 @@ def select_injectable(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> l
     injectable = []
     for ranked in first_rows:
         matches_rare_word = ranked.matched.keys() - terms.EVERYDAY_WORDS
-        is_related = matches_rare_word or ranked.linked_from or ranked.outstanding
+        is_related = matches_rare_word or ranked.linked_from
         if is_related and (ranked.score >= min_score or ranked.subject):
             injectable.append(ranked)
     return injectable
@@ -168,7 +168,7 @@ def _conclude(
     search: Search, ranked: Sequence[RankedRow], match_count: int, limit: int | None
 ) -> Ranking:
     """Return the answers and what they link to or, without an answer, the nearest records."""
-    matching = [row for row in ranked if row.matched or row.similarity > 0]
+    matching = [row for row in ranked if row.matched or row.outstanding]
     if not any(is_answer(row, search.recipe) for row in matching[: candidates.ANSWERS_WITHIN]):
         for row in matching:
             row.weak = True
@@ -230,6 +230,17 @@ def _prefer_memories(ranked: Sequence[RankedRow]) -> None:
             if not is_memory(other.row.key) and other.matched == memory.matched:
                 best_log_score = max(best_log_score, other.score)
         memory.score = max(memory.score, best_log_score + _SCORE_STEP)
+
+
+def _put_answers_before_meaning(ranked: list[RankedRow], recipe: Recipe) -> None:
+    """Lower the score of records found by meaning alone below that of every answer, and sort."""
+    answer_scores = [row.score for row in ranked if is_answer(row, recipe)]
+    if answer_scores:
+        highest_score = min(answer_scores) - _SCORE_STEP
+        for row in ranked:
+            if row.meaning_alone:
+                row.score = min(row.score, highest_score)
+    _sort_by_score(ranked)
 
 
 def _follow_links(search: Search, ranked: Sequence[RankedRow]) -> list[RankedRow]:

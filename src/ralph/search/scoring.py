@@ -192,10 +192,11 @@ class RankedRow:
     is below 1 for part of an identifier. `coverage` is the share of the query found in the row,
     weighted by word, and `evidence` the summed weight of the words that are certain matches.
     `subject` is set if the query mentions the record's title, one of its tags or a distinctive
-    identifier in it. `similarity` is the similarity in meaning, and `outstanding` is set if it is
-    far above that of other records. `linked_from` is the id of the answer that links to this
-    record, and `amends` the id of an older decision that matches the same words. `weak` is set if
-    the record is only similar to the query and not an answer.
+    identifier in it. `similarity` is the similarity in meaning, `outstanding` is set if it is far
+    above that of other records, and `meaning_alone` if no word led to the record. `linked_from` is
+    the id of the answer that links to this record, and `amends` the id of an older decision that
+    matches the same words. `weak` is set if the record is only similar to the query and not an
+    answer.
     """
 
     __slots__ = (
@@ -204,6 +205,7 @@ class RankedRow:
         "evidence",
         "linked_from",
         "matched",
+        "meaning_alone",
         "outstanding",
         "row",
         "score",
@@ -221,6 +223,7 @@ class RankedRow:
         self.similarity = 0.0
         self.linked_from = ""
         self.amends = ""
+        self.meaning_alone = False
         self.outstanding = False
         self.subject = False
         self.weak = False
@@ -275,6 +278,7 @@ def _score_row(
     ranked.outstanding = ranked.similarity >= pool.outstanding_similarity
     ranked.subject = _is_subject(ranked, search.words)
     neighbours = [matches[key] for key in pool.contributors.get(row.key, ()) if key in matches]
+    ranked.meaning_alone = bool(ranked.similarity) and not (ranked.matched or neighbours)
     tagged = _words_in_tags(ranked, search.words)
     is_tag_only = _matches_only_in_tag(ranked, tagged)
     ranked.score = _weighted_sum(

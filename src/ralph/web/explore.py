@@ -366,7 +366,7 @@ def _stored_statuses(words: Collection[str]) -> list[str]:
 
 
 def _is_match(row: RankedRow) -> bool:
-    return bool(row.matched or row.linked_from or row.similarity > 0)
+    return bool(row.matched or row.linked_from or row.outstanding)
 
 
 def _row_marks(best: _BestHit | None, reasons: Sequence[str], marks: RowMarks) -> RowMarks:
