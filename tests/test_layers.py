@@ -494,6 +494,7 @@ HOOK_MODULES = {
         for name in (
             "family",
             "patterns",
+            "programs",
             "prompts",
             "remember",
             "render",

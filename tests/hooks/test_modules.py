@@ -54,8 +54,11 @@ FOR_PROMPTS = {
     "ralph.recall.prompt_recall",
 }
 FOR_FAILURES = {
-    f"ralph.recall.{name}"
-    for name in ("action_recall", "lessons", "file_mentions", "command_lines", "error_features")
+    "ralph.core.programs",
+    *(
+        f"ralph.recall.{name}"
+        for name in ("action_recall", "lessons", "file_mentions", "command_lines", "error_features")
+    ),
 }
 REPORT = """
 import sys

@@ -25,6 +25,7 @@ from ralph.capture.command_lines import (
     skip_options,
     split_commands,
 )
+from ralph.core.programs import CHECK_TABLE
 
 
 class CommandCheck(StrEnum):
@@ -93,59 +94,6 @@ def _is_check_call(verbs: frozenset[str], first_words: Words, arguments: Sequenc
 
 # --- programs -------------------------------------------------------------------------------------
 
-_CHECK_TABLE = """
-test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit | *
-test  | pest rspec cucumber | *
-test  | ctest gotestsum ginkgo bats busted lit | *
-test  | vitest | run related -
-test  | playwright cypress newman wdio testcafe | test run
-test  | cargo | test t nextest bench miri llvm-cov tarpaulin
-build | cargo | build b rustc doc
-lint  | cargo | clippy deny audit
-types | cargo | check c
-test  | go | test
-build | go | build
-lint  | go | vet
-lint  | golangci-lint | run -
-lint  | staticcheck revive gosec errcheck | *
-test  | dotnet swift mix rails artisan manage.py setup.py react-scripts ng | test test:unit spec
-test  | vue-cli-service | test test:unit spec
-build | dotnet swift mix setup.py react-scripts ng vue-cli-service | build publish pack compile
-lint  | mix manage.py | credo dialyzer check
-build | xcodebuild swiftc | *
-test  | bazel bazelisk buck buck2 pants plz | test coverage
-build | bazel bazelisk buck buck2 pants plz | build
-test  | sbt mill lein clj cabal stack zig dart flutter deno gleam dub nimble forge | test testOnly
-test  | hardhat anchor moon | test testOnly
-build | sbt mill lein cabal stack zig dart flutter gleam dub | build compile build-exe build-lib
-build | nimble forge moon | build compile build-exe build-lib
-lint  | deno dart flutter | lint analyze
-types | deno gleam | check
-build | tsup rollup webpack esbuild parcel rspack tsdown ncc microbundle | *
-build | vite next nuxt astro gatsby remix expo svelte-kit | build
-types | tsc vue-tsc tsgo mypy dmypy pyright basedpyright pyre ty pytype flow svelte-check srb | *
-types | steep phpstan psalm | *
-lint  | ruff | check
-lint  | flake8 pylint pycodestyle pydocstyle bandit vulture codespell eslint oxlint stylelint | *
-lint  | standard xo tslint | *
-lint  | biome buf | check lint ci
-lint  | rubocop standardrb phpcs hadolint shellcheck yamllint markdownlint markdownlint-cli2 | *
-lint  | actionlint cppcheck | *
-lint  | ansible-lint clang-tidy sqlfluff djlint semgrep swiftlint ktlint detekt | *
-lint  | pre-commit lefthook | run
-lint  | terraform tofu helm | validate lint
-build | cmake | --build
-build | ninja scons msbuild gcc g++ clang clang++ cc c++ rustc javac kotlinc ghc latexmk | *
-build | sphinx-build build | *
-build | meson | compile
-test  | meson | test
-build | docker podman buildah | build buildx
-build | hugo mkdocs jekyll | build
-"""
-"""Each row has a kind, programs, and the first arguments that make the call a check.
-
-`*` stands for any arguments, and `-` for none. The first matching row of a program decides.
-"""
 _IDLE_OPTIONS = frozenset(
     {
         "--watch",
@@ -218,7 +166,7 @@ def _parse_table(table: str) -> dict[str, list[tuple[CommandCheck, frozenset[str
     return checks
 
 
-_CHECKS_BY_PROGRAM = _parse_table(_CHECK_TABLE)
+_CHECKS_BY_PROGRAM = _parse_table(CHECK_TABLE)
 
 
 # --- targets and scripts --------------------------------------------------------------------------

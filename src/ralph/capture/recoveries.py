@@ -21,79 +21,9 @@ from dataclasses import dataclass
 
 from ralph.capture.command_lines import Words, find_programs, split_commands
 from ralph.capture.commands import CommandCheck, find_check
+from ralph.core.programs import OUTPUT_OPTIONS, READING_PROGRAMS
 from ralph.core.record import ObservationKind, Record
 
-READING_PROGRAMS = frozenset(
-    {
-        "ag",
-        "awk",
-        "cat",
-        "cd",
-        "code",
-        "curl",
-        "date",
-        "df",
-        "diff",
-        "dig",
-        "du",
-        "echo",
-        "env",
-        "fd",
-        "find",
-        "gh",
-        "git",
-        "grep",
-        "head",
-        "history",
-        "jq",
-        "kill",
-        "less",
-        "ls",
-        "lsof",
-        "man",
-        "nc",
-        "netstat",
-        "open",
-        "ping",
-        "pkill",
-        "printenv",
-        "printf",
-        "ps",
-        "pwd",
-        "read",
-        "rg",
-        "sed",
-        "sleep",
-        "sort",
-        "ss",
-        "stat",
-        "tail",
-        "test",
-        "tree",
-        "true",
-        "type",
-        "vim",
-        "wc",
-        "which",
-    }
-)
-"""Programs that look at things. They neither fail for a reason worth knowing nor fix a failure."""
-_OUTPUT_OPTIONS = frozenset(
-    {
-        "--",
-        "--no-color",
-        "--quiet",
-        "--silent",
-        "--tb=long",
-        "--tb=short",
-        "--verbose",
-        "-q",
-        "-s",
-        "-v",
-        "-vv",
-        "-x",
-    }
-)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
 _EDIT_TOOLS = frozenset(
     {
@@ -241,7 +171,7 @@ def parse_run(record: Record) -> CommandRun | None:
     while words and _ASSIGNMENT.fullmatch(words[0]):
         preparation.append(words.pop(0))
     program = next(find_programs(shlex.join(words)), ())
-    key = tuple(word for word in program if word not in _OUTPUT_OPTIONS)
+    key = tuple(word for word in program if word not in OUTPUT_OPTIONS)
     if not key:
         return None
     return CommandRun(record, " ".join(command.split()), key, tuple(preparation))

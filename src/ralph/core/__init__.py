@@ -21,6 +21,7 @@ __all__ = [
     "paths",
     "patterns",
     "process",
+    "programs",
     "prompts",
     "record",
     "record_lines",

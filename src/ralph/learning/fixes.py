@@ -18,9 +18,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, find_check
-from ralph.capture.recoveries import READING_PROGRAMS, CommandRun, Recovery, find_recoveries
+from ralph.capture.recoveries import CommandRun, Recovery, find_recoveries
 from ralph.capture.short_text import first_line
 from ralph.capture.summary import error_line
+from ralph.core.programs import READING_PROGRAMS
 from ralph.core.record import Record
 from ralph.learning.candidates import Candidate, InsightSource
 

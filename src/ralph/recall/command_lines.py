@@ -7,11 +7,13 @@ A name is a program and its subcommand, without wrappers, variables, options and
     uv run pytest tests/test_api.py         ->  ("pytest",)
     git                                     ->  nothing, because the name alone says too little
 
-Hooks load this module.
+`command_key` identifies a command in its different spellings, and `only_looks` recognises one that
+changes nothing. Hooks load this module.
 """
 
 from __future__ import annotations
 
+from ralph.core.programs import OUTPUT_OPTIONS, READING_PROGRAMS, single_purpose_programs
 from ralph.core.terms import EVERYDAY_WORDS
 from ralph.lean import TYPE_CHECKING
 
@@ -57,24 +59,7 @@ _COMMAND_GROUPS = frozenset(
         "exec",
     }
 )
-# Programs that do one thing. What follows is their argument, not a subcommand.
-_SINGLE_PURPOSE = frozenset(
-    {
-        "pytest",
-        "jest",
-        "vitest",
-        "mocha",
-        "rspec",
-        "phpunit",
-        "tox",
-        "nox",
-        "eslint",
-        "tsc",
-        "mypy",
-        "pylint",
-        "flake8",
-    }
-)
+_SINGLE_PURPOSE = single_purpose_programs()
 # Programs whose name alone says nothing about what they do.
 _ORDINARY_PROGRAMS = frozenset(
     {
@@ -158,6 +143,41 @@ _ORDINARY_PROGRAMS = frozenset(
         "terraform",
     }
 )
+# Subcommands that only look at things: `kubectl get pods`, `gh run list`, `docker compose ps`.
+_READING_VERBS = frozenset(
+    {
+        "blame",
+        "describe",
+        "diff",
+        "get",
+        "info",
+        "inspect",
+        "list",
+        "log",
+        "logs",
+        "ls",
+        "ps",
+        "show",
+        "status",
+        "top",
+        "version",
+        "view",
+        "watch",
+    }
+)
+# Words of a shell that start a loop or a condition.
+_SHELL_WORDS = frozenset(
+    {
+        "do",
+        "done",
+        "else",
+        "fi",
+        "for",
+        "if",
+        "then",
+        "while",
+    }
+)
 
 
 def command_names(command: str) -> Iterator[tuple[str, ...]]:
@@ -175,6 +195,49 @@ def command_names(command: str) -> Iterator[tuple[str, ...]]:
             yield (program, *subcommand)
         elif _is_telling_program(program):
             yield (program,)
+
+
+def command_key(command: str) -> str:
+    """Return what identifies a command, without its preparation and how it prints.
+
+    `cd web && CI=1 npm test 2>&1 | tail -5` and `npm test` are the same command.
+    """
+    for separator in ("||", ";", "\n"):
+        command = command.replace(separator, "&&")
+    parts = [part.partition("|")[0] for part in command.split("&&") if part.strip()]
+    last = "".join([part for part in parts if not only_looks(part)][-1:] or parts[-1:])
+    words = _without_wrappers(split_command_line(last))
+    kept = [word for word in words if word not in OUTPUT_OPTIONS and not _is_redirection(word)]
+    return " ".join(kept)
+
+
+def _is_redirection(word: str) -> bool:
+    return word.lstrip("012&").startswith((">", "<"))
+
+
+def only_looks(command: str) -> bool:
+    """Return whether a command line only looks at things, such as `git log | head`."""
+    for quote in "'\"":
+        command = " ".join(command.split(quote)[::2])  # without what is quoted
+    for separator in _COMMAND_SEPARATORS:
+        command = command.replace(separator, "\0")
+    for part in command.split("\0"):
+        words = _without_wrappers([word for word in split_command_line(part) if word])
+        if words and not _looks(words):
+            return False
+    return True
+
+
+def _looks(words: Sequence[str]) -> bool:
+    program = words[0].replace("\\", "/").rpartition("/")[2]
+    arguments = [word for word in words[1:] if not word.startswith("-")]
+    if not _READING_VERBS.isdisjoint(arguments[:2]):
+        return True
+    if program == "git":
+        return "commit" not in arguments[:1]  # its message says something
+    if program == "sed" and any(word.startswith("-i") for word in words):
+        return False
+    return program in READING_PROGRAMS or program in _SHELL_WORDS
 
 
 def split_command_line(command: str) -> list[str]:

@@ -28,13 +28,16 @@ from ralph.recall.shown_records import (
     Recalled,
     Shown,
     citation_factor,
+    command_of,
     copy_ranked,
+    informative_text,
+    is_bare_command,
+    is_command,
     render_entries,
     render_records,
     show_answers,
     show_whole,
     tier_of,
-    without_output,
 )
 from ralph.search import rank, scoring
 from ralph.storage import index_schema, lookup, record_filters
@@ -110,11 +113,18 @@ def recall_for_prompt(
         # Many similar turns crowd out the memories, so these are ranked on their own.
         singles = [*_rank_memories(connection, prompt, ranking.words, allowed, options), *singles]
     sufficient = [ranked for ranked in singles if _is_sufficient(ranked, ranking.words)]
-    candidates = show_answers(relevant_records(sufficient), ranking.words)[:MAX_RECORDS]
+    answers = show_answers(relevant_records(sufficient), ranking.words)
+    candidates = []
+    for shown in answers:  # what is visible must suffice
+        if shown.is_same_error or _is_sufficient(shown.ranked, ranking.words):
+            candidates.append(shown)
+    candidates = candidates[:MAX_RECORDS]
     keys = {shown.row.key for shown in candidates}
     for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], allowed):
         if shown.row.key not in keys:
             candidates.append(shown)
+    if quoted:  # a passage says what came of a command
+        candidates = [shown for shown in candidates if not is_bare_command(shown)]
     if options.learned:
         evidence = _Evidence(connection, ranking.words, allowed, options)
         candidates, quoted = evidence.replace(candidates, quoted)
@@ -344,9 +354,11 @@ def _on_named_files(connection: sqlite3.Connection, prompt: str, allowed: Filter
     matched = dict.fromkeys(touched, 1.0)
     found: list[Shown] = []
     for row in rows:
-        text = without_output(row)
+        text = row.text
+        if row.by == "tool":
+            text = informative_text(row)
         visible = f"{row.files} {row.title} {text}"
-        if any(mentions_file(visible, name) for name in touched):
+        if text and any(mentions_file(visible, name) for name in touched):
             ranked = scoring.RankedRow(row)
             ranked.matched = matched
             found.append(Shown(ranked, text))
@@ -383,7 +395,7 @@ def _select_new(candidates: Iterable[Shown], options: RecallOptions) -> list[Sho
         row = shown.row
         if row.title == _PROMPT_TITLE or not may_inject(row, options):
             continue
-        content = _letters_and_digits(f"{row.title}{shown.text}")
+        content = _letters_and_digits(_content_of(shown))
         if content in contents:
             continue
         contents.add(content)
@@ -392,6 +404,15 @@ def _select_new(candidates: Iterable[Shown], options: RecallOptions) -> list[Sho
         if not row.session or count <= _max_of_session(row):
             selected.append(shown)
     return selected
+
+
+def _content_of(shown: Shown) -> str:
+    """Return what makes a record a duplicate of another one: for a command, its name."""
+    if is_command(shown.text):
+        from ralph.recall.command_lines import command_key  # few prompts get commands
+
+        return command_key(command_of(shown.text))
+    return f"{shown.row.title}{shown.text}"
 
 
 def _letters_and_digits(text: str) -> str:

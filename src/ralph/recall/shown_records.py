@@ -2,25 +2,29 @@
 
 A record as it is shown is a separate `Shown` value, because rows from the ranking are never
 modified. Tool output is removed from a record's text before it is shown, because it may contain
-anything. Only a line with an error is kept. For example, the observation
+anything. Only the line that names an error is kept. For example, the observation
 
-    Run the tests
+    $ pytest -q
+    # Run the tests
+    exit code 1
     FAILED test_login.py - KeyError: 'token'
     1 failed in 0.12s
 
 is shown as
 
-    Run the tests
+    $ pytest -q
+    # Run the tests
     error: FAILED test_login.py - KeyError: 'token'
 
-if the prompt has at least two of the words in the error. Hooks load this module.
+Whether it answers the prompt is decided by these lines alone. An item must inform: a failed command
+without an error, and a command that only looks at things, are not shown. Hooks load this module.
 """
 
 from __future__ import annotations
 
 from ralph.core import render
 from ralph.core.family import Family
-from ralph.core.terms import TermMatcher
+from ralph.core.terms import EVERYDAY_WORDS, TermMatcher
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search import rank, scoring
@@ -49,16 +53,22 @@ TIERS = ("project", *_OUTSIDE_SCOPES, Family.OBSERVATION, Family.JOURNAL)
 _MAX_ERROR_LINE_CHARACTERS = 160  # an error line is the only tool output that is injected
 _SAME_ERROR_WORDS = 2  # an error line with this many words of the prompt is the same error
 _EXIT_PREFIXES = ("exit code", "command failed with exit")
+_COMMAND_PREFIX = "$ "  # of the first line of a command
+_FAILED = "error"  # the kind of an observation of something that failed
 _CHECK_PREFIXES = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
 """Prefixes of the line above a criterion's output that reports it (see `CriterionKind`)."""
 
 
 @record
 class Shown:
-    """A ranked record, and the part of its text that is shown."""
+    """A ranked record, and the part of its text that is shown.
+
+    `is_same_error` says that it is about the error in the prompt.
+    """
 
     ranked: RankedRow
     text: str
+    is_same_error: bool = False
 
     @property
     def row(self) -> RecordRow:
@@ -115,28 +125,36 @@ def show_answers(best: Iterable[RankedRow], words: Sequence[WeightedWord]) -> li
 def _show_answer(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
     row = ranked.row
     if _is_failed_run(row):
-        return _show_failed_run(ranked, words)
-    if row.authored_text == row.text:
+        text = _without_checks(row, words)
+        return _show_judged(ranked, words, text, f"{row.title} {row.tags} {text}")
+    if not _is_tool_use(row):
         return show_whole(ranked)
-    text = without_output(row, words)
-    visible = TermMatcher(f"{row.title} {row.tags} {row.files} {text}")
-    if any(word.match(visible) for word in words):
-        return Shown(ranked, text)
-    return None
+    text = informative_text(row)
+    if not text:
+        return None
+    visible = f"{row.title} {row.tags} {row.files} {text}"
+    if row.kind != _FAILED:
+        return _show_judged(ranked, words, text, visible)
+    # "why does it fail" is about it
+    shown = _show_judged(ranked, words, text, f"{visible} failed")
+    if shown is not None and _is_same_error(error_of(row), words):
+        return Shown(shown.ranked, text, is_same_error=True)
+    return shown
 
 
-def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
-    """Show a failed run, or return None if it does not answer the prompt.
+def _is_tool_use(row: RecordRow) -> bool:
+    is_observation = index_schema.family_of(row.key) is Family.OBSERVATION
+    return is_observation and row.by == "tool"
 
-    Only the text that was written about the run counts. The output of its checks and the files that
-    it touched do not.
-    """
-    row = ranked.row
-    text = without_output(row, words)
-    visible = TermMatcher(f"{row.title} {row.tags} {text}")
+
+def _show_judged(
+    ranked: RankedRow, words: Sequence[WeightedWord], text: str, visible: str
+) -> Shown | None:
+    """Show a record, or return None if what is visible of it does not answer the prompt."""
+    matcher = TermMatcher(visible)
     matched: dict[str, float] = {}
     for word in words:
-        degree = word.match(visible)
+        degree = word.match(matcher)
         if degree:
             matched[word.word] = degree
     judged = copy_ranked(ranked)
@@ -148,6 +166,49 @@ def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown 
     return None
 
 
+def informative_text(row: RecordRow) -> str:
+    """Return what is shown of a tool call, or "" if that would not inform anybody."""
+    lines = row.authored_text.split("\n")
+    request = "\n".join(line for line in lines if not line.startswith(_EXIT_PREFIXES))
+    if row.kind == _FAILED:
+        error = error_of(row)
+        return f"{request}\nerror: {error}" if error else ""
+    if is_command(request):
+        from ralph.recall.command_lines import only_looks  # few prompts get commands
+
+        if only_looks(command_of(request)):
+            return ""
+    return request
+
+
+def error_of(row: RecordRow) -> str:
+    """Return the line that names a failed call's error, or "" if there is none."""
+    error: str = row.error[:_MAX_ERROR_LINE_CHARACTERS]
+    if error.lower().startswith(_EXIT_PREFIXES):
+        return ""
+    return error
+
+
+def is_command(text: str) -> bool:
+    """Return whether the text of a record is a command."""
+    return text.startswith(_COMMAND_PREFIX)
+
+
+def command_of(text: str) -> str:
+    """Return the command in the text of a record, without its description and its output."""
+    lines: list[str] = []
+    for line in text.removeprefix(_COMMAND_PREFIX).split("\n"):
+        if line.startswith(("# ", "error: ", *_EXIT_PREFIXES)):
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def is_bare_command(shown: Shown) -> bool:
+    """Return whether a record shows a command, but nothing that came of it."""
+    return is_command(shown.text) and shown.row.kind != _FAILED
+
+
 def copy_ranked(ranked: RankedRow) -> RankedRow:
     """Return a copy of a ranked row that may be modified."""
     copy = scoring.RankedRow(ranked.row)
@@ -156,20 +217,15 @@ def copy_ranked(ranked: RankedRow) -> RankedRow:
     return copy
 
 
-def without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None) -> str:
-    """Return a record's text without tool output.
+def _without_checks(row: RecordRow, words: Sequence[WeightedWord]) -> str:
+    """Return the text of a failed run without the output of its checks.
 
-    The error line is kept if it contains enough of the words, because the same error has come up
-    again. If `words` is None, the record was found by a file name, and the line is always kept.
+    The last error is kept if it contains enough of the words, because the same error has come up
+    again.
     """
-    written: str = row.authored_text
-    error: str = row.error
-    if _is_failed_run(row):
-        written, error = _split_checks(row.text)
-    if written == row.text or error.lower().startswith(_EXIT_PREFIXES):
-        return written
+    written, error = _split_checks(row.text)
     error = error[:_MAX_ERROR_LINE_CHARACTERS]
-    if error and (words is None or _is_same_error(error, words)):
+    if error and _is_same_error(error, words):
         return f"{written}\nerror: {error}"
     return written
 
@@ -189,7 +245,8 @@ def _split_checks(text: str) -> tuple[str, str]:
 
 def _is_same_error(error: str, words: Sequence[WeightedWord]) -> bool:
     matcher = TermMatcher(error)
-    matching = [word for word in words if word.match(matcher)]
+    telling = [word for word in words if word.word.lower() not in EVERYDAY_WORDS]
+    matching = [word for word in telling if word.match(matcher)]
     return len(matching) >= _SAME_ERROR_WORDS
 
 
@@ -255,8 +312,11 @@ def _render_entry(shown: Shown, layer: int, options: RecallOptions) -> str:
     kind = row.kind
     if index_schema.family_of(row.key) is Family.MEMORY and row.scope in _OUTSIDE_SCOPES:
         kind = f"{row.scope} {row.kind}"
+    title = row.title
+    if is_command(shown.text):
+        title = ""  # it only repeats the command
     text = render.entry(
-        layer, row.id, kind, row.title, shown.text, row.created_at, row.tags, row.files, row.by
+        layer, row.id, kind, title, shown.text, row.created_at, row.tags, row.files, row.by
     )
     note = " ".join(citation_note(row, options.citations).split())
     if not note:

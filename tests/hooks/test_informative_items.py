@@ -1,0 +1,109 @@
+"""What a prompt gets from the record informs: never a command with nothing but its exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.world import World, payload, world
+
+from ralph.hooks.handler import run_event
+from ralph.search import index
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "errors"
+COLLECTION_ERROR = (GOLDEN / "pytest-collection.txt").read_text(encoding="utf-8")
+IMPORT_ERROR = "error: ImportError: cannot import name 'parse_arguments' from 'shop'"
+
+
+class Project:
+    """A project whose sessions are told event by event."""
+
+    def __init__(self, made: World) -> None:
+        self.made = made
+
+    def say(self, session: str, event: str, **members: object) -> str:
+        """Handle an event, and return what is injected."""
+        sent = payload(event, session_id=session, cwd=str(self.made.root), **members)
+        printed = run_event("claude", event, sent, self.made.env)
+        if not printed:
+            return ""
+        return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"])
+
+    def run(self, command: str, output: str = "", *, failed: bool = False, session: str) -> None:
+        given = {"tool_name": "Bash", "tool_input": {"command": command}}
+        if failed:
+            self.say(session, "PostToolUseFailure", **given, error=f"Exit code 1\n{output}")
+        else:
+            answer = {"stdout": output, "stderr": ""}
+            self.say(session, "PostToolUse", **given, tool_response=answer)
+
+    def ask(self, prompt: str) -> str:
+        """Return what a prompt of a new session gets."""
+        index.sync(self.made.root)
+        return self.say("s-later", "UserPromptSubmit", prompt=prompt)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(world(tmp_path))
+
+
+def test_a_failed_command_comes_with_the_line_that_names_its_error(project: Project) -> None:
+    project.run("pytest -q tests/test_cli.py", COLLECTION_ERROR, failed=True, session="s-1")
+    given = project.ask("why does pytest tests/test_cli.py fail?")
+    assert "$ pytest -q tests/test_cli.py" in given
+    assert IMPORT_ERROR in given
+    assert "exit code" not in given
+    assert "Bash:" not in given
+
+
+def test_a_failed_command_that_names_no_error_is_left_out(project: Project) -> None:
+    project.run("make gizmo", "make: *** [Makefile:8: gizmo] Error 1", failed=True, session="s-1")
+    assert project.ask("why does make gizmo fail?") == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log --oneline -5 -- gizmo.go | head",
+        "grep -rn 'gizmo\\|widget' src",
+        "kubectl get pods -l app=gizmo",
+        "cd gizmo && ls -la && cat gizmo.go",
+    ],
+)
+def test_a_command_that_only_looks_is_left_out(project: Project, command: str) -> None:
+    project.run(command, "gizmo", session="s-1")
+    assert project.ask("what about the gizmo in gizmo.go?") == ""
+
+
+def test_a_command_is_one_item_in_all_its_spellings(project: Project) -> None:
+    for number, command in enumerate(
+        ["make gizmo", "cd app && make gizmo 2>&1 | tail -5", "CI=1 make gizmo; echo $?"]
+    ):
+        error = f"error: the flange refused {number} bolts"
+        project.run(command, error, failed=True, session=f"s-{number}")
+    given = project.ask("make gizmo fails: the flange refused the bolts")
+    assert given.count("make gizmo") == 1
+
+
+def test_asking_for_the_tests_brings_nothing(project: Project) -> None:
+    project.run("pytest -q", COLLECTION_ERROR, failed=True, session="s-1")
+    project.run("pytest -q", "4 passed", session="s-1")
+    project.run("npm test", "4 passing", session="s-2")
+    for prompt in ("run the tests", "run the tests please", "can you run the tests again?"):
+        assert project.ask(prompt) == ""
+
+
+def test_a_command_without_an_error_gives_way_to_what_was_said_about_it(project: Project) -> None:
+    command = "tools/release.sh gizmo --unsigned"
+    project.run(command, session="s-0")
+    assert f"$ {command}" in project.ask("how was the gizmo release made, unsigned?")
+    project.say("s-1", "UserPromptSubmit", prompt="make the gizmo release, unsigned")
+    project.run(command, session="s-1")
+    answer = "The gizmo release is unsigned; the signing key is on the stick of Fenna."
+    project.say("s-1", "Stop", last_assistant_message=answer)
+    index.sync(project.made.root)
+    given = project.say(
+        "s-9", "UserPromptSubmit", prompt="how was the gizmo release made, unsigned?"
+    )
+    assert answer in given
+    assert "$ tools" not in given
