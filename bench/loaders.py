@@ -9,9 +9,10 @@ record, so that recency counts as it would have then, and a run gives the same f
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from bench import library_functions
 from ralph.core.errors import Unreadable
 from ralph.core.record import (
     Family,
@@ -27,6 +28,10 @@ from ralph.core.record import (
 
 SESSION_CHARACTERS = 500
 """Maximum characters kept of a LongMemEval session."""
+ISSUE_CHARACTERS = 2_000
+"""Maximum characters kept of the body of an issue."""
+FUNCTION_CHARACTERS = 2_500
+"""Maximum characters kept of the source of a library function."""
 
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
@@ -118,6 +123,47 @@ def _document(doc: Json, name: str) -> Record:
         title=title,
         created_at=str(created or ""),
     )
+
+
+def long_issues(name: str, told: object) -> DataSet:
+    """Load several stores in the shape of `plain`. Their queries are bodies of issues.
+
+    A body is cut to `ISSUE_CHARACTERS`, about what people paste into a prompt.
+    """
+    if not isinstance(told, list):
+        raise _unreadable(name, "a list of stores was expected")
+    collections = []
+    for store in told:
+        (collection,) = plain(name, store).collections
+        questions = tuple(
+            replace(question, text=question.text[:ISSUE_CHARACTERS])
+            for question in collection.questions
+        )
+        collections.append(replace(collection, questions=questions))
+    return DataSet(name, tuple(collections))
+
+
+def library(queries: object) -> DataSet:
+    """Load questions about functions of Python's standard library, as people type them.
+
+    The documents are the functions that are installed, with their code and docstrings.
+    """
+    name = "library"
+    if not isinstance(queries, list):
+        raise _unreadable(name, "a list of queries was expected")
+    records = tuple(
+        Record(path, MemoryKind.CONTEXT, source[:FUNCTION_CHARACTERS])
+        for path, source in library_functions.sources()
+    )
+    known = {record.id for record in records}
+    questions = []
+    for query in (read_object(each, name) for each in queries):
+        right = frozenset(known & set(_texts(query, "relevant", name)))
+        if right:  # some functions exist only in some versions of Python
+            questions.append(
+                Question(read_text(query, "id", name), read_text(query, "text", name), right)
+            )
+    return DataSet(name, (Collection(records, tuple(questions)),))
 
 
 def locomo(told: object, *, sessions: bool = False) -> DataSet:
@@ -265,12 +311,26 @@ def _own_record(told: Json, name: str) -> Record:
             name, f"record {told.get('id')}: unknown family or kind {error}"
         ) from error
     status, scope = _STATES[family]
+    if told.get("status") == Status.RETIRED.value:
+        status = Status.RETIRED
+    origin = Origin(
+        by=str(told.get("by") or ""),
+        session=str(told.get("session") or ""),
+        files=_texts(told, "files", name),
+    )
     return Record(
         read_text(told, "id", name), kind, read_text(told, "text", name), family,
         title=str(told.get("title") or ""), tags=_texts(told, "tags", name), status=status, scope=scope,
-        origin=Origin(session=str(told.get("session") or ""), files=_texts(told, "files", name)),
-        created_at=str(told.get("created_at") or ""),
+        origin=origin, created_at=str(told.get("created_at") or ""), links=_links(told, name),
     )  # fmt: skip
+
+
+def _links(told: Json, name: str) -> tuple[Link, ...]:
+    """Return the links of a record, which are written as pairs of a relation and an id."""
+    links = told.get("links", [])
+    if not isinstance(links, list):
+        raise _unreadable(name, "`links` should be a list of pairs")
+    return tuple(Link(*map(str, pair)) for pair in links)
 
 
 def precision(beliefs: object, cases: object) -> DataSet:

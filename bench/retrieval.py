@@ -101,6 +101,7 @@ class DataSetFiles:
 
 _LOCOMO = "locomo/locomo5.json|locomo/locomo10.json|locomo10.json"
 _RECORDS = "own/records.json|records.json"
+_MIXED = "mixed-records.json"
 DATA_SETS = (
     DataSetFiles(
         "changelog", ("changelog/changelog.json",), lambda value: loaders.plain("changelog", value)
@@ -124,6 +125,31 @@ DATA_SETS = (
         (_RECORDS, "own/queries-heldout.json|queries-heldout.json"),
         lambda records, queries: loaders.own("own-heldout", records, queries),
         explicit=True,
+    ),
+    DataSetFiles(
+        "mixed-dev",
+        (_MIXED, "mixed-queries-dev.json"),
+        lambda records, queries: loaders.own("mixed-dev", records, queries),
+    ),
+    DataSetFiles(
+        "mixed-check",
+        (_MIXED, "mixed-queries-check.json"),
+        lambda records, queries: loaders.own("mixed-check", records, queries),
+        explicit=True,
+    ),
+    DataSetFiles("library", ("library-queries.json",), loaders.library),
+    DataSetFiles(
+        "headings", ("headings/headings.json",), lambda value: loaders.plain("headings", value)
+    ),
+    DataSetFiles(
+        "issue-sessions",
+        ("long-issues/sessions.json",),
+        lambda value: loaders.long_issues("issue-sessions", value),
+    ),
+    DataSetFiles(
+        "issue-commits",
+        ("long-issues/commits.json",),
+        lambda value: loaders.long_issues("issue-commits", value),
     ),
 )
 

@@ -265,7 +265,8 @@ def test_broken_data_file_gives_a_clear_error(tmp_path: Path, content: bytes) ->
 
 
 def test_the_held_out_half_runs_only_when_it_is_named(tmp_path: Path) -> None:
-    assert [found.name for found in retrieval.data_sets([retrieval.OWN])] == ["own-dev"]
+    usual = [found.name for found in retrieval.data_sets([retrieval.OWN])]
+    assert usual == ["own-dev", "mixed-dev", "library"]
     assert [found.name for found in retrieval.data_sets([retrieval.OWN], ["own-heldout"])] == [
         "own-heldout"
     ]
