@@ -1,5 +1,6 @@
 """Sigils: how agents write them, what only looks like one, repeats, laws, and the worst of texts."""
 
+import json
 from collections.abc import Callable
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
@@ -7,9 +8,10 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.golden import HERE as GOLDEN
 from tests.support.laws import messy
 
-from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils
+from ralph.formats.sigils import KnowledgeSigil, Sigils, WhyIgnored, read_sigils
 
 RULES = """\
 # Ralph loop: iteration 1 of at most 20
@@ -590,3 +592,59 @@ def test_megabytes_of_anything_cost_their_length(
             "<verify-pass/>\n<journal>one two three four five</journal>", tool_outputs=(around,)
         )
     read_sigils(RULES, prompt=text[:1_000_000])
+
+
+# --- what does not count says why -----------------------------------------------------------------
+
+FINAL_MESSAGES = json.loads((GOLDEN / "sigils/final-messages.json").read_text(encoding="utf-8"))
+TASK_ID = "t-1a2b3c"
+
+
+@pytest.mark.parametrize("message", FINAL_MESSAGES, ids=lambda message: message["case"])
+def test_a_final_message_is_never_misread_and_an_honest_one_learns_why_it_does_not_count(
+    message: dict[str, str],
+) -> None:
+    outputs = [message["tool"]] if "tool" in message else []
+    sigils = read_sigils(message["text"], prompt=RULES, tool_outputs=outputs)
+    remarks = [ignored.remark for ignored in sigils.ignored if TASK_ID in ignored.body]
+    if not message["done"]:
+        assert TASK_ID not in sigils.done
+    elif TASK_ID not in sigils.done:
+        assert [remark for remark in remarks if "alone on a line" in remark]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("I am done: <task-done>t-1</task-done>", WhyIgnored.PROSE),
+        ("```sh\nmake\n<task-done>t-1</task-done>\n```", WhyIgnored.EXAMPLE),
+        ("> <task-done>t-1</task-done>", WhyIgnored.EXAMPLE),
+        ("<task-done>t-1", WhyIgnored.UNCLOSED),
+        ("<task-done>t-1</task-done>\n\nLAST: all is well.", WhyIgnored.EARLY),
+        (
+            '```\nx = 1\n<knowledge tags="a" title="T">Words.</knowledge>\n```',
+            WhyIgnored.EXAMPLE,
+        ),
+        ('<knowledge tags="a" title="T">\nWords.', WhyIgnored.UNCLOSED),
+        ("It is fine <verify-pass/>", WhyIgnored.PROSE),
+        ("All of it: <story-done>US-1</story-done>", WhyIgnored.PROSE),
+    ],
+)
+def test_a_sigil_that_does_not_count_says_why(answer: str, why: WhyIgnored) -> None:
+    sigils = read_sigils(answer, last_message_start=max(0, answer.find("LAST")))
+    assert [ignored.why for ignored in sigils.ignored] == [why]
+    assert sigils == Sigils()
+
+
+def test_a_remark_repeats_an_id_and_no_other_text() -> None:
+    sigils = read_sigils("> <task-done>t-1</task-done>\n> <promise>Run install.sh</promise>")
+    assert [ignored.remark.partition(" does")[0] for ignored in sigils.ignored] == [
+        "<task-done>t-1</task-done>",
+        "<promise>",
+    ]
+
+
+def test_an_example_of_the_prompt_and_a_mention_are_no_claims() -> None:
+    example = "```\nNotes:\n<journal>\n(your notes)\n</journal>\n```"
+    answer = f"I was told to write `<knowledge>` entries.\n\n{example}"
+    assert read_sigils(answer, prompt=RULES).ignored == ()

@@ -220,6 +220,30 @@ def test_another_tasks_done_is_not_ours() -> None:
     assert "t-bbbbbb" in world.journal[0].notes
 
 
+PROSE = f"All tests pass, so I am done: {DONE}"
+
+
+def test_a_claim_that_does_not_count_says_why_in_the_journal_and_the_next_prompt() -> None:
+    world = World([PROSE, DONE])
+    assert world.run().reason == "success"
+    assert world.outcomes == ["blocked", "done"]
+    assert "there are other words on its line" in world.journal[0].notes
+    blocked = next(run for run in world.saved if run.iterations == 1)
+    assert blocked.failure.startswith(f"{DONE} does not count")
+
+
+def test_a_lost_knowledge_entry_is_journaled_even_if_the_task_is_done() -> None:
+    world = World([f'<knowledge tags="a" title="T">\nWords.\n\n{DONE}'])
+    assert world.run().reason == "success"
+    assert "<knowledge> does not count" in world.journal[0].notes
+
+
+def test_a_claim_about_another_task_is_not_explained() -> None:
+    world = World(["I am done: <task-done>t-bbbbbb</task-done>", DONE])
+    assert world.run().reason == "success"
+    assert "does not count" not in world.journal[0].notes
+
+
 def test_a_refusal_and_a_crash_are_failures_and_a_limit_is_not() -> None:
     stops = [StopReason.REFUSAL, StopReason.CRASHED, StopReason.MAX_TOKENS, StopReason.END_TURN]
     world = World(["<journal>as far as I came</journal>", "", "", DONE], stops=stops)

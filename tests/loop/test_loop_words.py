@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.looping import GOAL, PASSES, Workshop, project, says_done
+from tests.support.looping import GOAL, PASSES, Workshop, done, project, says_done
 
 from ralph.core import paths
 from ralph.core.errors import UsageError
@@ -58,6 +58,27 @@ def test_every_iteration_says_why_it_failed_or_was_blocked(shop: Workshop) -> No
     assert "iteration 1: failed" in said
     assert "  the agent crashed: sh exited with 3: oops" in said
     assert "  the agent did not say that the task is done" in said
+
+
+def test_a_sigil_that_does_not_count_is_explained_on_screen_and_in_the_next_prompt(
+    shop: Workshop,
+) -> None:
+    def says(ask: Ask) -> Reply:
+        fenced = '```\nx\n<knowledge tags="a" title="T">Words.</knowledge>\n```'
+        return Reply(f"{fenced}\n\nI am done: {done(ask)}")
+
+    run = shop.start(says, says_done(), PASSES)
+    why = "there are other words on its line"
+    assert any(line.startswith("warning: <knowledge> does not count") for line in shop.said)
+    assert any(why in line for line in shop.said)
+    assert why in shop.journal(run)[0].notes
+    assert why in shop.prompt(run, 2)
+
+
+def test_a_verdict_that_does_not_count_is_explained(shop: Workshop) -> None:
+    fine = Step(read_only=True, say="It is fine <verify-pass/>")
+    shop.start(says_done(), fine, PASSES)
+    assert any("it gave no verdict; <verify-pass> does not count" in line for line in shop.said)
 
 
 def test_what_waits_for_what_is_named_when_nothing_is_ready(shop: Workshop) -> None:

@@ -21,7 +21,7 @@ from ralph.formats.knowledge_text import code_spans
 # The quantifiers are possessive, so that matching takes linear time on any answer.
 TAG = re.compile(
     r"""<(?P<close>/)?
-    (?P<name>journal|knowledge|task[-_]done|task[-_]failed|promise
+    (?P<name>journal|knowledge|task[-_]done|task[-_]failed|story[-_]done|promise
         |next[-_]model|verify[-_]pass|verify[-_]fail)
     (?P<attributes>(?:
         [\s,]++[\w:.-]{1,50}+            # a name, such as `title`
@@ -160,6 +160,18 @@ def pair_tags(text: str, tags: Iterable[Tag]) -> Iterator[Sigil]:
     for tag in waiting.get("verify-pass", []):  # has no body, so agents often forget to close it
         if tag.leads and _REST_OF_LINE.match(text, tag.end):
             yield Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
+
+
+def unclosed_tags(tags: Sequence[Tag]) -> Iterator[Tag]:
+    """Yield the opening tags that lead their line and are never closed.
+
+    A tag in the middle of a line is usually only mentioned.
+    """
+    last_closing = {tag.name: tag.start for tag in tags if tag.closes}
+    for tag in tags:
+        is_opening = tag.leads and not tag.closes and not tag.is_void
+        if is_opening and tag.start > last_closing.get(tag.name, -1):
+            yield tag
 
 
 def unclosed_journal(text: str, tags: Sequence[Tag]) -> Iterator[Sigil]:

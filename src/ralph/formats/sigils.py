@@ -19,33 +19,37 @@ An answer is read in three steps. The tags are found and paired, except for thos
 dropped (`sigil_repeats`). The others are interpreted here.
 
 Some sigils are decisive: they report that a task is done or verified. They count only if they are
-alone on a line of the agent's last message.
+alone on a line of the agent's last message. A sigil that does not count is kept in `ignored` with
+the reason, so that the agent and its user learn about it.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import NamedTuple
 
 from ralph.formats.knowledge_text import clean_tags
-from ralph.formats.sigil_repeats import is_repeated, read_sources
+from ralph.formats.sigil_repeats import Sources, is_repeated, read_sources
 from ralph.formats.sigil_tags import (
     Sigil,
+    Tag,
     alone_on_line,
     find_tags,
     outermost,
     pair_tags,
     unclosed_journal,
+    unclosed_tags,
     visible_tags,
 )
 
 COMPLETE = "COMPLETE"
 FAILURE = "FAILURE"
 
-_DECISIVE = ("task-done", "promise", "verify-pass", "verify-fail")
+_DECISIVE = ("task-done", "story-done", "promise", "verify-pass", "verify-fail")
 """Sigils that decide a task's fate. They must be alone on a line of the last message."""
 
 # name="value", name='value', name=“value” or name=value
@@ -58,6 +62,35 @@ _ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word in a sentence do
 _AROUND_TASK_ID = "`*\"':;.()"
 _AROUND_REASON = "`*\"':;.,() \t\n-–—"
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
+
+
+class WhyIgnored(StrEnum):
+    """Why a sigil does not count, and what the agent should do, as a part of a sentence."""
+
+    PROSE = "there are other words on its line; write it alone on a line"
+    EXAMPLE = "it is in a quotation or in a code block with other text; write it outside"
+    UNCLOSED = "its closing tag is missing"
+    EARLY = "it is not in the last message; repeat it there"
+    REPEATED = "a tool printed the same text in this iteration; use other words around it"
+
+
+class IgnoredSigil(NamedTuple):
+    """A sigil that does not count."""
+
+    name: str
+    body: str
+    why: WhyIgnored
+
+    @property
+    def remark(self) -> str:
+        """A sentence for the agent and its user.
+
+        It contains the body only if that is an id. Anything else may be somebody else's text.
+        """
+        text = f"<{self.name}>"
+        if self.name in ("task-done", "story-done") and _TASK.fullmatch(self.body):
+            text = f"<{self.name}>{self.body}</{self.name}>"
+        return f"{text} does not count: {self.why}"
 
 
 class KnowledgeSigil(NamedTuple):
@@ -75,11 +108,13 @@ class Sigils:
     journal: str = ""
     knowledge: tuple[KnowledgeSigil, ...] = ()
     done: tuple[str, ...] = ()
+    stories: tuple[str, ...] = ()  # the stories that are done
     failed: Mapping[str, str] = field(default_factory=dict, hash=False)  # the reason for each task
     promise: str = ""
     next_model: str = ""
     verified: bool | None = None  # None without a verdict, False if there are two different ones
     reason: str = ""  # why the verification failed
+    ignored: tuple[IgnoredSigil, ...] = field(default=(), compare=False)  # they mean nothing
 
 
 def read_sigils(
@@ -100,15 +135,39 @@ def read_sigils(
     visible = visible_tags(answer, tags)
     sigils = outermost([*pair_tags(answer, visible), *unclosed_journal(answer, visible)])
     alone = set(alone_on_line(answer, sigils))
-    counting: list[Sigil] = []
-    for sigil in sigils:
-        is_final = sigil in alone and sigil.start >= last_message_start
-        if sigil.name not in _DECISIVE or is_final:
-            counting.append(sigil)
-    if not counting:
-        return Sigils()
     sources = read_sources(prompt, tool_outputs)
-    return _interpret([sigil for sigil in counting if not is_repeated(sigil, answer, sources)])
+    counting: list[Sigil] = []
+    ignored = list(_find_hidden(answer, tags, visible, sources))
+    for sigil in sigils:
+        why = None
+        if sigil.name in _DECISIVE and sigil not in alone:
+            why = WhyIgnored.PROSE
+        elif sigil.name in _DECISIVE and sigil.start < last_message_start:
+            why = WhyIgnored.EARLY
+        elif is_repeated(sigil, answer, sources):
+            why = WhyIgnored.REPEATED
+        if why is None:
+            counting.append(sigil)
+        elif why is not WhyIgnored.REPEATED or sigil.name in _DECISIVE:
+            ignored.append(IgnoredSigil(sigil.name, sigil.body, why))
+    return replace(_interpret(counting), ignored=tuple(ignored))
+
+
+def _find_hidden(
+    answer: str, tags: Sequence[Tag], visible: Sequence[Tag], sources: Sources
+) -> Iterator[IgnoredSigil]:
+    """Yield the sigils in examples and quotations, and those that are not closed.
+
+    What only repeats the prompt or a tool is left out: the agent does not claim anything with it.
+    """
+    visible_starts = {tag.start for tag in visible}
+    hidden = [tag for tag in tags if tag.start not in visible_starts]
+    for sigil in outermost(pair_tags(answer, hidden)):
+        if not is_repeated(sigil, answer, sources):
+            yield IgnoredSigil(sigil.name, sigil.body, WhyIgnored.EXAMPLE)
+    for tag in unclosed_tags(visible):
+        if tag.name not in ("journal", "verify-pass"):  # these count without a closing tag
+            yield IgnoredSigil(tag.name, "", WhyIgnored.UNCLOSED)
 
 
 def without_sigils(text: str) -> str:
@@ -136,6 +195,7 @@ def _interpret(sigils: Iterable[Sigil]) -> Sigils:
     verified: bool | None = None
     knowledge: list[KnowledgeSigil] = []
     finished: dict[str, None] = {}
+    stories: dict[str, None] = {}
     failed: dict[str, str] = {}
     for sigil in sigils:
         match sigil.name:
@@ -145,6 +205,8 @@ def _interpret(sigils: Iterable[Sigil]) -> Sigils:
                 knowledge.append(_read_knowledge(sigil))
             case "task-done":
                 finished.update(dict.fromkeys(_task_ids(sigil)))
+            case "story-done":
+                stories.update(dict.fromkeys(_task_ids(sigil)))
             case "task-failed":
                 failed.update(_read_failure(sigil))
             case "promise":
@@ -160,6 +222,7 @@ def _interpret(sigils: Iterable[Sigil]) -> Sigils:
         journal=journal,
         knowledge=tuple(knowledge),
         done=tuple(finished),
+        stories=tuple(stories),
         failed=failed,
         promise=promise,
         next_model=model,

@@ -15,7 +15,7 @@ from typing import NamedTuple, assert_never
 from ralph.core.ids import timestamp
 from ralph.core.record import Outcome
 from ralph.core.work import Ask, JournalEntry, Reply, StopReason, Task
-from ralph.formats.sigils import Sigils
+from ralph.formats.sigils import IgnoredSigil, Sigils
 from ralph.loop.check_output import failure_signature
 from ralph.loop.criteria import CriteriaVerdict
 from ralph.loop.state import (
@@ -31,6 +31,8 @@ from ralph.loop.state import (
 )
 
 MAX_ATTEMPTS = 5  # how many times to try an agent that cannot be reached
+_REMARKED = ("journal", "knowledge", "story-done", "task-failed")
+"""Sigils that the agent is told about if they do not count, whatever task they are about."""
 FEEDBACK = "Feedback: "  # opens a person's feedback in the journal
 
 
@@ -247,7 +249,17 @@ def judge(
     (`failing`) or the agent says that the task is done. A test suite that was green all along
     proves nothing. `<task-failed>` overrides passing criteria, and `<task-done>` overrides
     `<task-failed>`. A claim that the criteria do not confirm uses a retry, and so does a failure.
+    The reason says which of the agent's sigils do not count, and why.
     """
+    judgement = _judge_outcome(task, reply, sigils, verdict, failing=failing)
+    if judgement.outcome in (Outcome.DONE, Outcome.INTERRUPTED):
+        return judgement
+    return _make_judgement(judgement.outcome, *_remarks(task, sigils), judgement.reason)
+
+
+def _judge_outcome(
+    task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool
+) -> Judgement:
     if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judgement(Outcome.INTERRUPTED)
     failure = _reported_failure(task, sigils)
@@ -264,6 +276,8 @@ def judge(
             return _make_judgement(
                 Outcome.BLOCKED, f"the agent could not be reached: {reply.error}"
             )
+        case StopReason.END_TURN if _ignored_claims(task, sigils):
+            unfinished = "so the agent did not say that the task is done"
         case StopReason.END_TURN:
             unfinished = "the agent did not say that the task is done"
         case StopReason.MAX_TOKENS:
@@ -273,6 +287,24 @@ def judge(
         case _:
             assert_never(reply.stop)
     return _judge_work(task, sigils, verdict, unfinished, failing=failing)
+
+
+def _ignored_claims(task: Task, sigils: Sigils) -> list[IgnoredSigil]:
+    """Return the sigils that say that the task is done but do not count."""
+    claims = []
+    for ignored in sigils.ignored:
+        is_about_task = task.id in ignored.body or not ignored.body
+        is_done = ignored.name == "task-done" and is_about_task
+        if is_done or ignored.name == "promise":
+            claims.append(ignored)
+    return claims
+
+
+def _remarks(task: Task, sigils: Sigils) -> list[str]:
+    """Return a remark about each sigil that does not count, without repetitions."""
+    claims = _ignored_claims(task, sigils)
+    others = [ignored for ignored in sigils.ignored if ignored.name in _REMARKED]
+    return list(dict.fromkeys(ignored.remark for ignored in (*claims, *others)))
 
 
 def _reported_failure(task: Task, sigils: Sigils) -> str | None:
@@ -310,6 +342,9 @@ def _make_judgement(outcome: Outcome, *reasons: str) -> Judgement:
 
 
 def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, parts: Parts) -> None:
+    notes = [work.sigils.journal, judgement.reason]
+    if judgement.outcome is Outcome.DONE:
+        notes += _remarks(task, work.sigils)
     entry = JournalEntry(
         run=state.id,
         iteration=state.iterations + 1,
@@ -322,7 +357,7 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
         duration=work.seconds,
         cost=work.reply.cost,
         files=work.files,
-        notes="\n\n".join(part for part in (work.sigils.journal, judgement.reason) if part),
+        notes="\n\n".join(part for part in notes if part),
         created_at=timestamp(),
         session=work.reply.session,
         extra={"signature": judgement.signature, "disk": work.disk},
