@@ -484,6 +484,42 @@ def test_a_task_that_is_done_is_not_begun_again(shop: Workshop) -> None:
         shop.start(says_done(), request=LoopRequest(task=run.only[0]))
 
 
+STORIES = """\
+{"userStories": [
+  {"id": "US-001", "title": "totals", "passes": false},
+  {"id": "US-002", "title": "change", "passes": false}
+]}
+"""
+
+
+@pytest.mark.parametrize("in_worktree", [False, True], ids=["main checkout", "worktree"])
+def test_a_story_that_the_agent_calls_done_is_ticked(shop: Workshop, in_worktree: bool) -> None:
+    name = task.add(shop.root, "till", prd=STORIES, in_worktree=in_worktree).task.id
+    run = shop.start(
+        Step(say="<story-done>US-001</story-done>\n<story-done>US-009</story-done>"),
+        says_done(),
+        PASSES,
+        request=LoopRequest(task=name, criteria=("none",)),
+    )
+    assert run.reason == "success"
+    assert "- [ ] US-001: totals" in shop.prompt(run, 1)
+    assert "- [x] US-001: totals" in shop.prompt(run, 2)
+    assert "story US-001 is done" in shop.said
+    assert any("named US-009, which is not an open story" in line for line in shop.said)
+
+
+def test_in_a_worktree_the_agent_may_commit_and_reach_its_tasks_folder(shop: Workshop) -> None:
+    name = task.add(shop.root, "till", in_worktree=True).task.id
+    request = LoopRequest(task=name, criteria=("none",))
+    shop.start(says_done(), PASSES, request=request)
+    ask = shop.agent.asks[0]
+    assert ask.allowed[:2] == ("git add", "git commit")
+    assert ask.folders == (paths.tasks_folder(shop.root) / name,)
+    assert f"on the branch ralph/{name}" in ask.prompt
+    shop.start(says_done(), PASSES)
+    assert (shop.agent.asks[0].folders, "git commit" in shop.agent.asks[0].prompt) == ((), False)
+
+
 def test_a_korean_goal_is_a_goal(shop: Workshop) -> None:
     goal = "장바구니 합계가 맞도록 고쳐줘\n두 번째 줄"
     run = shop.start(Step(say="<journal>합계를 고침</journal>"), says_done(), PASSES, goal=goal)

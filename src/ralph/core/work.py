@@ -173,6 +173,7 @@ class Ask:
     read_only: bool = False
     timeout: float = 0.0  # seconds; 0 means no limit
     allowed: tuple[str, ...] = ()  # commands that the agent may run without asking
+    folders: tuple[Path, ...] = ()  # further folders whose files it may read and edit
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)  # added to ours
     show: Callable[[str], None] = ignore_text
     stopped: Callable[[], bool] = never_stop

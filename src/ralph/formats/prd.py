@@ -11,6 +11,7 @@ Ralph changes nothing in such a file except `passes`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ralph.core import json_text
@@ -72,8 +73,11 @@ def parse_prd(text: str) -> PrdDocument:
     )
 
 
-def pass_stories(text: str) -> str:
-    """Return a prd.json with every story marked as passing. Nothing else is changed."""
+def pass_stories(text: str, ids: Collection[str] | None = None) -> str:
+    """Return a prd.json with these stories, or all of them, marked as passing.
+
+    Nothing else is changed.
+    """
     root = json_text.read_json(text)
     if not isinstance(root, JsonNode):
         return text
@@ -82,12 +86,21 @@ def pass_stories(text: str) -> str:
         return text
     failing: list[JsonNode] = []
     for story in stories.node.items:
+        if ids is not None and _story_id(story) not in ids:
+            continue
         for member in story.members:
             if member.key == "passes" and member.node.value is False:
                 failing.append(member.node)
     for node in reversed(failing):  # from the end, so that the positions before it stay valid
         text = f"{text[: node.start]}true{text[node.end :]}"
     return text
+
+
+def _story_id(story: JsonNode) -> str:
+    member = _find_member(story, "id")
+    if member is None or not isinstance(member.node.value, str):
+        return ""
+    return member.node.value
 
 
 def _find_member(node: JsonNode, key: str) -> JsonMember | None:

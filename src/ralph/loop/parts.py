@@ -55,6 +55,7 @@ _RENEWALS_PER_LEASE = 6
 _SECONDS_PER_MINUTE = 60.0
 _MILLISECONDS_PER_SECOND = 1000
 _MIN_SECONDS = 1.0  # for an iteration or a check when the run's time is nearly used up
+_COMMIT_COMMANDS = ("git add", "git commit")
 _MAX_CHECK_OUTPUT = 2_000  # characters of a check's output in a journal entry, from the end
 
 
@@ -123,6 +124,10 @@ class Workbench:
     def _verifies(self) -> bool:
         """Whether a second session verifies the work."""
         return self.config.execution.verify and self.agent.enforces_read_only
+
+    @property
+    def _is_in_worktree(self) -> bool:
+        return self.root != self.home
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -246,6 +251,7 @@ class Workbench:
             model,
             timeout=self._iteration_timeout(run),
             allowed=self._allowed_commands(),
+            folders=self._more_folders(work),
             environment=environment,
             show=self.printer.show,
             stopped=self.must_stop_now,
@@ -261,6 +267,7 @@ class Workbench:
             run,
             work,
             checks=checks,
+            branch=(work.branch or "") if self._is_in_worktree else "",
             max_iterations=self.limits.max_iterations,
             compress=self._compress,
         )
@@ -282,13 +289,22 @@ class Workbench:
     def _allowed_commands(self) -> tuple[str, ...]:
         """Return the commands that the agent may run without asking.
 
-        They are the commands of the criteria, and Ralph itself.
+        They are the commands of the criteria, Ralph itself, and in a worktree committing: what is
+        not committed there cannot be merged.
         """
-        commands = []
+        commands: list[str] = []
+        if self._is_in_worktree:
+            commands.extend(_COMMIT_COMMANDS)
         for criterion in self.plan.criteria:
             commands.append(criterion.command or shlex.join(criterion.argv))
         commands.extend(self._programs)
         return tuple(dict.fromkeys(command for command in commands if command))
+
+    def _more_folders(self, work: Task) -> tuple[Path, ...]:
+        """Return the folders outside the working folder that the agent may read and edit."""
+        if not self._is_in_worktree:
+            return ()
+        return (progress.task_folder(self.home, work.id),)
 
     def work(self, ask: Ask) -> AgentWork:
         """Run the agent, and find the files that it changed."""
@@ -320,9 +336,22 @@ class Workbench:
             if entry.why:
                 line += f" ({entry.why})"
             self.printer.print_line(line)
+        for ignored in worked.sigils.ignored:
+            if ignored.name in ("knowledge", "journal"):
+                self.printer.warn(ignored.remark)
+        self._tick_stories(work, worked.sigils)
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
                 self.printer.warn(f"the agent named {name}, which is not the assigned task")
+
+    def _tick_stories(self, work: Task, sigils: Sigils) -> None:
+        """Mark the stories in the task's prd.json that the agent says are done."""
+        ticked = prd_file.tick_stories(self.home, work.id, sigils.stories)
+        for name in ticked:
+            self.printer.print_line(f"story {name} is done")
+        for name in sigils.stories:
+            if name not in ticked:
+                self.printer.warn(f"the agent named {name}, which is not an open story")
 
     # --- checks ----------------------------------------------------------------------------------
 
@@ -376,6 +405,9 @@ class Workbench:
             if sigils.verified is not None:  # other sigils do not count in this session
                 return self._report_verdict(sigils)
             problem = "it gave no verdict"
+            for ignored in sigils.ignored:
+                if ignored.name in ("verify-pass", "verify-fail"):
+                    problem += f"; {ignored.remark}"
             if reply.error:
                 problem += f" ({reply.error})"
             self.printer.print_check(f"verification: {problem}", passed=False)
@@ -437,7 +469,7 @@ class Workbench:
         learnings = progress.append_iteration(
             self.root, entry, self._learned, story=self._story, patterns=self._patterns
         )
-        if self.root != self.home:
+        if self._is_in_worktree:
             worktree_learnings.add_learnings(self.root, learnings)
         task_insights.extract(
             self.root,

@@ -66,11 +66,13 @@ def build(
     *,
     checks: Sequence[str],
     max_iterations: int,
+    branch: str = "",
     compress: Compress = no_compression,
 ) -> str:
     """Return the prompt for the next iteration.
 
-    `checks` describe the criteria to the agent. Notes that do not fit are compressed with
+    `checks` describe the criteria to the agent, and `branch` is the branch of the task's worktree,
+    if it works in one. Notes that do not fit are compressed with
     `compress`, or cut if that returns nothing.
     """
     words = f"{work.title}\n{work.description}"
@@ -92,6 +94,7 @@ def build(
             iteration=run.iterations + 1,
             max_iterations=max_iterations,
             folder=str(root),
+            branch=branch,
             checks=checks,
         ),
         "task": render_task(work, task.prerequisites(root, work)),

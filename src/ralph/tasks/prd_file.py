@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
+from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.core.work import Story
-from ralph.formats.prd import PrdDocument, parse_prd
+from ralph.formats.prd import PrdDocument, parse_prd, pass_stories
 from ralph.privacy import privacy
 from ralph.storage import files
 from ralph.tasks.progress import task_folder
@@ -56,12 +58,21 @@ def current_story(root: Path, task_id: str) -> str:
     return task_id
 
 
+def tick_stories(root: Path, task_id: str, ids: Collection[str]) -> list[str]:
+    """Mark these stories in a task's PRD as passing, and return those that were open."""
+    open_ids = {story.id for story in list_stories(root, task_id) if not story.passes}
+    ticked = [story_id for story_id in ids if story_id in open_ids]
+    if ticked:
+        path = task_folder(root, task_id) / "prd.json"
+        files.update(path, partial(pass_stories, ids=ticked), root=paths.main_checkout(root))
+    return ticked
+
+
 def render_stories(root: Path, task_id: str) -> str:
     """Return the stories for a prompt, or "" if there are none.
 
     Open stories are shown with their acceptance criteria.
     """
-    path = task_folder(root, task_id) / "prd.json"
     lines = []
     for story in list_stories(root, task_id):
         if story.passes:
@@ -73,7 +84,8 @@ def render_stories(root: Path, task_id: str) -> str:
     if not lines:
         return ""
     instruction = (
-        f"The stories are in {path}. Work on the first open one; "
-        "set its `passes` to true there once its criteria hold."
+        "Work on the first open story. Once its criteria hold, say so in your last message, "
+        "alone on a line:\n<story-done>STORY</story-done>\n"
+        f"(The stories are in {task_folder(root, task_id) / 'prd.json'}.)"
     )
     return "\n".join([instruction, "", *lines])

@@ -70,6 +70,8 @@ class Claude:
     def command_line(self, ask: Ask) -> list[str]:
         """Return the command line for a prompt, which is itself passed on standard input."""
         argv = [*self.program, "-p", "--output-format", "stream-json", "--verbose"]
+        for folder in ask.folders:
+            argv += ["--add-dir", str(folder)]
         if ask.read_only:
             argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS)]
             argv.append("--strict-mcp-config")
