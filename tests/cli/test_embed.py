@@ -67,6 +67,17 @@ def test_a_search_whose_words_answer_loads_no_model(
 
 
 @real_model
+def test_status_says_how_many_records_have_no_vector(project: Project) -> None:
+    project("search", "linter")
+    assert project("status", "--format", "json").json["missing_vectors"] == 3
+    missing = project("status").out
+    assert "3 record(s) have no vector yet (`ralph index sync --embed`)" in missing
+    project("index", "sync", "--embed")
+    assert project("status", "--format", "json").json["missing_vectors"] == 0
+    assert "vector" not in project("status").out
+
+
+@real_model
 def test_a_limit_leaves_the_rest_and_says_how_many(project: Project) -> None:
     said = project("index", "sync", "--embed", "--limit", "2")
     assert said.out.startswith(f"2 record(s) embedded by {LocalEmbedder.name}; 1 left")

@@ -15,7 +15,7 @@ import pytest
 
 from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
-from ralph.core.record import MemoryKind, Query
+from ralph.core.record import Family, MemoryKind, Query
 from ralph.core.settings import Embedding, Provider
 from ralph.recall import graph_search, memories, search
 from ralph.search import embedding_providers, index, meaning
@@ -345,6 +345,79 @@ class TestHeld:
             for _, value in near(tmp_path / "project", embedder, "the payment webhook was retried")
         }
         assert held
+
+
+class Clocked(HashEmbedder):
+    """An embedder with its own clock, by which each text takes 50 ms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 0.0
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit row per text, and move the clock."""
+        self.time += 0.05 * len(texts)
+        return super().embed(texts)
+
+    def ask(self, root: Path, text: str, seconds: float = 0.2, query: Query | None = None) -> str:
+        """Compare records with a text, and return the warning."""
+        warnings: list[str] = []
+        self.texts.clear()
+
+        def question(connection: sqlite3.Connection) -> None:
+            near = meaning.nearness(
+                root,
+                self,
+                connection,
+                query or Query(limit=None),
+                warnings.append,
+                seconds=seconds,
+                clock=lambda: self.time,
+            )
+            near(text, [])
+
+        index.ask(root, question)
+        return "".join(warnings)
+
+
+class TestNewVectors:
+    def test_a_search_embeds_the_newest_for_a_moment_and_says_what_is_left(
+        self, tmp_path: Path
+    ) -> None:
+        put(tmp_path, *(f"memory {number}" for number in range(10)))
+        embedder = Clocked()
+        warning = embedder.ask(tmp_path, "question")
+        embedded = [text.strip() for text in embedder.texts]
+        assert embedded == ["question", "memory 9", "memory 8", "memory 7"]
+        assert warning.startswith("7 record(s) were searched by words alone")
+        assert "`ralph index sync --embed`" in warning
+
+    def test_repeated_searches_embed_each_record_once(self, tmp_path: Path) -> None:
+        put(tmp_path, *(f"memory {number}" for number in range(5)))
+        embedder = Clocked()
+        embedder.ask(tmp_path, "question")
+        assert embedder.ask(tmp_path, "question") == ""
+        assert [text.strip() for text in embedder.texts] == ["question", "memory 1", "memory 0"]
+        embedder.ask(tmp_path, "question")
+        assert embedder.texts == ["question"]
+
+    def test_only_the_kinds_that_are_asked_for_are_embedded(self, tmp_path: Path) -> None:
+        put(tmp_path, *TEXTS)
+        embedder = Clocked()
+        embedder.ask(tmp_path, "question", query=Query(families=(Family.JOURNAL,)))
+        assert embedder.texts == ["question"]
+
+    def test_a_long_record_is_left_to_a_sync(self, tmp_path: Path) -> None:
+        put(tmp_path, "short", "a long record of many words " * 200)
+        embedder = Clocked()
+        assert embedder.ask(tmp_path, "question").startswith("1 record(s)")
+        assert [text.strip() for text in embedder.texts] == ["question", "short"]
+
+    def test_a_server_gets_no_records_from_a_search(self, tmp_path: Path) -> None:
+        put(tmp_path, *TEXTS)
+        embedder = Clocked()
+        embedder.ask(tmp_path, "question", seconds=0)
+        assert embedder.texts == []
 
 
 class TestSearch:

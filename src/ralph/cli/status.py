@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude
 from ralph.cli.output import one_line, print_json, visible
 from ralph.core.config import ConfigProblem, load
-from ralph.core.errors import UsageError
+from ralph.core.errors import RalphError, UsageError
 from ralph.install import doctor
 from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
@@ -88,6 +89,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
 
 def _print_status(call: Invocation, form: str) -> None:
     state = project_status(call.root, os.environ)
+    state["missing_vectors"] = _count_missing_vectors(call)
     running = runs.list_alive(call.root)
     report = weekly.weekly_report(call.root)
     if form == "json":
@@ -98,9 +100,6 @@ def _print_status(call: Invocation, form: str) -> None:
     for run in running:
         loops.append(one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}"))
     counts = state["indexed"]
-    index = "not built yet (the first search builds it)"
-    if state["index_complete"]:
-        index = _format_size(state["database_bytes"])
     fields = {
         "project": one_line(state["root"]),
         "state": _describe_state_folder(state),
@@ -113,13 +112,32 @@ def _print_status(call: Invocation, form: str) -> None:
         ),
         "running": _CONTINUATION.join(loops) or "no loop",
         "last session": _describe_last_session(state["last_session"]),
-        "index": index,
+        "index": _describe_index(state),
         "logs": _format_size(state["log_bytes"]),
         "hooks": _CONTINUATION.join(map(one_line, _describe_hooks(state["hooks"]))),
         "capture": one_line(_describe_capture(state)),
     }
     for name, value in fields.items():
         click.echo(f"{name + ':':13} {value}")
+
+
+def _count_missing_vectors(call: Invocation) -> int:
+    from ralph.search import meaning
+
+    with contextlib.suppress(RalphError):  # `ralph doctor` reports a broken config
+        config = load(call.root, env=os.environ, limit=PatternLimit).config
+        return meaning.count_missing(call.root, config.embedding)
+    return 0
+
+
+def _describe_index(state: Mapping[str, Any]) -> str:
+    if not state["index_complete"]:
+        return "not built yet (the first search builds it)"
+    text = _format_size(state["database_bytes"])
+    if state["missing_vectors"]:
+        text += f"; {state['missing_vectors']} record(s) have no vector yet"
+        text += " (`ralph index sync --embed`)"
+    return text
 
 
 def _describe_state_folder(state: Mapping[str, Any]) -> str:

@@ -235,6 +235,24 @@ def status(root: Path) -> dict[str, Any]:
     return size
 
 
+def indexed_digests(root: Path) -> set[str]:
+    """Return the digests of the indexed records, without updating the index.
+
+    The result is empty if there is no index, or if it cannot be read.
+    """
+    index = _index(root)
+    if index.outside() is not None or not index.path.exists():
+        return set()
+    with (
+        suppress(db.Damaged, db.Busy, WriteFailed),
+        db.explained(index.path),
+        closing(index.connect()) as connection,
+    ):
+        if db.version_of(connection) == SCHEMA_VERSION:
+            return set(queries.digests(connection).values())
+    return set()
+
+
 def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
     """List old logs and the indexes of removed worktrees, and remove them if `really` is set.
 

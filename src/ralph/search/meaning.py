@@ -1,13 +1,14 @@
 """Search by meaning, using the configured embedder and the cached vectors of records.
 
-A search that words can answer does not wait for vectors. If the embedder fails, the search
-continues by words alone, with one warning. The only server ever contacted is the one named in the
-settings.
+A search that words can answer does not wait for vectors, and no search spends more than a moment on
+new ones: `ralph index sync` embeds the rest. If the embedder fails, the search continues by words
+alone, with one warning. The only server ever contacted is the one named in the settings.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 NEAREST = 30  # maximum number of records offered by meaning alone
 _MAX_RECORDS_PER_SYNC = 200  # embedded by `ralph index sync`
-_MAX_RECORDS_PER_SEARCH = 40  # embedded during a search
 _MAX_CHUNKS = 20  # per record, about 16,000 characters
+_SEARCH_SECONDS = 0.2  # spent on new vectors during a search
+_MAX_RECORDS_PER_SEARCH = 60  # read for new vectors during a search; few chunks take below 3 ms
+_MAX_CHUNKS_IN_SEARCH = 4  # of a record; a longer one is left to `ralph index sync`
 _CHUNKS_PER_WRITE = 32  # between two writes to the cache, so a kill loses at most these
 _DIGESTS_PER_READ = 5_000  # from the cache
 _KEYS_PER_FILTER = 500
@@ -41,6 +44,7 @@ _FAMILY_ORDER = (Family.MEMORY, Family.JOURNAL, Family.OBSERVATION)
 _NO_FILTER = Query(limit=None)
 
 Warn = Callable[[str], None]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,25 @@ def _is_local(settings: Embedding) -> bool:
     return _provider_of(settings) == "local" and not embedding_providers.missing_modules("local")
 
 
+def count_missing(root: Path, settings: Embedding) -> int:
+    """Count the distinct indexed texts that have no vector. Nothing is written.
+
+    The count is 0 if no provider is set, or if it cannot be used.
+    """
+    try:
+        embedder = embedder_of(settings)
+    except RalphError:
+        return 0
+    if embedder is None:
+        return 0
+    file = paths.vectors_file(root)
+    embedded = set[str]()
+    if file.exists():
+        with suppress(RalphError, sqlite3.Error, OSError), VectorCache(file) as cache:
+            embedded = cache.digests(embedder.name)
+    return len(index.indexed_digests(root) - embedded)
+
+
 def embed_with(
     root: Path, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None
 ) -> Embedded:
@@ -178,7 +201,21 @@ def _embed(
 def _keys_without_vectors(
     cache: VectorCache, embedder: Embedder, digests: Mapping[int, str]
 ) -> list[int]:
-    """Return one key for each distinct text that has no vectors from this embedder.
+    """Return one key for each distinct text that has no vectors from this embedder, best first."""
+    key_by_digest = _key_by_digest(digests)
+    names = list(key_by_digest)
+    waiting = []
+    for start in range(0, len(names), _DIGESTS_PER_READ):
+        some = names[start : start + _DIGESTS_PER_READ]
+        stored = cache.get(embedder.name, some)
+        for digest in some:
+            if not _is_complete(stored.get(digest), embedder):
+                waiting.append(key_by_digest[digest])
+    return waiting
+
+
+def _key_by_digest(digests: Mapping[int, str]) -> dict[str, int]:
+    """Return one key for each distinct text, in the order in which texts get their vectors.
 
     Memories come first. Within each family, the newest records come first.
     """
@@ -189,19 +226,16 @@ def _keys_without_vectors(
     key_by_digest: dict[str, int] = {}
     for key in sorted(digests, key=order):
         key_by_digest.setdefault(digests[key], key)
-    row_size = 1
-    if embedder.dimensions:
-        row_size = vectors.row_bytes(embedder.dimensions)
-    names = list(key_by_digest)
-    waiting = []
-    for start in range(0, len(names), _DIGESTS_PER_READ):
-        some = names[start : start + _DIGESTS_PER_READ]
-        stored = cache.get(embedder.name, some)
-        for digest in some:
-            has_vectors = digest in stored and len(stored[digest]) % row_size == 0
-            if not has_vectors:
-                waiting.append(key_by_digest[digest])
-    return waiting
+    return key_by_digest
+
+
+def _is_complete(rows: bytes | None, embedder: Embedder) -> bool:
+    """Return whether the cached rows of a text are vectors of this embedder."""
+    if rows is None:
+        return False
+    if not embedder.dimensions:
+        return True
+    return len(rows) % vectors.row_bytes(embedder.dimensions) == 0
 
 
 def _next_chunks(
@@ -219,10 +253,14 @@ def _next_chunks(
         chunks: tuple[str, ...] = ()  # for a record that is gone or has no words
         record = records.get(key)
         if record is not None:
-            chunks = vectors.split_chunks(f"{record.title}\n{record.text}")[:_MAX_CHUNKS]
+            chunks = _chunks_of(record)
         chunks_by_digest[digests[key]] = chunks
         count += len(chunks)
     return chunks_by_digest
+
+
+def _chunks_of(record: Record) -> tuple[str, ...]:
+    return vectors.split_chunks(f"{record.title}\n{record.text}")[:_MAX_CHUNKS]
 
 
 @contextmanager
@@ -250,8 +288,9 @@ def meaning_for(
 ) -> candidates.Meaning | None:
     """Return a function that compares records with a question by meaning.
 
-    Return None if no provider is set, or if it is a server and nothing has been embedded yet. When
-    words find no answer, the local model first embeds some of the records without a vector.
+    Return None if no provider is set, or if it is a server and nothing has been embedded yet. The
+    local model first embeds the newest records without a vector that the query asks for, but only
+    for a moment.
     """
     has_vectors = paths.vectors_file(root).exists()
     can_embed = _is_local(settings) and lookup.size(connection)
@@ -264,19 +303,12 @@ def meaning_for(
         return None
     if embedder is None:
         return None
-    by_meaning = nearness(root, embedder, connection, query, warn)
     if not isinstance(embedder, local_embedder.LocalEmbedder):
-        return by_meaning
-
-    def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        if local_embedder.is_latin(text):
-            with suppress(WriteFailed):  # then only records with a vector are compared
-                embed_held(root, embedder, connection, limit=_MAX_RECORDS_PER_SEARCH)
-        return by_meaning(text, keys)
-
+        return nearness(root, embedder, connection, query, warn)
+    by_meaning = nearness(root, embedder, connection, query, warn, seconds=_SEARCH_SECONDS)
     if embedder.is_loaded:
-        return near
-    return candidates.SlowMeaning(near)
+        return by_meaning
+    return candidates.SlowMeaning(by_meaning)
 
 
 def nearness(
@@ -285,24 +317,35 @@ def nearness(
     connection: sqlite3.Connection,
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
+    *,
+    seconds: float = 0.0,
+    clock: Clock = time.monotonic,
 ) -> candidates.Meaning:
     """Return a function that computes how similar records are to a question.
 
-    If anything fails, the function gives one warning and returns no similarities.
+    It spends up to `seconds` on vectors for new records, and warns if records without a vector
+    remain. If anything fails, the function gives one warning and returns no similarities.
     """
+    keep = query_filters.filter_of(query)
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
         digests = queries.digests(connection)
+        cosines: Mapping[str, float] = {}
         try:
             with VectorCache(paths.vectors_file(root)) as cache:
                 stored = cache.all(embedder.name)
-            cosines: Mapping[str, float] = {}
-            if stored:
-                cosines = vectors.cosines(stored, embedder.embed([text]))
+                if not stored and not seconds:
+                    return {}
+                vector = embedder.embed([text])  # this loads the model, before the clock starts
+                if seconds and vector.any():
+                    deadline = clock() + seconds
+                    new = _NewVectors(embedder, connection, digests, keep, deadline, clock)
+                    stored |= new.embed_missing(cache, stored)
+                    _warn_of_missing(warn, new.left)
+            cosines = vectors.cosines(stored, vector)
         except (RalphError, OSError, sqlite3.Error) as error:
             _warn(warn, error)
             return {}
-        keep = query_filters.filter_of(query)
         similar = _most_similar(connection, digests, cosines, keep)
         for key in lookup.filter_keys(connection, keys, keep):
             digest = digests.get(key, "")
@@ -313,6 +356,72 @@ def nearness(
         return result
 
     return near
+
+
+class _NewVectors:
+    """Embeds the newest records that a query asks for, until a deadline."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        connection: sqlite3.Connection,
+        digests: Mapping[int, str],
+        keep: record_filters.Filter,
+        deadline: float,
+        clock: Clock,
+    ) -> None:
+        self.left = 0  # records that have no vector afterwards
+        self._embedder = embedder
+        self._connection = connection
+        self._digests = digests
+        self._keep = keep
+        self._deadline = deadline
+        self._clock = clock
+
+    def embed_missing(self, cache: VectorCache, stored: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Embed records whose vectors are not in `stored`. Return their rows by digest."""
+        waiting = []
+        for digest, key in _key_by_digest(self._digests).items():
+            if not _is_complete(stored.get(digest), self._embedder):
+                waiting.append(key)
+        rows = self._embed(self._first_wanted(waiting))
+        self.left = len(waiting) - len(rows)
+        with suppress(db.Busy, sqlite3.Error, OSError):  # then the next search embeds them again
+            cache.put(self._embedder.name, rows)
+        return rows
+
+    def _first_wanted(self, waiting: Sequence[int]) -> list[int]:
+        """Return the first keys that pass the filter, as many as there can be time for."""
+        wanted: list[int] = []
+        for start in range(0, len(waiting), _KEYS_PER_FILTER):
+            some = waiting[start : start + _KEYS_PER_FILTER]
+            allowed = lookup.filter_keys(self._connection, some, self._keep)
+            wanted += [key for key in some if key in allowed]
+            if len(wanted) >= _MAX_RECORDS_PER_SEARCH or self._clock() >= self._deadline:
+                break
+        return wanted[:_MAX_RECORDS_PER_SEARCH]
+
+    def _embed(self, keys: Sequence[int]) -> dict[str, bytes]:
+        rows: dict[str, bytes] = {}
+        longest = 0.0  # seconds that one record took
+        for key, record in queries.records(self._connection, keys).items():
+            chunks = _chunks_of(record)
+            if len(chunks) > _MAX_CHUNKS_IN_SEARCH:
+                continue
+            began = self._clock()
+            if began + longest >= self._deadline:
+                break
+            rows[self._digests[key]] = b"".join(vectors.quantize(self._embedder.embed(chunks)))
+            longest = max(longest, self._clock() - began)
+        return rows
+
+
+def _warn_of_missing(warn: Warn | None, count: int) -> None:
+    if warn is not None and count:
+        warn(
+            f"{count} record(s) were searched by words alone, because they have no vector yet; "
+            "`ralph index sync --embed` embeds them"
+        )
 
 
 def _outstanding_similarity(embedder: Embedder, cosines: Sequence[float]) -> float:

@@ -42,6 +42,15 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         """Return all vectors of a model, by digest."""
         return self._select("SELECT digest, vector FROM vectors WHERE model = ?", model)
 
+    def digests(self, model: str) -> set[str]:
+        """Return the digests that have vectors of a model."""
+
+        def select(connection: sqlite3.Connection) -> set[str]:
+            rows = connection.execute("SELECT digest FROM vectors WHERE model = ?", (model,))
+            return {row["digest"] for row in rows}
+
+        return self._retry(select)
+
     def models(self) -> list[str]:
         """Return the names of the models that have vectors, sorted."""
 
