@@ -156,6 +156,14 @@ def test_the_output_stays_within_its_budget_and_says_what_is_missing(
     assert f"{len(shown)} of 40 shown" in said.err
 
 
+@pytest.mark.parametrize("language", ["English", "Korean"])
+def test_a_budget_is_used_almost_completely(ralph: Project, language: str) -> None:
+    ralph.memories(*many(TEXTS[language], 100))
+    said = ralph("memory", "prime", "--budget", "2000").out
+    assert 1_900 < estimate(said) <= 2_000
+    assert 1_700 < exact(said) <= 2_000
+
+
 @pytest.mark.parametrize("budget", [300, 1500])
 def test_what_is_shown_is_whole_and_parses_again(ralph: Project, budget: int) -> None:
     blocks = many(TEXTS["code"] + "\n\nline with --> and ## Fixes\n" + TEXTS["Korean"])
