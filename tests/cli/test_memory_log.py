@@ -81,6 +81,9 @@ def test_the_log_keeps_what_git_has_not(project: Project) -> None:
     knowledge.add(project.root, "Release", "By make.", ["a"])
     found = project("memory", "log", "know-release", "--format", "json").json
     assert (found["items"][0]["old"], found["items"][0]["new"]) == ("By hand.", "By make.")
+    assert "somebody" not in project("memory", "log", "know-release").out
+    replaced = found["items"][0]["subject"].rpartition(" ")[2]
+    assert "By hand." in project("memory", "show", replaced).out
     assert found["note"] == ".ralph/knowledge/release.md is not committed yet."
 
 

@@ -16,7 +16,7 @@ from ralph.loop import runs, scratchpad_file
 from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.memory import knowledge as pages
-from ralph.memory import memory
+from ralph.memory import memory, reading
 from ralph.tasks import feature, task
 from ralph.testing import Step
 
@@ -153,6 +153,25 @@ def test_the_budget_holds_for_guardrails_and_memories_together(shop: Workshop, b
     if budget:
         assert "`ralph memory list --in guardrails`" in section
         assert section.count("Rule number") >= budget // 60, "memories leave their half"
+
+
+def test_knowledge_about_the_files_of_an_earlier_run_is_in_the_first_prompt(
+    shop: Workshop,
+) -> None:
+    pages.add(shop.root, "Tokens", "The lexer keeps comments.", ["parser"])
+    shop.start(says_done(write={"parser_util.py": "x = 1\n"}), PASSES)
+    shop.start(says_done(), PASSES, goal="write the manual")
+    assert "The lexer keeps comments." in shop.agent.asks[0].prompt
+
+
+def test_the_loop_names_a_body_that_knowledge_replaced(shop: Workshop) -> None:
+    pages.add(shop.root, "Cache", "keep the lexer warm", ["perf"])
+    shop.start(
+        says_done('<knowledge tags="perf" title="Cache">keep the parser warm</knowledge>'), PASSES
+    )
+    [line] = [line for line in shop.said if line.startswith("knowledge updated")]
+    name = line.rpartition(" ")[2].rstrip(")")
+    assert reading.get_entry(shop.root, name).record.text == "keep the lexer warm"
 
 
 def test_knowledge_has_the_name_of_the_feature(shop: Workshop) -> None:

@@ -81,7 +81,7 @@ def test_an_entry_is_corrected_where_it_stands_and_its_old_body_is_kept(root: Pa
     done = memory.edit(root, stored.record.id, title="Redis 7", text="It must be 7", tags=["redis"])
     assert done.stored.path == stored.path
     assert (done.stored.record.title, done.stored.record.tags) == ("Redis 7", ("redis",))
-    assert done.replaced in knowledge.replaced_bodies_log(root).read_text(encoding="utf-8")
+    assert done.replaced in reading.replaced_bodies_log(root).read_text(encoding="utf-8")
     assert (
         memory.edit(root, stored.record.id, text="It must be 7").change is memory.Change.UNCHANGED
     )

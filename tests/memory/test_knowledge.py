@@ -131,15 +131,14 @@ def test_forgetting_an_entry_forgets_what_it_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("title", "tags", "same"),
     [
-        ("SQLite WAL mode for concurrent access", ("sqlite", "wal"), True),
-        ("WAL mode", ("sqlite", "wal"), True),
-        ("SQLite WAL mode in tests", ("sqlite", "other"), False),
-        ("SQLite WAL mode for tests", ("other",), False),
-        ("WAL", ("sqlite", "wal"), False),
+        ("The SQLite WAL modes", ("sqlite", "wal"), True),
+        ("The SQLite WAL modes", ("sqlite", "other"), False),
+        ("SQLite WAL mode for concurrent access", ("sqlite", "wal"), False),
+        ("WAL mode", ("sqlite", "wal"), False),
         ("Postgres mode", ("sqlite", "wal"), False),
     ],
 )
-def test_most_tags_in_common_and_one_title_within_the_other_is_the_same_entry(
+def test_most_tags_in_common_and_the_same_words_in_the_title_is_the_same_entry(
     tmp_path: Path, title: str, tags: tuple[str, ...], same: bool
 ) -> None:
     knowledge.add(tmp_path, "SQLite WAL mode", "Old.", ["sqlite", "wal"])
@@ -151,10 +150,11 @@ def test_most_tags_in_common_and_one_title_within_the_other_is_the_same_entry(
 
 def test_of_several_that_are_alike_the_title_decides_then_the_tags(tmp_path: Path) -> None:
     put(tmp_path, "a.md", "---\ntitle: WAL mode in tests\ntags: [a]\n---\n\nA.\n")
-    put(tmp_path, "b.md", "---\ntitle: WAL mode in tests here\ntags: [a, b]\n---\n\nB.\n")
-    put(tmp_path, "c.md", "---\ntitle: WAL mode\ntags: [x]\n---\n\nC.\n")
-    assert knowledge.add(tmp_path, "wal mode", "New.", ["a", "b"]).stored.path.stem == "c"
-    assert knowledge.add(tmp_path, "mode in tests", "New.", ["a", "b"]).stored.path.stem == "b"
+    put(tmp_path, "b.md", "---\ntitle: WAL modes in tests\ntags: [a, b]\n---\n\nB.\n")
+    put(tmp_path, "c.md", "---\ntitle: The WAL mode in a test\ntags: [x]\n---\n\nC.\n")
+    tags = ["a", "b"]
+    assert knowledge.add(tmp_path, "the WAL mode in a test", "1", tags).stored.path.stem == "c"
+    assert knowledge.add(tmp_path, "WAL mode in the tests", "2", ["a", "b"]).stored.path.stem == "b"
 
 
 def test_saying_the_same_again_changes_nothing(tmp_path: Path) -> None:

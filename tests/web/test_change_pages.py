@@ -9,7 +9,7 @@ import pytest
 from ralph.core.errors import Conflict, NotFound
 from ralph.install import project
 from ralph.learning import insights
-from ralph.memory import knowledge, memory
+from ralph.memory import knowledge, memory, reading
 from ralph.storage import files
 from ralph.tasks import task
 from ralph.web import changes as change
@@ -78,7 +78,7 @@ def test_a_conflict_in_one_file_changes_no_file(root: Path) -> None:
     }
     with pytest.raises(Conflict):
         changes.apply(wanted, given)
-    assert not knowledge.replaced_bodies_log(root).exists()
+    assert not reading.replaced_bodies_log(root).exists()
 
 
 def test_a_change_that_fails_half_way_is_undone(
@@ -100,7 +100,7 @@ def test_a_change_that_fails_half_way_is_undone(
     with pytest.raises(KeyboardInterrupt):
         ChangeHistory(root).apply(wanted, given)
     assert entry.path.read_bytes() == before
-    assert not knowledge.replaced_bodies_log(root).exists()
+    assert not reading.replaced_bodies_log(root).exists()
 
 
 def test_undo_restores_every_byte(root: Path, name: str) -> None:
@@ -165,10 +165,10 @@ def test_undo_keeps_lines_that_were_appended_to_a_log(root: Path) -> None:
     first = knowledge.add(root, "How it works", "The old body", ["a"]).stored
     changes = ChangeHistory(root)
     undo = apply(root, changes, ChangeRequest("edit", first.record.id, text="The new body"))
-    files.append(knowledge.replaced_bodies_log(root), '{"v":1,"type":"note"}\n')
+    files.append(reading.replaced_bodies_log(root), '{"v":1,"type":"note"}\n')
     changes.undo(undo)
     assert "The old body" in first.path.read_text(encoding="utf-8")
-    assert '"type":"note"' in knowledge.replaced_bodies_log(root).read_text(encoding="utf-8")
+    assert '"type":"note"' in reading.replaced_bodies_log(root).read_text(encoding="utf-8")
 
 
 @pytest.mark.soak

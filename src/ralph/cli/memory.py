@@ -390,8 +390,10 @@ def log(call: Invocation, name: str, form: str) -> None:
     for item in found["items"]:
         moment = item["at"][:_MINUTE_LENGTH].replace("T", " ")
         parts = [moment, item["change"], item["commit"][:_COMMIT_LENGTH]]
+        if item["author"]:
+            parts.append(f"by {item['author']}")
         head = " ".join(part for part in parts if part)
-        line = one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}")
+        line = one_line(f"{head}: {item['subject']}")
         click.echo(click.style(line, bold=True))
         output.print_raw(f"{item['diff']}\n")
     say(found["note"])

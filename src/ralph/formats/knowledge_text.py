@@ -8,7 +8,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
-from ralph.core import ids
+from ralph.core import ids, terms
 from ralph.core import text as markdown
 
 TRUNCATED = "[truncated]"
@@ -16,7 +16,7 @@ TRUNCATED = "[truncated]"
 _MAX_SLUG = 80  # characters
 _MAX_SLUG_BYTES = 240  # a file name has at most 255 bytes, including `.md` and a number
 _MAX_WORDS = 500  # in a body
-_MIN_SUBSTRING_TITLE = 8  # characters; a shorter one-word title is too common to match by itself
+_ARTICLES = frozenset({"a", "an", "the"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")  # [[Title of another entry]]
 
 # --- titles, tags and slugs --------------------------------------------------------------------
@@ -48,19 +48,31 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
 
 
 def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
-    """Return whether two entries have equal titles, or similar titles and most tags in common."""
-    shorter, longer = sorted((fold_title(title_a), fold_title(title_b)), key=len)
-    if shorter == longer:
+    """Return whether two entries are about the same subject.
+
+    Their titles are equal, or consist of the same words and most of their tags are the same. A
+    title with a further word names another subject.
+    """
+    if fold_title(title_a) == fold_title(title_b):
         return True
+    words = _title_words(title_a)
+    if not words or words != _title_words(title_b):
+        return False
     first_tags = set(clean_tags(tags_a))
     second_tags = set(clean_tags(tags_b))
     if not first_tags or not second_tags:
         return False
     common = len(first_tags & second_tags)
-    if 2 * common <= min(len(first_tags), len(second_tags)):
-        return False
-    is_distinctive = len(shorter) >= _MIN_SUBSTRING_TITLE or len(shorter.split()) >= 2
-    return shorter in longer and is_distinctive
+    return 2 * common > min(len(first_tags), len(second_tags))
+
+
+def _title_words(title: str) -> tuple[str, ...]:
+    """Return the stems of a title's words, without articles."""
+    stems: list[str] = []
+    for word in terms.split_words(fold_title(title)):
+        if word not in _ARTICLES:
+            stems += terms.word_terms(word)
+    return tuple(stems)
 
 
 # --- bodies ------------------------------------------------------------------------------------

@@ -18,11 +18,11 @@ from ralph.core.errors import Hint, NotFound, RalphError
 from ralph.core.record import WHO, Record
 from ralph.core.repository import Repository, first_line
 from ralph.learning.promotion import unified_diff
-from ralph.memory.knowledge import replaced_bodies_log
+from ralph.memory.reading import replaced_bodies
 from ralph.recall import injection_ledger
 from ralph.recall.locate import locate_record
 from ralph.storage import files
-from ralph.storage.source_contents import parse_contents, parse_source
+from ralph.storage.source_contents import parse_source
 from ralph.storage.sources import Format, Source, memory_files, source_names
 
 MAX_CHANGES = 50
@@ -77,9 +77,8 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     if form is not Format.LOG:
         now = _find_block(source, files.read(source.path), record_id).text
         if now != before:
-            author = str(record.extra.get(WHO) or record.origin.by)
             at = record.updated_at or record.created_at
-            commit = _Commit(at=at, author=author, subject=_NOT_COMMITTED)
+            commit = _Commit(at=at, author=_author_of(record), subject=_NOT_COMMITTED)
             items.append(_describe_change(name, before, now, commit))
     if before:
         items += _commits(repository, source, record_id, "HEAD")
@@ -121,21 +120,32 @@ def _logged_bodies(
     root: Path, record: Record, items: list[dict[str, Any]]
 ) -> Iterator[dict[str, str]]:
     """Yield the changes to a knowledge entry that only the log has, oldest first."""
-    log = replaced_bodies_log(root)
-    logged = parse_contents(Source(log, log.name, Format.LOG), files.read(log) or "").records
     bodies = []
-    for placed in logged:
-        if any(link.target == record.id for link in placed.record.links):
-            bodies.append(placed.record)
+    for stored in replaced_bodies(root):
+        if any(link.target == record.id for link in stored.record.links):
+            bodies.append(stored.record)
     in_git = [item["old"] for item in items]
-    following = [*(body.text for body in bodies[1:]), record.text]
-    for body, next_text in zip(bodies, following, strict=False):
+    following = [*bodies[1:], record]
+    for body, successor in zip(bodies, following, strict=False):
         text = body.text.strip()
         if any(text in old for old in in_git):
             continue
-        subject = f"the log keeps the text before as {body.id}"
-        commit = _Commit(at=body.valid_until, subject=subject)
-        yield _describe_change(record.id, body.text, next_text, commit)
+        commit = _Commit(
+            at=body.valid_until,
+            author=_author_of(successor),
+            subject=f"the log keeps the text before as {body.id}",
+        )
+        yield _describe_change(record.id, body.text, successor.text, commit)
+
+
+def _author_of(record: Record) -> str:
+    """Return who wrote the present text of a record: a name, `human` or `agent`, or ""."""
+    author = record.extra.get(WHO) or record.origin.by or record.extra.get("by")
+    if author:
+        return str(author)
+    if record.extra.get("run"):  # an agent reported it in a loop
+        return "agent"
+    return ""
 
 
 def record_at(root: Path, record: Record, day: str) -> Record:

@@ -76,8 +76,6 @@ def build(
     `compress`, or cut if that returns nothing.
     """
     words = f"{work.title}\n{work.description}"
-    recent = journal.recent(root, run.id, task=work.id)
-    last_files = recent[-1].files if recent else ()
     feature_id = work.feature or ""
     spec = ""
     plan = ""
@@ -111,7 +109,11 @@ def build(
         ),
         "progress": titled_section("Task Progress", _task_progress(root, work, notes)),
         "knowledge": knowledge.section(
-            root, words, feature=feature_id, files=last_files, budget=KNOWLEDGE_TOKENS
+            root,
+            words,
+            feature=feature_id,
+            files=_last_changed_files(root, run.id, work.id),
+            budget=KNOWLEDGE_TOKENS,
         ),
         "memories": titled_section("Memories", injected.memories),
         "scratchpad": _fit(
@@ -157,6 +159,17 @@ def _skill(config: Config) -> str:
     if not settings.enabled or not settings.skill_injection or settings.inject is Inject.NONE:
         return ""
     return skill.skill_text()
+
+
+def _last_changed_files(root: Path, run: str, task_id: str) -> tuple[str, ...]:
+    """Return the files that the most recent iteration changed, of this run or an earlier one."""
+    of_run = journal.recent(root, run, task=task_id)
+    if of_run:
+        return of_run[-1].files
+    newest, _ = journal.list_(root, journal.JournalFilter(within=task_id), limit=1)
+    if newest:
+        return newest[0].files
+    return ()
 
 
 # --- notes from earlier work ---------------------------------------------------------------------

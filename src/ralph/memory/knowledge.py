@@ -26,7 +26,7 @@ from ralph.memory import knowledge_match, quarantine
 from ralph.memory.author import BY_AGENT, BY_RALPH, WriteContext
 from ralph.memory.knowledge_match import BUDGET, Match, Titles, Work
 from ralph.memory.memory import Change, SavedMemory
-from ralph.memory.reading import find_entry
+from ralph.memory.reading import find_entry, replaced_bodies_log
 from ralph.memory.write_checks import accept_by_author, check_author, check_forgotten
 from ralph.privacy import invisible_characters, privacy
 from ralph.privacy.privacy import clean_memory, clean_tags
@@ -46,7 +46,7 @@ class LearnedEntry(NamedTuple):
     title: str
     slug: str
     change: Change
-    why: str = ""  # why it was refused or altered
+    why: str = ""  # why it was refused or altered, or where the previous text is kept
     text: str = ""
 
 
@@ -208,6 +208,8 @@ def _learn_one(root: Path, clean: _CleanSigil, feature: str, run: str) -> Learne
         notes.append(f"{clean.removed_parts} secret or private sections left out")
     if saved.shortened:
         notes.append("cut to about 500 words")
+    if saved.replaced:
+        notes.append(f"the previous text is kept as {saved.replaced}")
     slug = saved.stored.path.stem
     return LearnedEntry(clean.title, slug, saved.change, "; ".join(notes), clean.text)
 
@@ -365,8 +367,3 @@ def log_replaced_body(
         log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer
     )
     return name
-
-
-def replaced_bodies_log(root: Path) -> Path:
-    """Return the path of the log in which replaced bodies are kept."""
-    return paths.log_folder(root) / "knowledge.jsonl"

@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ralph.core import ids
+from ralph.core import ids, paths
 from ralph.core.errors import NotFound, RalphError, UsageError
 from ralph.core.record import MemoryKind, Query, Record, Status
-from ralph.storage import supersession
+from ralph.storage import files, supersession
 from ralph.storage.library import NAMES, Collection, Library, Stored
+from ralph.storage.source_contents import parse_contents
+from ralph.storage.sources import Format, Source
 
 ALL = "all"
 MEMORIES = ("memories",)
@@ -118,9 +120,29 @@ def injected_records(root: Path, in_: str = "memories") -> list[Record]:
 def get_entry(root: Path, name: str) -> Stored:
     """Return the entry with this full or short id.
 
-    For knowledge, `name` can also be a title or a file name. Raises NotFound for an unknown name.
+    For knowledge, `name` can also be a title, a file name or the id of a body that was replaced.
+    Raises NotFound for an unknown name.
     """
-    return find_entry(Library(root), name)[1]
+    try:
+        return find_entry(Library(root), name)[1]
+    except NotFound:
+        for stored in replaced_bodies(root):
+            if stored.record.id == name:
+                return stored
+        raise
+
+
+def replaced_bodies(root: Path) -> list[Stored]:
+    """Return the replaced bodies of knowledge entries, as retired records, oldest first."""
+    log = replaced_bodies_log(root)
+    source = Source(log, log.name, Format.LOG)
+    contents = parse_contents(source, files.read(log) or "")
+    return [Stored(placed.record, log, placed.line) for placed in contents.records]
+
+
+def replaced_bodies_log(root: Path) -> Path:
+    """Return the path of the log in which replaced bodies of knowledge entries are kept."""
+    return paths.log_folder(root) / "knowledge.jsonl"
 
 
 def find_entry(library: Library, name: str) -> tuple[Collection, Stored]:
