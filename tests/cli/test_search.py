@@ -306,6 +306,15 @@ def test_nothing_found_and_nothing_asked_is_no_failure(project: Project) -> None
     assert project("search", "-", stdin="qqqxxyzzy\n").out == "Nothing found.\n"
 
 
+def test_a_search_outside_of_every_project_says_so(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "nowhere"
+    folder.mkdir()
+    said = project("search", "jwt", cwd=folder)
+    assert (said.code, said.out) == (1, "")
+    assert "is neither a Ralph project nor a git work tree" in said.err
+    assert not list(folder.iterdir())
+
+
 def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     project("memory", "add", "Race in checkout: two workers took the last item of the stock")
     words = "stock zebra xylophone quagga marmalade terracotta"

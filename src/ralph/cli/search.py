@@ -15,9 +15,11 @@ from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude, read_words, split_commas
 from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
+from ralph.core import paths
 from ralph.core.errors import UsageError
 from ralph.core.record import Detail, Family, Query
 from ralph.core.settings import Inject
+from ralph.memory.caller import current_session
 from ralph.memory.record_shapes import record_json
 from ralph.recall import search
 from ralph.recall.json_shapes import hit_json
@@ -128,6 +130,7 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
     that time. Inside a task (RALPH_TASK, or its worktree) the search covers the project's records,
     those of the task, and those of finished tasks.
     """
+    paths.require_project(call.root, named=call.is_named)
     chosen = _SearchOptions(**search_options)
     exclude({"--short": chosen.short, "--full": chosen.full, "--layer": chosen.layer})
     text = read_words(words)
@@ -213,7 +216,14 @@ def _search_records(call: Invocation, query: Query, chosen: _SearchOptions) -> N
         print_answer(answer, chosen.form, explain=chosen.explain)
         return
     with bar("reading the files") as progress:
-        answer = search.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
+        answer = search.search(
+            call.root,
+            query,
+            progress,
+            embedding=call.config.embedding,
+            fit=fit,
+            session=current_session(os.environ),
+        )
     warn(*answer.warnings)
     say(*map(visible, answer.notes))
     print_answer(answer, chosen.form, explain=chosen.explain)
@@ -359,7 +369,13 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
         warn(f"memories.inject is {inject}: hooks inject nothing with a prompt")
     words = read_words(prompt)
     if chosen.best:
-        recalled = prompt_context.inject_matches(call.root, call.config, words, task=chosen.within)
+        recalled = prompt_context.inject_matches(
+            call.root,
+            call.config,
+            words,
+            session=current_session(os.environ),
+            task=chosen.within,
+        )
     else:
         recalled = prompt_context.answer_prompt(
             call.root, call.config, words, session=chosen.session, task=chosen.within

@@ -220,7 +220,10 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to search for. Without text, everything that passes the filters matches."""
+    """What to search for. Without text, everything that passes the filters matches.
+
+    `excluded` has the ids of observations that are left out.
+    """
 
     text: str = ""
     kinds: tuple[Kind, ...] = ()
@@ -234,6 +237,7 @@ class Query:
     limit: int | None = 5
     layer: Detail = Detail.INDEX
     task: str = ""
+    excluded: tuple[str, ...] = ()
 
     def accepts(self, record: Record) -> bool:
         """Return whether a record passes the filters."""

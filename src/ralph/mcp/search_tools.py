@@ -5,6 +5,7 @@ Models read the docstrings in every conversation, so every word costs tokens.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from ralph.mcp.arguments import Families, Layer, Name, Number, Text, When, Words
 from ralph.mcp.call import ToolCall
 from ralph.mcp.hits import HIT_LIMIT, count_shown, hits_answer
 from ralph.mcp.registry import tool
+from ralph.memory.caller import current_session
 from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
 from ralph.recall.memory_budget import explain_absence
@@ -66,7 +68,13 @@ def search(
 
         answer = team_search.search(call.root, request, call.config.team, fit=fit)
     else:
-        answer = record_search.search(call.root, request, embedding=call.config.embedding, fit=fit)
+        answer = record_search.search(
+            call.root,
+            request,
+            embedding=call.config.embedding,
+            fit=fit,
+            session=current_session(os.environ),
+        )
     notes = list(describe_replacements(answer.found.instead))
     notes.append(note_omitted(answer.found.total - count_shown(answer)))
     return hits_answer(call.root, answer, detail, notes)

@@ -77,9 +77,14 @@ def signature(root: Path, by: str, env: Mapping[str, str] = os.environ) -> dict[
         who = _git_name(root, *map(os.environ.get, _GIT_VARIABLES))
     elif by == "agent":
         who = _agent_name(env)
-        session = _first_set(env, _SESSION_VARIABLES)
+        session = current_session(env)
     members = {WHO: clean_name(who), SESSION: clean_name(session)}
     return {name: value for name, value in members.items() if value}
+
+
+def current_session(env: Mapping[str, str]) -> str:
+    """Return the id of the session in which an agent runs this command, or ""."""
+    return _first_set(env, _SESSION_VARIABLES)
 
 
 def _agent_name(env: Mapping[str, str]) -> str:

@@ -87,17 +87,19 @@ def _why_recalled(shown: Shown, words: Sequence[WeightedWord], options: RecallOp
     return why
 
 
-def inject_matches(root: Path, config: Config, words: str, *, task: str = "") -> PromptContext:
+def inject_matches(
+    root: Path, config: Config, words: str, *, session: str = "", task: str = ""
+) -> PromptContext:
     """Return the best records for words or ids, including records that no hook injects.
 
-    Only certain matches are returned. A record that looks like prompt injection is found only by
-    its id.
+    Only certain matches are returned, and not the current prompt of `session`. A record that looks
+    like prompt injection is found only by its id.
     """
     options = recall_options(root, config, "", task)
     hits: tuple[Hit, ...] = ()
     if words.strip():
         query = Query(words, limit=prompt_recall.MAX_RECORDS, layer=Detail.FULL, task=task)
-        found = search.search(root, query, embedding=config.embedding).found
+        found = search.search(root, query, embedding=config.embedding, session=session).found
         hits = tuple(hit for hit in found.hits if not hit.weak)
 
     def ask(connection: sqlite3.Connection) -> PromptContext:

@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,7 @@ _RUN_LABEL = "run"  # label of the record that sums up a run
 # Maximum number of tokens per hit, including its newline.
 MAX_PART_TOKENS = 290  # in layer 2
 MAX_FULL_TOKENS = 1000  # in layer 3
+_MAX_TURN_AGE = timedelta(hours=2)  # of a prompt without an answer, before it counts as abandoned
 _NEIGHBOURS = 2  # records shown before and after a hit
 _MAX_LINKS = 2
 _WIDENING_FACTOR = 4
@@ -106,12 +108,14 @@ def search(
     *,
     embedding: Embedding | None = None,
     fit: bool = False,
+    session: str = "",
 ) -> SearchAnswer:
     """Return the best records for a query.
 
     With an embedding, records are also found by meaning. With `fit`, hits that exceed the token
     limit of layer 1 are left out. A query that consists only of full or short ids returns those
-    records.
+    records. The prompt that an agent is working on is not found by its words; `session` is the id
+    of the caller's session, if it is known.
     """
     limited = _limit_to_project(root, query)
     if limited is None:
@@ -126,10 +130,12 @@ def search(
         wider = widen(limited)
         if names:
             wider = replace(wider, text=names[0])
+        elif query.text:
+            wider = replace(wider, excluded=_current_prompts(connection, session))
         warnings: list[str] = []
         by_meaning = None
         if embedding is not None:
-            by_meaning = meaning.meaning_for(root, embedding, connection, limited, warnings.append)
+            by_meaning = meaning.meaning_for(root, embedding, connection, wider, warnings.append)
         found = engine.search(connection, wider, today=ids.now().date(), meaning=by_meaning)
         notes = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
         hits = outdated.demote_outdated(stale_citations.demote_stale(root, found.hits), notes)
@@ -159,6 +165,12 @@ def _limit_to_project(root: Path, query: Query) -> Query | None:
     if query.families and Family.OBSERVATION not in query.families:
         return None  # memories belong to the project they are stored in
     return replace(limited, families=(Family.OBSERVATION,))
+
+
+def _current_prompts(connection: sqlite3.Connection, session: str) -> tuple[str, ...]:
+    """Return the ids of the prompts that are being worked on."""
+    since = ids.timestamp(ids.now() - _MAX_TURN_AGE)
+    return tuple(queries.current_prompts(connection, session, since))
 
 
 def widen(query: Query) -> Query:

@@ -110,6 +110,40 @@ def earlier_prompts(connection: sqlite3.Connection, session_id: str, limit: int)
     return list(records(connection, [row["key"] for row in rows]).values())
 
 
+def current_prompts(connection: sqlite3.Connection, session_id: str, since: str) -> list[str]:
+    """Return the ids of the prompts that are being worked on.
+
+    These are the last prompt of a session, given by its id or its host's id, and the newest prompt
+    of all after a time, unless it was answered or its session has ended.
+    """
+    of_session = """
+        SELECT id FROM observations
+        WHERE session_id IN (SELECT id FROM session_rows WHERE ? IN (id, session_id))
+            AND type = 'note' AND title = 'prompt'
+        ORDER BY seq DESC LIMIT 1
+        """
+    newest = """
+        SELECT id FROM (
+            SELECT id, session_id, seq FROM observations
+            WHERE created_at >= ? AND type = 'note' AND title = 'prompt'
+            ORDER BY created_at DESC, key DESC LIMIT 1
+        ) AS prompt
+        WHERE NOT EXISTS (
+            SELECT 1 FROM observations AS later
+            WHERE later.session_id = prompt.session_id AND later.seq > prompt.seq
+                AND later.title = 'answer'
+        ) AND NOT EXISTS (
+            SELECT 1 FROM session_rows
+            WHERE session_rows.id = prompt.session_id AND ended_at IS NOT NULL
+        )
+        """
+    found = []
+    for sql, value in ((of_session, session_id), (newest, since)):
+        if value:
+            found += connection.execute(sql, (storable_text(value),)).fetchall()
+    return [row["id"] for row in found]
+
+
 def observations_of_task(
     connection: sqlite3.Connection,
     task: str,

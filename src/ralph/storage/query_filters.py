@@ -80,6 +80,11 @@ def family_filter(family: Family, query: Query) -> tuple[Family, str, list[objec
             in_project,
             (folder, len(folder) + 1, folder + "/"),
         ),
+        (
+            query.excluded and family is Family.OBSERVATION,
+            f"id NOT IN ({placeholders(query.excluded)})",
+            query.excluded,
+        ),
     )
     return family, test, _storable(values)
 
