@@ -5,6 +5,7 @@ import re
 import pytest
 from tests.support.runner import Block, Project, numbered, shortened
 
+from ralph.cli.loop import start
 from ralph.cli.search import search_
 from ralph.cli.slash import split_options
 
@@ -64,6 +65,10 @@ def test_a_mistake_is_answered_in_words_and_is_not_a_failure(
     said = project("slash", *command.split(), "-", stdin=stdin)
     assert (said.code, said.err) == (0, "")
     assert answer in said.out
+
+
+def test_the_negative_form_of_a_flag_is_an_option() -> None:
+    assert split_options("--no-verify do it", start) == (["--no-verify"], "do it")
 
 
 def test_mem_inject_takes_options_and_words(project: Project) -> None:

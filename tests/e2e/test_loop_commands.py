@@ -59,6 +59,33 @@ def test_a_loop_is_started_shown_and_stopped_by_slash_commands(
     assert not claude.leftovers()
 
 
+def test_slash_commands_parse_options_and_answer_mistakes_in_words(
+    claude: Claude, messages: MessagesServer
+) -> None:
+    on_path(claude, claude.program, "claude")
+    looping = begun(claude)
+    pause = Pause(say("Nothing yet."))
+    looping.script(1, pause)
+    messages.script(*[say("TOLD")] * 4)
+
+    started = claude.run("/ralph start --max-iterations 1 -c custom:false --no-verify 'do it'")
+    pause.wait()
+    second = claude.run("/ralph start something else")
+    wrong = claude.run("/ralph dance")
+    empty = claude.run("/ralph start --max-iterations 2")
+    pause.release()
+    known = looping.ended(run_in(started))
+
+    assert (known["goal"], known["reason"], known["iterations"]) == ("do it", "max_iterations", 1)
+    assert f"{known['id']} is already running in" in second.requests[0].text
+    assert "there is no command `/ralph dance`" in wrong.requests[0].text
+    assert "/ralph start needs a goal" in empty.requests[0].text
+    for run in (started, second, wrong, empty):
+        went_well(run)
+        assert "Shell command failed" not in run.text + run.errors
+    assert not claude.leftovers()
+
+
 @pytest.mark.soak
 def test_the_plugins_command_starts_a_loop_that_works_to_its_end(
     claude: Claude, messages: MessagesServer

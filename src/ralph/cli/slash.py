@@ -98,7 +98,7 @@ def split_options(text: str, command: click.Command) -> TypedWords:
     for param in command.params:
         if isinstance(param, click.Option):
             names = flags if param.is_flag else names_with_value
-            names.update(param.opts)
+            names.update(param.opts, param.secondary_opts)
     options: list[str] = []
     rest = []
     end = 0  # of the text that has been read
