@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.loops import Looping, begun, claim, on_path
-from tests.e2e.scripted import say
+from tests.e2e.ralphs import results
+from tests.e2e.scripted import say, use
 from tests.support.mcp_server import program, started
 
 pytestmark = pytest.mark.e2e
@@ -39,6 +40,22 @@ def test_a_server_of_a_clone_is_started_only_when_it_is_trusted(
     assert run.code == 0, run.errors
     assert bool(started(pids)) == trusted
     assert (TOLD in run.errors) != trusted
+
+
+def test_ralphs_own_server_reaches_the_agent_of_a_loop(looping: Looping) -> None:
+    looping.ralph("install", "claude", "--scope", "user")
+    looping.ralph.remember("The printer listens on port 9100.")
+    looping.server.script(
+        use("ToolSearch", query="select:mcp__ralph__memory_search", max_results=1),
+        use("mcp__ralph__memory_search", query="port 9100"),
+        claim(),
+        when="mend the printer",
+    )
+    run = looping.run("mend the printer", "-c", "none", "--no-verify")
+    assert run.code == 0, run.errors
+    assert "left out" not in run.errors
+    [answer] = results(run.requests[-1])[-1:]
+    assert "listens on port 9100" in answer
 
 
 @pytest.mark.soak

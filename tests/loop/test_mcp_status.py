@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ralph.loop.mcp_status import TTL_MS, ServerState
 from ralph.storage import trust_records
 
 SECONDS = 60.0
+SLOW_SECONDS = 3.0
+SILENT_SECONDS = 0.2
 
 
 @pytest.fixture
@@ -203,13 +206,60 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
     assert json.loads(mcp_status.denying_settings(known)) == {
         "deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]
     }
-    assert mcp_status.describe_denied(known) == [
-        "MCP servers left out because you have not trusted them (`ralph trust`): new",
-        "MCP servers left out: bad (failed)",
-    ]
+    untrusted, failed = mcp_status.describe_denied(known)
+    assert untrusted == (
+        "MCP servers left out because you have not trusted them (`ralph trust`): new"
+    )
+    assert failed.startswith("MCP servers left out: bad (failed: ")
     assert [
         each.server.name for each in mcp_status.untrusted_servers(project, env_of(project))
     ] == ["new"]
+
+
+def test_a_slow_server_is_asked_again_with_more_time(project: Path) -> None:
+    user_names(project, a="slow once")
+    found = mcp_status.server_status(project, env_of(project), seconds=SLOW_SECONDS)
+    assert statuses(found) == {"a": "running"}
+    assert len(started(pids(project, "a"))) == 2
+
+
+def test_a_silent_server_is_left_out_and_not_cached_as_failed(project: Path) -> None:
+    user_names(project, a="hang")
+    found = mcp_status.server_status(project, env_of(project), seconds=SILENT_SECONDS)
+    assert statuses(found) == {"a": "failed"}
+    assert "no answer within" in mcp_status.describe_denied(found[0])[0]
+    assert cache(project)["entries"][str(project)]["servers"]["a"]["status"] == "unknown"
+
+
+def test_ralphs_own_server_is_never_denied(project: Path) -> None:
+    broken = project.parent / "bin/ralph"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8", newline="")
+    broken.chmod(0o755)
+    entry = {"command": str(broken), "args": ["mcp", "serve"]}
+    file = project.parent / "home/.claude.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"ralph": entry}}), encoding="utf-8", newline="")
+    known = asked(project)[0]
+    assert [(each.status.value, each.usable) for each in known] == [("failed", True)]
+    assert mcp_status.denying_settings(known) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "trusted"),
+    [({}, True), ({"env": {"PYTHONPATH": "."}}, False), ({"args": ["mcp", "serve", "x"]}, False)],
+    ids=["as installed", "with an environment", "with other arguments"],
+)
+def test_this_ralph_in_the_projects_file_needs_no_trust(
+    project: Path, more: dict[str, object], trusted: bool
+) -> None:
+    program = str(Path(sys.executable).with_name("ralph"))
+    entry = {"command": program, "args": ["mcp", "serve"], **more}
+    (project / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"ralph": entry}}), encoding="utf-8", newline=""
+    )
+    servers, _ = mcp_servers.list_servers(project, env_of(project))
+    assert [server.trusted for server in servers] == [trusted]
 
 
 def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:

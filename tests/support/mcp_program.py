@@ -64,7 +64,8 @@ def _behave(how: str, pids: Path) -> None:
     if how == "crash":
         sys.stderr.write("cannot find the database\n")
         sys.exit(3)
-    if how in ("hang", "wait"):
+    is_first = len(pids.read_text(encoding="utf-8").split()) == 1
+    if how in ("hang", "wait") or (how == "slow once" and is_first):
         _wait()
     if how == "refuse":
         request = json.loads(sys.stdin.readline())

@@ -260,9 +260,17 @@ class McpServer:
     why_not: str = ""
     trusted: bool = True
 
+    @property
+    def is_ralph(self) -> bool:
+        """Whether this is Ralph's own server."""
+        if not self.command:
+            return False
+        return Path(self.command[0]).name == "ralph" and self.command[1:3] == ("mcp", "serve")
+
 
 class ServerAnswer(NamedTuple):
     """A server's state, and if it is not running, why not."""
 
     status: ServerStatus
     why: str = ""
+    timed_out: bool = False  # it may only be slow

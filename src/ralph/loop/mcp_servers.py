@@ -13,15 +13,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import paths
+from ralph.core import launchers, paths
 from ralph.core.config import ConfigSource, Layer, TrustedValue
-from ralph.core.errors import Unreadable
+from ralph.core.errors import Unreadable, UsageError
 from ralph.core.work import McpServer, ServerScope, Transport
 from ralph.loop.agents.json_members import get_object
 from ralph.storage import files, trust_records
@@ -140,7 +142,7 @@ class _ServerReader:
         url = _expand(specification.get("url"), env)
         transport = _find_transport(specification, has_url_only=bool(url and not command))
         trusted = True
-        if source.scope is ServerScope.PROJECT:
+        if source.scope is ServerScope.PROJECT and not self._is_this_ralph(specification):
             trusted = _trust_candidate(self.root, name, specification, self.trusted()).trusted
         has_target = bool(command if transport is Transport.STDIO else url)
         if transport is Transport.OTHER:
@@ -165,6 +167,18 @@ class _ServerReader:
             why_not=why_not,
             trusted=trusted,
         )
+
+    def _is_this_ralph(self, specification: Specification) -> bool:
+        """Return whether a specification starts the server of the Ralph that is running."""
+        program = specification.get("command")
+        if not isinstance(program, str) or specification.get("env"):
+            return False
+        if specification.get("args") != ["mcp", "serve"]:
+            return False
+        ours = [Path(sys.executable).with_name("ralph")]
+        with suppress(UsageError):
+            ours.append(launchers.launcher(self.env, launchers.COMMAND_LAUNCHER))
+        return any(os.path.realpath(program) == os.path.realpath(path) for path in ours)
 
 
 def _find_transport(specification: Specification, *, has_url_only: bool) -> Transport:

@@ -4,6 +4,10 @@ A server's status is cached for five minutes in `.ralph/cache/mcp-status.json`:
 
     {"version": 1, "entries": {"/home/ann/shop": {"servers": {
         "docs": {"status": "running", "cachedAt": 1700000000000}}, "updatedAt": 1700000000000}}}
+
+A server that does not answer in time is asked once more, with more time. If it is still silent, it
+is left out of this session, but its status is cached as unknown, because the machine may only be
+busy. Ralph's own server is never left out.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from ralph.storage import files
 
 TTL_MS = 300_000  # milliseconds for which a cached status is used
 SECONDS = 5.0  # how long one server may take to answer
+SLOW_FACTOR = 4.0  # how many times as long it may take when it is asked again
 _NANOSECONDS_PER_MILLISECOND = 1_000_000
 _CACHE_VERSION = 1
 _NO_SDK = "the extra 'mcp' is not installed"
@@ -40,11 +45,12 @@ class ServerState:
     cached_at: int = 0  # milliseconds since 1970
     why: str = ""
     checked: bool = False
+    timed_out: bool = False
 
     @property
     def usable(self) -> bool:
         """Whether an agent gets this server."""
-        return self.server.trusted and self.status not in UNUSABLE
+        return self.server.trusted and (self.server.is_ralph or self.status not in UNUSABLE)
 
 
 def server_status(
@@ -56,12 +62,14 @@ def server_status(
     patterns: Sequence[str] = (),
     now: int | None = None,
     needed: bool = False,
+    check_ralph: bool = True,
 ) -> tuple[list[ServerState], list[str]]:
     """Return every server with its status, and the problems in the server files.
 
     Servers without a fresh status in the cache are contacted. With `refresh`, every server is.
     `now` is in milliseconds since 1970. If servers must be contacted but the extra `mcp` is
-    missing, their status is unknown, or an error is raised if the status is `needed`.
+    missing, their status is unknown, or an error is raised if the status is `needed`. Without
+    `check_ralph`, Ralph's own server is not contacted.
     """
     servers, problems = list_servers(root, env)
     if now is None:
@@ -71,6 +79,8 @@ def server_status(
         cached = _read_cache(root)
     states = [_cached_state(server, get_object(cached, server.name), now) for server in servers]
     pending = [state.server for state in states if _is_unchecked(state)]
+    if not check_ralph:
+        pending = [server for server in pending if not server.is_ralph]
     if pending:
         answers = _ask_servers(pending, root, env, seconds=seconds, needed=needed)
         states = [_apply_answer(state, answers, now, patterns) for state in states]
@@ -91,14 +101,18 @@ def _ask_servers(
     seconds: float,
     needed: bool,
 ) -> Mapping[str, ServerAnswer]:
-    """Contact the servers, and return their answers by name."""
+    """Contact the servers, those without an answer twice, and return their answers by name."""
     try:
         from ralph.loop.agents.mcp_client import check_servers
     except ModuleNotFoundError as error:
         if needed:
             raise missing_extra("mcp", "`ralph mcp status`") from error
         return {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending}
-    return check_servers(pending, root, env, seconds=seconds)
+    answers = check_servers(pending, root, env, seconds=seconds)
+    slow = [server for server in pending if answers[server.name].timed_out]
+    if slow:
+        answers |= check_servers(slow, root, env, seconds=seconds * SLOW_FACTOR)
+    return answers
 
 
 def _apply_answer(
@@ -117,6 +131,7 @@ def _apply_answer(
         why=redact(answer.why, patterns).text,  # it may quote the output of a program
         cached_at=now,
         checked=answer.status is not ServerStatus.UNKNOWN,
+        timed_out=answer.timed_out,
     )
 
 
@@ -159,7 +174,7 @@ def describe_denied(states: Sequence[ServerState]) -> list[str]:
         if not state.server.trusted:
             untrusted.append(state.server.name)
         elif not state.usable:
-            unusable.append(f"{state.server.name} ({state.status})")
+            unusable.append(_describe_unusable(state))
     lines = []
     if untrusted:
         names = ", ".join(untrusted)
@@ -169,6 +184,14 @@ def describe_denied(states: Sequence[ServerState]) -> list[str]:
     if unusable:
         lines.append(f"MCP servers left out: {', '.join(unusable)}")
     return lines
+
+
+def _describe_unusable(state: ServerState) -> str:
+    if not state.checked:
+        return f"{state.server.name} ({state.status}; `ralph mcp status --refresh` checks it again)"
+    if not state.why:
+        return f"{state.server.name} ({state.status})"
+    return f"{state.server.name} ({state.status}: {state.why})"
 
 
 # --- the cache -----------------------------------------------------------------------------------
@@ -206,9 +229,10 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
         entry = get_object(entries, key)
         servers = {}
         for state in states:
+            status = ServerStatus.UNKNOWN if state.timed_out else state.status
             servers[state.server.name] = {
                 **get_object(entry, "servers", state.server.name),
-                "status": state.status.value,
+                "status": status.value,
                 "cachedAt": state.cached_at,
             }
         changed_entry = {**entry, "servers": servers, "updatedAt": now}

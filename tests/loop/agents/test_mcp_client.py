@@ -75,7 +75,7 @@ def test_an_address_that_keeps_silent_is_given_up(tmp_path: Path, way: Transport
 def test_a_program_that_keeps_silent_is_given_up_and_ended(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     answer = one(tmp_path, program("a", "hang", pids), seconds=1.5)
-    assert answer == ServerAnswer(ServerStatus.FAILED, "no answer within 1.5 s")
+    assert answer == ServerAnswer(ServerStatus.FAILED, "no answer within 1.5 s", timed_out=True)
     assert started(pids)
     assert living(*started(pids)) == []
 

@@ -218,7 +218,7 @@ def _deny_servers(root: Path, agent: Agent, tell: Callable[[str], None]) -> None
     if claude_agent is None:
         return
     try:
-        states = mcp_status.server_status(root, os.environ, refresh=True)[0]
+        states = mcp_status.server_status(root, os.environ, refresh=True, check_ralph=False)[0]
     except RalphError:  # Claude Code reports a broken server file itself
         return
     for line in mcp_status.describe_denied(states):

@@ -95,15 +95,23 @@ class _ServerCheck:
         for code in self._status_codes:
             if code in _NEEDS_AUTH:
                 return ServerAnswer(ServerStatus.NEEDS_AUTH, _NEEDS_AUTH[code])
-        message = self._describe_failure()
+        error = self._innermost_error()
+        message = self._describe_failure(error)
         if self._error_output:
             message += f": {self._error_output}"
-        return ServerAnswer(ServerStatus.FAILED, message[:_MAX_ERROR_CHARACTERS])
+        return ServerAnswer(
+            ServerStatus.FAILED,
+            message[:_MAX_ERROR_CHARACTERS],
+            timed_out=isinstance(error, TimeoutError),
+        )
 
-    def _describe_failure(self) -> str:
+    def _innermost_error(self) -> BaseException:
         error = self.error or RuntimeError("it ended without an answer")
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+        return error
+
+    def _describe_failure(self, error: BaseException) -> str:
         if isinstance(error, TimeoutError):
             return f"no answer within {self._seconds:g} s"
         for code in self._status_codes:
