@@ -90,7 +90,7 @@ def test_without_a_prompt_it_is_the_brief_of_a_start(known: Project) -> None:
     said = known("context")
     assert (said.code, said.err) == (0, "")
     assert said.out == handed(known, "SessionStart", source="startup")
-    for words in ("guard-1-a", REDIS, FLAGS, "[old] session", "How to use it"):
+    for words in ("guard-1-a", REDIS, FLAGS, "[old] ", "Ralph remembers"):
         assert words in said.out
 
 

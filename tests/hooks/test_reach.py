@@ -273,13 +273,13 @@ def test_a_package_gets_the_root_s_memory_after_its_own(here: World, package: Pa
 
 
 def test_a_package_does_not_get_the_root_s_sessions(here: World, package: Path) -> None:
-    origin = Origin("agent", session="s-root")
+    origin = Origin("human", session="s-root")
     said = Record(
         "obs-1-a",
         ObservationKind.NOTE,
         "The zebra sleeps",
         Family.OBSERVATION,
-        title="answer",
+        title="prompt",
         origin=origin,
     )
     log = paths.session_log(here.root, "s-root")

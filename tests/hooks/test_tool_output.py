@@ -49,7 +49,9 @@ def here(tmp_path: Path) -> World:
         made,
         "s-1",
         "Stop",
-        last_assistant_message="The marmoset reads its port from marmosetPort() now.",
+        last_assistant_message=(
+            "The marmoset reads its port from marmosetPort() now. It is not committed."
+        ),
     )
     index.sync(made.root)
     return made
@@ -64,8 +66,8 @@ def say(made: World, session: str, event: str, **members: object) -> str:
 
 def test_a_session_starts_without_what_tools_printed(here: World) -> None:
     started = say(here, "s-2", "SessionStart", source="startup")
-    assert "Goal: make the marmoset start" in started
-    assert "Open: npm run marmoset fails" in started
+    assert ": make the marmoset start. " in started
+    assert "Open: It is not committed." in started
     assert CANARY not in started
     assert ERROR not in started
 

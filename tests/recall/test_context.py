@@ -23,7 +23,7 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.learning import insights
 from ralph.memory import memory
 from ralph.memory.author import BY_PERSON
-from ralph.recall import injection_ledger, preview, prompt_context, session_start
+from ralph.recall import injection_ledger, preview, prompt_context, session_start, skill
 from ralph.recall.injection_ledger import Injection
 from ralph.search import index
 from ralph.storage import files
@@ -56,96 +56,44 @@ def text(root: Path, config: Config = PLAIN, session: str = "now") -> str:
     return session_start.brief_session(root, config, session).text
 
 
-def sessions_in(said: str) -> list[str]:
-    return [line[3:].partition("]")[0] for line in said.split("\n") if "] session" in line]
-
-
 # --- the last sessions ---------------------------------------------------------------------------
 
 
-def test_brief_has_the_newest_three_other_sessions(root: Path) -> None:
-    for number in range(5):
-        name = f"s-{number}"
-        put(root, name, line(name, number, f"do {number}"), line(name, number + 1, "done", by="agent"),
-            about(name, summary=f"Goal: do {number}", updated_at=f"2026-11-10T1{number}:00:00Z"))  # fmt: skip
-    assert sessions_in(text(root)) == ["s-4", "s-3", "s-2"]
-    assert sessions_in(text(root, session="s-4")) == ["s-3", "s-2", "s-1"]
-
-
-def test_session_without_summary_is_summarised(root: Path) -> None:
-    put(
-        root,
-        "cut",
-        line("cut", 1, "add a login page"),
-        line("cut", 2, "ran it", ObservationKind.TOOL_USE, "tool"),
-    )
-    said = text(root)
-    assert "- [cut] session 2026-11-10: Goal: add a login page" in said
-    (log,) = paths.log_folder(root).glob("sessions/*")
-    assert log.read_text(encoding="utf-8").count("\n") == 2
-
-
 def test_sessions_without_end_are_ordered_by_last_event(root: Path) -> None:
-    put(
-        root,
-        "older",
-        about(
-            "older",
-            updated_at="2026-11-10T10:30:00Z",
-            started_at="2026-11-10T10:30:00Z",
-            summary="x",
-        ),
-    )
-    put(
-        root,
-        "newer",
-        about("newer", started_at="2026-11-10T10:00:00Z"),
-        line("newer", 1, "a"),
-        line("newer", 40, "b"),
-    )
-    assert sessions_in(text(root)) == ["newer", "older"]
+    put(root, "older", line("older", 1, "make the menu blue"), line("older", 30, "and red"))
+    put(root, "newer", line("newer", 2, "add a login page"), line("newer", 40, "and tests"))
+    said = text(root)
+    assert said.index("[newer]") < said.index("[older]")
 
 
-def test_summary_of_ended_session_is_used(root: Path) -> None:
-    put(
-        root,
-        "done",
-        line("done", 1, "add it"),
-        line("done", 2, "Added.", by="agent"),
-        about("done", summary="Better."),
-    )
-    assert "session 2026-11-10: Better." in text(root)
+def test_summary_by_a_command_is_shown_in_its_words(root: Path) -> None:
+    put(root, "done", line("done", 1, "add it"), line("done", 2, "Added.", by="agent"),
+        about("done", summary="The login page was added.\nOpen: write its tests"))  # fmt: skip
+    assert ": The login page was added. Open: write its tests." in text(root)
 
 
-def test_outdated_summary_is_replaced(root: Path) -> None:
+def test_session_that_went_on_after_its_summary_is_summarised_again(root: Path) -> None:
     put(root, "cut", line("cut", 1, "add it"), line("cut", 2, "Added.", by="agent"), about("cut", summary="Old."),
         line("cut", 3, "boom", ObservationKind.ERROR, "tool"))  # fmt: skip
     assert "Old." not in text(root)
-    assert "Goal: add it" in text(root)
-
-
-def test_empty_sessions_are_skipped(root: Path) -> None:
-    for number in range(8):
-        put(root, f"e-{number}", about(f"e-{number}", started_at=f"2026-11-11T0{number}:00:00Z"))
-    put(root, "real", line("real", 1, "add it"))
-    assert sessions_in(text(root)) == ["real"]
+    assert "(cut off): add it." in text(root)
 
 
 def test_prompt_injection_in_a_summary_is_left_out(root: Path) -> None:
     put(root, "hostile", line("hostile", 1, "please always use pnpm"),
         line("hostile", 2, f"Error: {KNOWN_HOSTILE[0]}", ObservationKind.ERROR, "tool"))  # fmt: skip
     said = text(root)
-    assert "Goal: please always use pnpm" in said
+    assert ": please always use pnpm." in said
     assert "system prompt" not in said
 
 
 def test_summary_of_long_session_has_the_goal(root: Path) -> None:
-    lines = [line("long", 0, "the goal")]
+    lines = [line("long", 0, "reach the goal")]
     lines += [line("long", 1 + n % 50, "step", ObservationKind.TOOL_USE, "tool").replace('"obs-', f'"obs-{n}') for n in
               range(2_500)]  # fmt: skip
     put(root, "long", *lines)
     index.sync(root)
-    assert "Goal: the goal" in text(root)
+    assert ": reach the goal." in text(root)
 
 
 # --- the rest of the brief -----------------------------------------------------------------------
@@ -479,7 +427,10 @@ def test_prompts_and_answers_are_titled_by_their_text() -> None:
 class TestStart:
     def test_text_is_the_same_as_the_brief(self, project: Path) -> None:
         found = preview.preview(project, CONFIG, None)
-        assert found["text"] == session_start.brief_session(project, CONFIG, "").text
+        brief = session_start.brief_session(
+            project, CONFIG, "", instructions=skill.instructions_for_commands()
+        )
+        assert found["text"] == brief.text
         assert [item["order"] for item in found["items"]] == [1, 2, 3]
         assert found["left_out"] == []
 

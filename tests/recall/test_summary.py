@@ -37,8 +37,8 @@ def improve(root: Path, code: str, *, patterns: tuple[str, ...] = (), timeout: f
 
 
 def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None:
-    assert improve(root, "print('A login page was added.')") == ""
-    assert session_summary.summarize(root, NAME).text == "A login page was added."
+    assert improve(root, r"print('A login page was added.\nOpen: its tests')") == ""
+    assert session_summary.summarize(root, NAME).text == "A login page was added.\nOpen: its tests"
     last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
     start = session_start.brief_session(

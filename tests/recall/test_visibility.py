@@ -253,7 +253,18 @@ def test_what_the_same_run_did_on_an_unfinished_task_is_not_told_for_another(her
 # --- injection ---------------------------------------------------------------------------------
 
 
+def leave_open(here: Both, session: str, mark: str) -> None:
+    """Let a session end with something open, so that a brief tells of it."""
+    log = paths.log_folder(here.root) / "sessions" / f"{session}.jsonl"
+    line = encode_line("session", {"id": session, "summary": f"Goal: {mark}\nOpen: {mark}"})
+    write(log, log.read_text(encoding="utf-8") + line)
+
+
 def test_the_brief_of_a_session_in_a_task_tells_of_no_other(here: Both) -> None:
+    leave_open(here, "s-one", ONE_SEEN)
+    leave_open(here, "s-chat", ONE_CHAT)
+    leave_open(here, "s-two", TWO_SEEN)
+
     def start(name: str) -> str:
         return session_start.brief_session(here.root, PLAIN, "now", task=name).text
 
@@ -273,6 +284,8 @@ def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(h
     for number in range(6, 40):
         log = paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl"
         write(log, encode_record(observed(number, ONE_SEEN, f"s-{number}", here.one)))
+        leave_open(here, f"s-{number}", f"{ONE_SEEN} {number}")
+    leave_open(here, "s-two", TWO_SEEN)
     assert seen(session_start.brief_session(here.root, PLAIN, "now", task=here.two).text) == {
         PROJECT,
         TWO_SEEN,

@@ -265,7 +265,8 @@ STORIES: tuple[tuple[float, float, Story], ...] = (
         _prompt("Then keep the column, and only raise the connections to twenty."),
         _ran("npm run migrate", "0 migrations"),
         *(_ran(f"psql -c 'explain select {number}'", f"Execution Time: {number} ms") for number in range(3, 30)),
-        _stop("The pool has twenty connections; with more than twenty Postgres slows down, so it stays there."),
+        _stop("The pool has twenty connections; with more than twenty Postgres slows down, so it stays there. "
+              "It is not deployed yet."),
     )),
     (2, 18, _short("How is VAT computed on an invoice?", "services/billing/invoice.py", "Per line: the tax office "
                    "checks each line of the invoice.")),

@@ -6,8 +6,9 @@ it passes:
     $ pytest -q tests/api            fails
     $ uv run pytest tests            passes, and its arguments cover tests/api
 
-A failed test, build or linter stays open otherwise. Any other command is open only if the agent
-said nothing after it, because an answer takes its place.
+A failed test, build or linter stays open otherwise, unless the work was committed or reverted
+afterwards. Any other command is open only if the agent said nothing after it, because an answer
+takes its place.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _OPTIONS_WITH_VALUE = frozenset(
     }
 )
 """Options that do not select what is checked, and whose value is the next word."""
-_SENTENCE_END = re.compile(r"(?<=[.!?。])\s+")
+_SETTLING_VERBS = (("commit",), ("checkout",), ("restore",), ("reset",), ("revert",))
+SENTENCE_END = re.compile(r"(?<=[.!?。])\s+")
 _PASSES = re.compile(
     r"(?i)\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|clean|works?|builds?|compiles?"
     r"|grün|verts?|verdes?|pasan?|passent?)\b|통과|✅"
@@ -59,8 +61,11 @@ _OPEN_POINT = re.compile(
     r"|(?:have not|haven't) (?:run|committed|pushed|merged|deployed|tested)"
     r"|still (?:to do|fails?|failing|missing|open|need\w*)"
     r"|noch (?:offen|nicht)|fehlt noch|pas encore|reste à|il manque|todavía no|aún no|pendientes?"
-    r")\b|(?<!no )(?<!nothing )\b(?:uncommitted|untested|unpushed)\b|^open: |아직|^\s*[-*]\s*\[ \]"
+    r")\b|(?<!no )(?<!nothing )(?<!were )(?<!were still )\b(?:uncommitted|untested|unpushed)\b"
+    r"|^open: |아직"
 )
+_OPEN_LABEL = re.compile(r"(?i)^open: ")
+_CHECKBOX = re.compile(r"\s*[-*]\s*\[ \]")
 _HEADING = re.compile(
     r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$"
 )
@@ -105,7 +110,7 @@ def identify_command(record: Record) -> CommandIdentity | None:
     arguments = []
     is_value = False
     for word in words:
-        if not is_value and not word.startswith("-"):
+        if not is_value and not word.startswith("-") and not word.isdecimal():
             arguments.append(word)
         is_value = word in _OPTIONS_WITH_VALUE
     if program in _SCRIPT_RUNNERS and arguments[:1] == ["run"]:
@@ -124,19 +129,28 @@ def is_still_open(failure: Record, later: Sequence[Record]) -> bool:
         kind = find_check(command).kind
     if kind is None:
         return not any(_is_answer(record) for record in later)
-    return not any(
-        record.kind is ObservationKind.NOTE and _says_it_passes(record.text, kind)
-        for record in later
-    )
+    return not any(_says_it_passes(record, kind) or _settles_work(record) for record in later)
 
 
 def _is_answer(record: Record) -> bool:
     return record.kind is ObservationKind.NOTE and record.origin.by == "agent"
 
 
-def _says_it_passes(text: str, kind: CommandCheck) -> bool:
-    for line in text.splitlines():
-        for sentence in _SENTENCE_END.split(line):
+def _settles_work(record: Record) -> bool:
+    """Return whether an observation is a commit or takes changes back."""
+    if record.kind in (ObservationKind.NOTE, ObservationKind.ERROR):
+        return False
+    identity = identify_command(record)
+    if identity is None or identity.program != "git":
+        return False
+    return identity.arguments[:1] in _SETTLING_VERBS
+
+
+def _says_it_passes(record: Record, kind: CommandCheck) -> bool:
+    if record.kind is not ObservationKind.NOTE:
+        return False
+    for line in record.text.splitlines():
+        for sentence in SENTENCE_END.split(line):
             is_positive = _PASSES.search(sentence) and not _FAILS.search(sentence)
             if is_positive and _CLAIMS[kind].search(sentence):
                 return True
@@ -156,9 +170,9 @@ def open_points(message: str) -> Iterator[str]:
         if not line.strip():
             continue
         is_below_heading = is_below_heading and _BULLET.match(line) is not None
-        if is_below_heading or _OPEN_POINT.match(line):
+        if is_below_heading or _CHECKBOX.match(line):
             yield _BULLET.sub("", line, count=1)
             continue
-        for sentence in _SENTENCE_END.split(_BULLET.sub("", line, count=1)):
+        for sentence in SENTENCE_END.split(_BULLET.sub("", line, count=1)):
             if _OPEN_POINT.search(sentence):
-                yield sentence
+                yield _OPEN_LABEL.sub("", sentence, count=1)

@@ -104,10 +104,13 @@ def _loop_id(value: object) -> str:
     return ""
 
 
-def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[str, object] | None:
+def session_of(
+    event: Event, *, patterns: Sequence[str] | None = (), branch: str = ""
+) -> Mapping[str, object] | None:
     """Return what an event says about its session, or None if it has no session.
 
-    Every event has a `started_at`. The earliest one of a session counts.
+    Every event has a `started_at`. The earliest one of a session counts. `branch` is the branch
+    that was checked out.
     """
     at = event.at
     if parse_time(at) is None:
@@ -118,6 +121,7 @@ def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[
         "project_path": event.cwd,
         "mode": event.mode,
         "host": event.host,
+        "branch": branch,
         "started_at": at,
         "updated_at": at,
     }

@@ -147,6 +147,31 @@ def recording_problem(root: Path) -> str:
     return f"nothing can be recorded: {reason}"
 
 
+def take_failure_report(root: Path) -> str:
+    """Return one line about failures that the user has not been told of, or "".
+
+    The line is returned once for each failure or problem, and at most once a day. If the note about
+    that cannot be written, the line is returned again.
+    """
+    problem = recording_problem(root)
+    failures = read_failures(root)
+    parts = [problem] if problem else []
+    if failures is not None:
+        noun = "failure" if failures.count == 1 else "failures"
+        parts.append(f"{failures.count} hook {noun}, the last at {failures.at}")
+    if not parts:
+        return ""
+    line = "; ".join(parts)
+    reported = paths.failures_reported(root)
+    with suppress(RalphError, OSError):
+        day, _, reported_line = (files.read(reported) or "").partition(" ")
+        if day == ids.today() or reported_line.strip() == line:
+            return ""
+        boundary = paths.state_boundary(root)
+        files.write(reported, f"{ids.today()} {line}\n", root=boundary, mode=files.PRIVATE)
+    return f"{line} (`ralph doctor` shows more)"
+
+
 def reset_failures(root: Path) -> Failures | None:
     """Reset the count to zero and return the failures counted so far.
 

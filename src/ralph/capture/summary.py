@@ -9,6 +9,7 @@ together with the answer that it responds to.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from ralph.capture.open_ends import (
     open_points,
 )
 from ralph.capture.own_traffic import is_own_refusal
-from ralph.capture.recoveries import Recovery, find_recoveries, is_edit
+from ralph.capture.recoveries import Recovery, find_recoveries, is_edit, parse_run
 from ralph.capture.small_talk import is_small_talk
 from ralph.core.record import ObservationKind, Record
 from ralph.core.render import has_digits_or_code, shorten
@@ -62,9 +63,30 @@ _COMMAND_SUFFIX = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/d
 ASKED = "Asked: "  # opens a line that quotes a person
 _ANSWERED = "Answered: "  # opens a line that quotes the agent
 PRINTED = "Error: "  # opens a line that quotes what a tool printed
+_GOAL = "Goal: "
+_CHANGED = "Changed: "
+_RESOLVED = "Failed, then passed: "
+_PASSED = "Passed: "
+_LAST = "Last: "
+_REFUSED = "Not stored: Ralph refused it: "
+_OPEN = "Open: "
+_LABELS = (
+    ASKED,
+    _ANSWERED,
+    PRINTED,
+    _GOAL,
+    _CHANGED,
+    _RESOLVED,
+    _PASSED,
+    _LAST,
+    _REFUSED,
+    _OPEN,
+)
+"""What the lines of a summary begin with."""
 TOKENS = 400  # the limit for one session's summary, stored or injected
 _MAX_LINE = 300  # characters in a goal, a state or a reply
 _MAX_SHORT_LINE = 160  # characters in a command, an error or an open point
+_MAX_OPEN_CALL = 50  # characters; of a longer command line, only the program is named
 _MAX_TURN = 600  # characters in one turn of a compacted session
 _MAX_ITEMS = 8  # errors, open points, replies, or files on one line
 _MAX_TAGS = 8
@@ -96,6 +118,12 @@ class Summary:
     errors: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()  # why Ralph refused to store something, whatever the agent says
     tags: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The agent's answers to which a person replied, in order."""
+        first_lines = [reply.text.partition("\n")[0] for reply in self.replies]
+        return tuple(line.removeprefix(_ANSWERED) for line in first_lines)
 
 
 def is_prompt(record: Record) -> bool:
@@ -230,8 +258,16 @@ def _open_calls(checks: _Checks, records: Sequence[Record]) -> list[str]:
     calls = []
     for failure in checks.failing:
         if is_still_open(records[failure.last], records[failure.last + 1 :]):
-            calls.append(failure.call)
+            calls.append(_short_call(failure.call, records[failure.last]))
     return calls
+
+
+def _short_call(call: str, record: Record) -> str:
+    """Return a call, or only its last program if the command line is long."""
+    run = parse_run(record)
+    if run is None or len(call) <= _MAX_OPEN_CALL:
+        return call
+    return _cut(shlex.join(run.key), _MAX_SHORT_LINE)
 
 
 def _refusals(records: Iterable[Record]) -> Iterator[str]:
@@ -375,6 +411,33 @@ def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
     return _fit(list(_lines(session)), budget, cost)
 
 
+def parse(text: str) -> Summary:
+    """Read the goal, changes, answers, state and open ends of a summary that `text` formatted.
+
+    A user's command may have written free text instead. Its first line then counts as the goal, and
+    the others as the state.
+    """
+    lines_of_labels: dict[str, list[str]] = {label: [] for label in _LABELS}
+    free_lines = []
+    for line in text.splitlines():
+        label = next((label for label in _LABELS if line.startswith(label)), "")
+        if label:
+            lines_of_labels[label].append(line.removeprefix(label))
+        else:
+            free_lines.append(line.strip())
+    goals = lines_of_labels[_GOAL] or free_lines[:1]
+    states = lines_of_labels[_LAST] or free_lines[1:]
+    changed = ", ".join(lines_of_labels[_CHANGED])
+    replies = [RankedLine(0, f"{_ANSWERED}{answer}") for answer in lines_of_labels[_ANSWERED]]
+    return Summary(
+        goal=" ".join(goals),
+        changed=tuple(name for name in changed.split(", ") if name),
+        state=" ".join(states),
+        open_ends=tuple(lines_of_labels[_OPEN]),
+        replies=tuple(replies),
+    )
+
+
 def recap(
     records: Sequence[Record],
     budget: int,
@@ -428,21 +491,21 @@ def _fit(lines: Sequence[RankedLine], budget: int, cost: Callable[[str], int]) -
 def _lines(session: Summary) -> Iterator[RankedLine]:
     """Yield a summary's lines with their ranks, in display order."""
     if session.goal:
-        yield RankedLine(0, f"Goal: {session.goal}")
+        yield RankedLine(0, f"{_GOAL}{session.goal}")
     for reply in session.replies:
         yield RankedLine(min(reply.rank, 5), reply.text)
     for number, files in enumerate(_chunks(session.changed)):
-        yield RankedLine(6 if number else 3, f"Changed: {', '.join(files)}")
+        yield RankedLine(6 if number else 3, f"{_CHANGED}{', '.join(files)}")
     for failure in session.resolved:
-        yield RankedLine(2, f"Failed, then passed: {failure}")
+        yield RankedLine(2, f"{_RESOLVED}{failure}")
     for calls in _chunks(session.passed):
-        yield RankedLine(5, f"Passed: {'; '.join(calls)}")
+        yield RankedLine(5, f"{_PASSED}{'; '.join(calls)}")
     if session.state:
-        yield RankedLine(1 if session.replies else 4, f"Last: {session.state}")
+        yield RankedLine(1 if session.replies else 4, f"{_LAST}{session.state}")
     for refusal in session.refused:
-        yield RankedLine(1, f"Not stored: Ralph refused it: {refusal}")
+        yield RankedLine(1, f"{_REFUSED}{refusal}")
     for open_end in session.open_ends:
-        yield RankedLine(1, f"Open: {open_end}")
+        yield RankedLine(1, f"{_OPEN}{open_end}")
     for error in session.errors:
         yield RankedLine(4, f"{PRINTED}{error}")
 

@@ -23,7 +23,6 @@ import click
 from ralph.cli.commands import Command
 from ralph.core import process
 from ralph.core.errors import RalphError
-from ralph.recall.brief import SKILL
 from ralph.storage import files
 
 _RALPH = [
@@ -42,7 +41,6 @@ _ACCEPT = [
 """Accept a proposal as a person does by pressing a key. No person is there to ask."""
 
 _MAX_SECONDS = 120  # that one command in the demo may take
-_SKILL_SENTENCE = SKILL.partition(". ")[0] + "."
 
 _SETTINGS = '{\n  "model": "opus",\n  "includeCoAuthoredBy": false\n}\n'
 _AUTH = "export function login(user: User): string {\n  return sessions.open(user.id);\n}\n"
@@ -253,13 +251,8 @@ class _Session:
         return text
 
     def _show_injected(self, text: str) -> None:
-        """Print injected text. The instructions are cut to their first sentence."""
-        records, skill, instructions = text.partition(_SKILL_SENTENCE)
-        for line in records.splitlines():
+        for line in text.splitlines():
             self.stage.show(f"| {line}\n")
-        if skill:
-            count = len(instructions.splitlines())
-            self.stage.show(f"| {skill} ({count} lines: `ralph skill`)\n")
 
 
 # --- the scenes -----------------------------------------------------------------------------------

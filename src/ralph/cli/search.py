@@ -396,6 +396,7 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
 
 def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Preview:
     from ralph.core import launchers
+    from ralph.recall import skill
     from ralph.recall.memory_budget import explain_absence
     from ralph.recall.session_start import brief_session, state_of
 
@@ -405,7 +406,9 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
         chosen.session,
         state=state_of(chosen.session),
         task=chosen.within,
-        program=launchers.agent_program(sys.executable, os.environ),
+        instructions=skill.instructions_for_commands(
+            launchers.agent_program(sys.executable, os.environ)
+        ),
     )
     shapes = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
     return _Preview(

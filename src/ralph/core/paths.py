@@ -20,6 +20,7 @@ from ralph.lean import discovery
 LOG = discovery.LOG
 MARKERS = (*discovery.MARKERS, ".git")
 _GIT_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\] ]")  # must be escaped in a pattern
+_BRANCH_PREFIX = "ref: refs/heads/"  # of a branch in git's file HEAD
 _UNFINISHED_MERGE_FILES = (
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -119,6 +120,20 @@ def head_log(root: Path) -> Path | None:
     if not git:
         return None
     return Path(git, "logs", "HEAD")
+
+
+def current_branch(root: Path) -> str:
+    """Return the branch that is checked out, or "" outside git and for a detached HEAD.
+
+    It is read from git's own file, because starting git takes longer than a hook should.
+    """
+    git = location(root).git
+    if not git:
+        return ""
+    head = discovery.read_text(f"{git}/HEAD")
+    if not head.startswith(_BRANCH_PREFIX):
+        return ""
+    return head.removeprefix(_BRANCH_PREFIX)
 
 
 def is_merging(root: Path) -> bool:
@@ -255,6 +270,7 @@ pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
 
 extracted_file = _in_state(f"{discovery.CACHE}/extracted")  # sessions searched for lessons
 learn_mentioned = _in_state(f"{discovery.CACHE}/learn-mentioned")  # the day of the reminder
+failures_reported = _in_state(f"{discovery.CACHE}/failures-reported")  # what the user was told
 cache_folder = _in_state(discovery.CACHE)  # can be rebuilt, but that takes time
 tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree, named as by git
 heartbeats_folder = _in_state(discovery.HEARTBEATS)

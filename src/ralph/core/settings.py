@@ -129,7 +129,9 @@ class Memories:
     enabled: bool = setting(True, "Keep memories and offer them to agents.")
     inject: Inject = setting(Inject.AUTO, "Inject automatically, on request, or never.")
     budget: int = setting(2000, "Maximum tokens of memories to inject; 0 means no limit.")
-    skill_injection: bool = setting(True, "Also inject instructions for using the memories.")
+    skill_injection: bool = setting(
+        True, "Tell agents how to use Ralph: in one line at a session's start, in full in the loop."
+    )
     filter: Filter = section(Filter(), "filter")
 
 

@@ -270,7 +270,8 @@ def record_event(
     if observed is not None:
         lines.append(encode_record(with_loop_origin(observed, loop)))
     if event.kind in _SESSION_BOUNDARIES or not path.exists():
-        session = session_of(event, patterns=privacy.patterns)
+        branch = paths.current_branch(root)
+        session = session_of(event, patterns=privacy.patterns, branch=branch)
         if session is not None:
             lines.append(encode_line("session", session))
     if not lines:
@@ -296,8 +297,7 @@ def _start_session(
 
     A resumed or forked session gets only what is new to it.
     """
-    from ralph.core import launchers
-    from ralph.install import installations, merge_registration
+    from ralph.install import merge_registration
     from ralph.recall.eligibility import COMPACTED
     from ralph.recall.session_start import SessionState, brief_session
 
@@ -314,37 +314,57 @@ def _start_session(
             injection_ledger.mark_seen(root, event.session, marks)
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
-    program = ""
-    if not installations.has_server(event.host, root, env):
-        program = launchers.agent_program(sys.executable, env)
-    brief = brief_session(root, config, event.session, state=state, task=task, program=program)
+    brief = brief_session(
+        root,
+        config,
+        event.session,
+        state=state,
+        task=task,
+        instructions=_instructions(event.host, root, env),
+    )
     message = ""
     with _leave_out(root, name):
         if state is SessionState.NEW:
             with _count_failures(root, name):
                 _propose_missed(root, event.session, config)
-        if brief.text and config.presence is not Presence.OFF:
+        if config.presence is not Presence.OFF and event.host not in _SILENT_HOSTS:
             message = _presence(root, brief)
-    if not brief.text:
+    if not brief.text and not message:
         return ""
     with _count_failures(root, name):
         items = [Injection(record.id, record.tokens) for record in brief.records]
         injection_ledger.record_injections(
-            root, event.session, name, items, event.at, skill=brief.skill_tokens
+            root, event.session, name, items, event.at, skill=brief.instruction_tokens
         )
         injection_ledger.mark_seen(root, event.session, brief.noted)
     return _context_json(name, brief.text, message)
 
 
+def _instructions(host: str, root: Path, env: Mapping[str, str]) -> str:
+    """Return one line that tells an agent how to use Ralph, by its tools or by its commands."""
+    from ralph.core import launchers
+    from ralph.install import installations
+    from ralph.recall import skill
+
+    prefix = installations.tool_prefix(host, root, env)
+    if prefix is not None:
+        return skill.instructions_for_tools(prefix)
+    return skill.instructions_for_commands(launchers.agent_program(sys.executable, env))
+
+
 def _presence(root: Path, brief: Brief) -> str:
-    """Return the line that tells the user what was injected and learned, or "" for nothing."""
+    """Return the line for the user: what was injected and learned, and what went wrong."""
     from ralph.learning import weekly
 
     parts = []
     if brief.records:
-        parts.append(f"{_count_records(brief)}, {estimate(brief.text)} tokens{_pull_age(root)}")
-    parts.append(str(weekly.weekly_report(root)))
-    parts.append(weekly.learn_reminder(root))
+        parts.append(f"{_count_records(brief)}, {brief.tokens} tokens{_pull_age(root)}")
+    if brief.recap_tokens:
+        parts.append(f"a recap of this session, {brief.recap_tokens} tokens")
+    if brief.text:
+        parts.append(str(weekly.weekly_report(root)))
+        parts.append(weekly.learn_reminder(root))
+    parts.append(recorder.take_failure_report(root))
     text = "; ".join(part for part in parts if part)
     return f"Ralph: {text}" if text else ""
 
@@ -380,7 +400,8 @@ def _context_json(name: str, text: str, message: str = "") -> str:
     answer: dict[str, object] = {}
     if message:
         answer["systemMessage"] = message
-    answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": text}
+    if text:
+        answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": text}
     return json.dumps(answer)
 
 

@@ -76,6 +76,7 @@ class Client:
     form: HookForm = HookForm.GROUPS
     variable: str = ""  # environment variable that overrides where the folder is
     below: str = ""  # path of the client's folder inside the variable's folder
+    tool_prefix: str = ""  # in front of the names of our MCP tools, as its agent sees them
     tested_version: str = ""  # in the end-to-end tests
 
     @property
@@ -116,6 +117,7 @@ CLIENTS: Mapping[Host, Client] = {
             "SessionEnd",
         ),
         variable="CLAUDE_CONFIG_DIR",
+        tool_prefix="mcp__ralph__",
         tested_version="2.1.325",
     ),
     Host.CODEX: Client(
@@ -136,6 +138,7 @@ CLIENTS: Mapping[Host, Client] = {
         ),
         keys=(),
         variable="CODEX_HOME",
+        tool_prefix="mcp__ralph__",
         tested_version="0.166.0",
     ),
     Host.GEMINI: Client(
@@ -154,6 +157,7 @@ CLIENTS: Mapping[Host, Client] = {
         ),
         variable="GEMINI_CLI_HOME",
         below=".gemini",
+        tool_prefix="mcp_ralph_",
         tested_version="0.61.0",
     ),
     Host.OPENCODE: Client(
@@ -175,6 +179,7 @@ CLIENTS: Mapping[Host, Client] = {
         form=HookForm.PLUGIN,
         variable="XDG_CONFIG_HOME",
         below="opencode",
+        tool_prefix="ralph_",
         tested_version="1.18.33",
     ),
     Host.QWEN: Client(
@@ -193,6 +198,7 @@ CLIENTS: Mapping[Host, Client] = {
             "PostToolUseFailure": "PostToolUseFailure",
         },
         variable="QWEN_HOME",
+        tool_prefix="mcp__ralph__",
         tested_version="0.24.4",
     ),
     Host.COPILOT: Client(
@@ -211,6 +217,7 @@ CLIENTS: Mapping[Host, Client] = {
             "PostToolUseFailure": "PostToolUseFailure",
         },
         variable="COPILOT_HOME",
+        tool_prefix="ralph-",
         tested_version="1.0.102",
     ),
     Host.CLINE: Client(

@@ -31,6 +31,8 @@ from ralph.install.slash_commands import is_signed
 from ralph.storage import files
 
 _FOLDER_PREFIX = "folder "  # starts a line that names a folder in the list of installations
+_PLUGIN_VARIABLE = "CLAUDE_PLUGIN_ROOT"  # set by Claude Code for the hooks of a plugin
+_PLUGIN_TOOL_PREFIX = "mcp__plugin_ralph_ralph__"
 NO_MCP_PREFIX = "no-mcp "  # starts a line for an installation without the MCP server
 
 
@@ -53,13 +55,23 @@ def has_entries(target: InstallTarget) -> bool:
     return bool(ralph_hooks(text))
 
 
-def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
-    """Return whether a host's sessions in this project have our MCP tools.
+def tool_prefix(host: str, root: Path, env: Mapping[str, str]) -> str | None:
+    """Return what an agent reads in front of the names of our MCP tools.
 
-    Files that cannot be read count as having no entry for our server.
+    Returns None if the host's sessions in this project do not have these tools. Files that cannot
+    be read count as having no entry for our server.
     """
     if host not in list(Host):
-        return False
+        return None
+    if _has_server(host, root, env):
+        return clients.CLIENTS[Host(host)].tool_prefix
+    is_plugin_hook = host == Host.CLAUDE and _PLUGIN_VARIABLE in env
+    if is_plugin_hook and has_extra("mcp"):
+        return _PLUGIN_TOOL_PREFIX
+    return None
+
+
+def _has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     for scope in InstallScope:
         with suppress(RalphError, OSError):
             target = InstallTarget(Host(host), scope, root, env)

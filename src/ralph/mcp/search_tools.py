@@ -6,7 +6,6 @@ Models read the docstrings in every conversation, so every word costs tokens.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -133,10 +132,8 @@ def _injected_with_prompt(call: ToolCall, prompt: str) -> _Injected:
 
 
 def _injected_at_start(call: ToolCall) -> _Injected:
-    """Return the brief without the skill, because the list of tools already explains Ralph."""
-    memories = replace(call.config.memories, skill_injection=False)
-    config = replace(call.config, memories=memories)
-    brief = session_start.brief_session(call.root, config, "", task=call.task)
+    """Return the brief without instructions, because the list of tools already explains Ralph."""
+    brief = session_start.brief_session(call.root, call.config, "", task=call.task)
     records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
     nothing = explain_absence("There is nothing to inject.", brief.left_out, call.config)
     return _Injected(brief.text, records, nothing)

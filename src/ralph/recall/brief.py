@@ -1,30 +1,32 @@
 """Build the brief, which is the text that a session receives when it starts.
 
-A brief looks like this, inside a fence and below a line that marks it as reference material:
+A brief looks like this. The first part is fenced, below a line that marks it as reference material:
 
     Guardrails:
     - [mem-...] Never edit generated files.
     Memories:
     - [mem-...] 2026-11-01 fix: ...
-    Last sessions:
-    - [s-...] 2026-11-02 session: Goal: ...
+    Work in progress:
+    - [3f2a91c4] 2026-11-02: Add a login page. Open: npm test fails.
     Active now:
     - task T-3: ...
 
-Guardrails come first and get half of the tokens, or more if memories leave room. Then come the
-newest session summary, memories by usefulness, and older summaries. Only whole entries are
-included, and a line counts those left out. Notices and the skill text are placed after the fence. A
-limit of 0 tokens means unlimited. The number of characters is always limited.
+    [ralph] Ralph remembers ... (one line of instructions)
+
+Guardrails come first and get half of the tokens, or more if memories leave room. Then come memories
+by usefulness. Work in progress takes little room and is never shown at the expense of guardrails.
+Only whole entries are included, and a line counts the memories left out. Everything counts towards
+the limit, except the recap of a session that was compacted. A limit of 0 tokens means unlimited.
+The number of characters is always limited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ralph.core import budget as budgets
 from ralph.core import render
-from ralph.core.prompts import INJECTED
 from ralph.core.record import Record, Scope
 from ralph.core.render import one_line
 from ralph.core.tokens import estimate
@@ -36,16 +38,15 @@ from ralph.recall.memory_order import (
     order_by_use,
     usefulness,
 )
-from ralph.storage.sessions import RecentSession
+from ralph.recall.recent_work import SessionLine
 
 ALL_OF_IT = "`ralph memory list`, or `ralph search` with words of your task"
-SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
 SO_FAR = "This session before its compaction:"
 GUARDRAILS = "Guardrails:"
 MEMORIES = "Memories:"
 ENCLOSING_MEMORIES = "Memories of the enclosing project:"
 PERSONAL_MEMORIES = "Personal memories:"
-RECENT_SESSIONS = "Last sessions:"
+RECENT_SESSIONS = "Work in progress:"
 ACTIVE = "Active now:"
 SECTIONS = (
     SO_FAR,
@@ -57,12 +58,10 @@ SECTIONS = (
     ACTIVE,
 )
 """The headings of a brief, in the order in which they are rendered."""
-_NOTICE = "notice"  # the section for notices, which has no heading
 _SECTIONS_OF_SCOPES = {
     Scope.ENCLOSING: ENCLOSING_MEMORIES,
     Scope.PERSONAL: PERSONAL_MEMORIES,
 }
-_NOT_LEARNED = (RECENT_SESSIONS, ACTIVE, SO_FAR)  # sections outside the budget for memories
 _FRAME_CHARACTERS = render.length(render.INTRO) + len("\n```\n```\n")
 _USUAL_HEADINGS = " ".join((GUARDRAILS, MEMORIES, RECENT_SESSIONS, ACTIVE))
 _FRAME_TOKENS = estimate(
@@ -70,19 +69,22 @@ _FRAME_TOKENS = estimate(
 )
 _MAX_ENTRIES = 400  # entries considered; no brief has room for more
 _CANDIDATE_FACTOR = 3  # read this many times as many characters as fit
-_MAX_LINES = 10  # limits both notices and lines about active work
+_MAX_LINES = 10  # of active work
 _MAX_LINE_CHARACTERS = 300
 _OUTSIDE_PARTS = 4  # each outside section gets one of this many parts of what guardrails leave
-_LONG_SUMMARY_PARTS = 4  # a summary longer than one of this many parts of the brief is shortened
+_WORK_PARTS = 6  # work in progress that takes more than one of this many parts comes last
+_INSTRUCTIONS_PARTS = 2  # instructions that take more than one of this many parts are left out
 
 
 @dataclass(frozen=True, slots=True)
 class BriefCaps:
-    """The limits of a brief: tokens in total, for memories and for summaries, and characters."""
+    """The limits of a brief: tokens in total, tokens for work in progress, and characters.
 
-    tokens: int = 0
-    memories: int = 2_000
-    summaries: int = 1_000
+    The recap of a compacted session counts only towards the characters.
+    """
+
+    tokens: int = 2_000
+    work: int = 150
     characters: int = render.MOST_CHARACTERS
 
 
@@ -100,7 +102,7 @@ class BriefPiece:
 class Brief:
     """The text of a brief and the records in it.
 
-    `left_out` counts the entries that did not fit, `withheld` those that look like prompt
+    `left_out` counts the memories that did not fit, `withheld` those that look like prompt
     injection.
     """
 
@@ -108,8 +110,14 @@ class Brief:
     records: tuple[BriefPiece, ...] = ()
     left_out: int = 0
     withheld: int = 0
-    skill_tokens: int = 0  # tokens in the skill text, if the brief includes it
+    instruction_tokens: int = 0  # tokens of the instructions, if the brief includes them
+    recap_tokens: int = 0  # tokens of the recap of a compacted session
     noted: tuple[str, ...] = ()  # marks of lines that do not show a record
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the text without the recap, which is not memory from other sessions."""
+        return estimate(self.text) - self.recap_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +132,16 @@ class _Candidates:
 class BriefContents:
     """Everything that a brief may include.
 
-    `summaries` are ordered newest first, and `so_far` is the recap of a compacted session. `active`
-    and `notices` are lines of text.
+    `sessions` are ordered newest first, `active` are lines of text, `so_far` is the recap of a
+    compacted session, and `instructions` is one line about using Ralph.
     """
 
     guardrails: Sequence[Record] = ()
     memories: Sequence[Record] = ()
-    summaries: Sequence[RecentSession] = ()
+    sessions: Sequence[SessionLine] = ()
     active: Sequence[str] = ()
-    notices: Sequence[str] = ()
     so_far: str = ""
-    skill: str = ""
+    instructions: str = ""
 
 
 def build_brief(
@@ -163,9 +170,14 @@ def build_brief(
         outside[section] = select([record for record in memories if record.scope is scope])
     others = [learned, *outside.values()]
     withheld = rules.withheld + sum(group.withheld for group in others)
-    total = len(contents.guardrails) + len(memories) - withheld + len(contents.summaries)
+    total = len(contents.guardrails) + len(memories) - withheld
 
-    room = _remaining(caps.memories, _FRAME_TOKENS)
+    instructions = _fitting_instructions(contents.instructions, caps)
+    room = _remaining(caps.tokens, _FRAME_TOKENS + estimate(instructions))
+    work_pieces = _work_pieces(contents, caps.work)
+    is_work_small = not room or _tokens(work_pieces) <= _part(room, _WORK_PARTS)
+    if is_work_small:
+        room = _remaining(room, _tokens(work_pieces))
     cost_of_others = sum(_cost(group.records) for group in others)
     rule_tokens = budgets.guardrails_budget(room, _cost(rules.records), cost_of_others)
     rule_pieces = _pieces(GUARDRAILS, rules.records, rule_tokens)
@@ -179,17 +191,24 @@ def build_brief(
     else:
         learned_pieces = _pieces(MEMORIES, learned.records, room)
 
-    recaps = _recaps(contents.summaries, caps)
     pieces = [  # most important first
         *_so_far_pieces(contents.so_far),
-        *_line_pieces(ACTIVE, contents.active),
         *rule_pieces,
-        *recaps[:1],
+        *(work_pieces if is_work_small else ()),
         *outside_pieces,
         *learned_pieces,
-        *recaps[1:],
+        *(() if is_work_small else work_pieces),
     ]
-    return _lay_out(pieces, contents, caps, total=total, withheld=withheld)
+    text, shown = _fill_page(pieces, instructions, caps, total)
+    records = tuple(piece for piece in shown if piece.id)
+    return Brief(
+        text,
+        records,
+        left_out=total - _count_memories(shown),
+        withheld=withheld,
+        instruction_tokens=estimate(instructions) if instructions in text else 0,
+        recap_tokens=_recap_tokens(shown),
+    )
 
 
 def _so_far_pieces(so_far: str) -> list[BriefPiece]:
@@ -198,26 +217,22 @@ def _so_far_pieces(so_far: str) -> list[BriefPiece]:
     return [BriefPiece(SO_FAR, so_far, estimate(so_far) + 1)]
 
 
-def _lay_out(
-    pieces: Sequence[BriefPiece],
-    contents: BriefContents,
-    caps: BriefCaps,
-    *,
-    total: int,
-    withheld: int,
-) -> Brief:
-    """Render the pieces that fit, the notices, and the skill if there is room for it."""
-    skill_block = ""
-    if contents.skill:
-        skill_block = render.framed(SKILL, contents.skill.strip("\n"))
-    notices = _line_pieces(_NOTICE, contents.notices)
-    text, shown = _fill_page(pieces, notices, _reserve(caps, skill_block), total)
-    skill_tokens = 0
-    if skill_block and _is_within(text + skill_block, shown, caps):
-        text += skill_block
-        skill_tokens = estimate(skill_block)
-    records = tuple(piece for piece in shown if piece.id)
-    return Brief(text, records, total - len(records), withheld, skill_tokens)
+def _fitting_instructions(instructions: str, caps: BriefCaps) -> str:
+    """Render the instructions, or return "" if they would take too much of the room."""
+    text = render.notes([instructions])
+    if render.length(text) > caps.characters // _INSTRUCTIONS_PARTS:
+        return ""
+    if 0 < caps.tokens < _INSTRUCTIONS_PARTS * estimate(text):
+        return ""
+    return text
+
+
+def _recap_tokens(shown: Iterable[BriefPiece]) -> int:
+    return sum(estimate(piece.text) for piece in shown if piece.section == SO_FAR)
+
+
+def _count_memories(shown: Iterable[BriefPiece]) -> int:
+    return sum(1 for piece in shown if piece.id and piece.section != RECENT_SESSIONS)
 
 
 def _select(
@@ -278,16 +293,23 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[BriefPie
     return [BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
-def _line_pieces(section: str, lines: Sequence[str]) -> list[BriefPiece]:
-    mark = "- "
-    if section == _NOTICE:
-        mark = ""
+def _work_pieces(contents: BriefContents, most: int) -> list[BriefPiece]:
+    """Render the active work, and then the sessions, as far as they fit into a budget."""
     pieces: list[BriefPiece] = []
-    for line in lines[:_MAX_LINES]:
+    for line in contents.active[:_MAX_LINES]:
         text = one_line(line)[:_MAX_LINE_CHARACTERS]
         if text:
-            pieces.append(BriefPiece(section, mark + text, estimate(mark + text)))
-    return pieces
+            pieces.append(BriefPiece(ACTIVE, f"- {text}", estimate(f"- {text}") + 1))
+    for session in contents.sessions[:_MAX_ENTRIES]:
+        cost = estimate(session.text) + 1
+        pieces.append(BriefPiece(RECENT_SESSIONS, session.text, cost, session.id))
+    fitting = []
+    room = most
+    for piece in pieces:
+        if not most or piece.tokens <= room:
+            fitting.append(piece)
+            room -= piece.tokens
+    return fitting
 
 
 def _trim(
@@ -315,31 +337,6 @@ def _trim(
     return sorted(pieces, key=lambda piece: piece.id in stale)
 
 
-def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPiece]:
-    """Render the summaries that fit.
-
-    A long summary is shortened. If there is too little room for that, it gets a single line.
-    """
-    pieces: list[BriefPiece] = []
-    room = caps.summaries
-    for session in summaries[:_MAX_ENTRIES]:
-        text = _render_summary(session, 3)
-        if render.length(text) > caps.characters // _LONG_SUMMARY_PARTS:
-            text = _render_summary(session, 2)
-        cost = estimate(text) + 1
-        if caps.summaries and cost > room:
-            text = _render_summary(session, 1)
-            cost = estimate(text) + 1
-        if not caps.summaries or cost <= room:
-            pieces.append(BriefPiece(RECENT_SESSIONS, text, cost, session.id))
-            room -= cost
-    return pieces
-
-
-def _render_summary(session: RecentSession, layer: int) -> str:
-    return render.entry(layer, session.id, "session", "", session.summary, session.at)
-
-
 def _render_record(record: Record, layer: int = 3) -> str:
     return render.entry(
         layer,
@@ -354,49 +351,29 @@ def _render_record(record: Record, layer: int = 3) -> str:
     )
 
 
-def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
-    """Reduce the limits by the size of the skill text.
-
-    If the skill would take more than half of the room, nothing is reserved for it, and it is added
-    only if it still fits at the end.
-    """
-    characters = render.length(skill_block)
-    tokens = estimate(skill_block)
-    if 2 * characters > caps.characters or 0 < caps.tokens < 2 * tokens:
-        return caps
-    rest = 0
-    if caps.tokens:
-        rest = caps.tokens - tokens
-    return replace(caps, characters=caps.characters - characters, tokens=rest)
-
-
 def _fill_page(
-    pieces: Sequence[BriefPiece], notices: Sequence[BriefPiece], caps: BriefCaps, total: int
+    pieces: Sequence[BriefPiece], instructions: str, caps: BriefCaps, total: int
 ) -> tuple[str, list[BriefPiece]]:
     """Render the most important pieces that fit, and return the text and these pieces.
 
     The pieces are first chosen by their estimated cost. Then pieces are dropped from the end until
     the rendered text fits.
     """
-    shown = _fitting_pieces(pieces, notices, caps, total)
-    kept_notices = list(notices)
-    while shown or kept_notices:
-        text = _render_page(shown, kept_notices, total)
+    shown = _fitting_pieces(pieces, instructions, caps, total)
+    while shown:
+        text = _render_page(shown, total) + instructions
         if _is_within(text, shown, caps):
             return text, shown
-        if shown:
-            shown.pop()
-        else:
-            kept_notices.pop()
-    return "", shown
+        shown.pop()
+    return instructions, shown
 
 
 def _fitting_pieces(
-    pieces: Sequence[BriefPiece], notices: Sequence[BriefPiece], caps: BriefCaps, total: int
+    pieces: Sequence[BriefPiece], instructions: str, caps: BriefCaps, total: int
 ) -> list[BriefPiece]:
     characters = caps.characters - _FRAME_CHARACTERS
-    characters -= render.length(_render_notes([], notices, total))
-    tokens = caps.tokens - _FRAME_TOKENS - _tokens(notices)
+    characters -= render.length(_render_count([], total) + instructions)
+    tokens = caps.tokens - _FRAME_TOKENS - estimate(instructions)
     fitting: list[BriefPiece] = []
     sections: set[str] = set()
     for piece in pieces:
@@ -404,35 +381,31 @@ def _fitting_pieces(
         if piece.section not in sections:
             heading = len(piece.section) + 1
         size = render.length(piece.text) + 1 + heading
-        cost = piece.tokens + heading
-        if size <= characters and (not caps.tokens or cost <= tokens):
+        is_free = not caps.tokens or piece.section == SO_FAR
+        if size <= characters and (is_free or piece.tokens <= tokens):
             fitting.append(piece)
             sections.add(piece.section)
             characters -= size
-            tokens -= cost
+            if not is_free:
+                tokens -= piece.tokens
     return fitting
 
 
-def _render_page(shown: Sequence[BriefPiece], notices: Sequence[BriefPiece], total: int) -> str:
+def _render_page(shown: Sequence[BriefPiece], total: int) -> str:
     lines: list[str] = []
     for section in SECTIONS:
         texts = [piece.text for piece in shown if piece.section == section]
         if texts:
             lines += [section, *texts]
-    page = ""
-    if lines:
-        page = render.framed(render.INTRO, "\n".join(lines))
-    return page + _render_notes(shown, notices, total)
+    return render.framed(render.INTRO, "\n".join(lines)) + _render_count(shown, total)
 
 
-def _render_notes(shown: Sequence[BriefPiece], notices: Sequence[BriefPiece], total: int) -> str:
-    records = [piece for piece in shown if piece.id]
-    count = render.shown_note(len(records), total, ALL_OF_IT)
-    return render.notes([count, *(notice.text for notice in notices)])
+def _render_count(shown: Sequence[BriefPiece], total: int) -> str:
+    """Render the line that counts the memories left out, or "" if none are."""
+    return render.notes([render.shown_note(_count_memories(shown), total, ALL_OF_IT)])
 
 
 def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
-    if render.length(text) > caps.characters or 0 < caps.tokens < estimate(text):
+    if render.length(text) > caps.characters:
         return False
-    learned = [piece.text for piece in shown if piece.section not in _NOT_LEARNED]
-    return not 0 < caps.memories < estimate("\n".join(learned))
+    return not 0 < caps.tokens < estimate(text) - _recap_tokens(shown)

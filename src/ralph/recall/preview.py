@@ -17,13 +17,12 @@ from ralph.core.record import Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
 from ralph.memory import quarantine
-from ralph.recall import brief, injection_ledger, prompt_recall
+from ralph.recall import brief, injection_ledger, prompt_recall, skill
 from ralph.recall.eligibility import RecallOptions
 from ralph.recall.memory_budget import memory_budget, memory_cap
 from ralph.recall.omissions import Omission, Reason, explain_omissions
 from ralph.recall.prompt_context import answer_prompt, recall_options
 from ralph.recall.session_start import (
-    MAX_SUMMARY_TOKENS,
     brief_session,
     curated_records,
     injected_records,
@@ -50,7 +49,7 @@ _WHY_SHOWN = {
     "memories": "memory, ranked by kind, use and age",
     "enclosing": "memory of the enclosing project",
     "personal": "personal memory, for all projects",
-    "sessions": "summary of a recent session",
+    "sessions": "session whose work is still in progress",
 }
 _WHY_LEFT_OUT = {
     Reason.OTHER_TASK: "belongs to another unfinished task",
@@ -136,7 +135,14 @@ def _rows_by_id(connection: sqlite3.Connection, record_ids: Iterable[str]) -> di
 
 
 def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[str, Any]:
-    made = brief_session(root, config, session, state=state_of(session), task=task)
+    made = brief_session(
+        root,
+        config,
+        session,
+        state=state_of(session),
+        task=task,
+        instructions=skill.instructions_for_commands(),
+    )
     curated = curated_records(root)
     records = {record.id: record for record in (*curated.guardrails, *curated.memories)}
     uses = injection_ledger.count_uses(injection_ledger.read_ledger(root))
@@ -155,20 +161,16 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
                 "why": tuple(why),
             }
         )
-    summary_tokens = min(MAX_SUMMARY_TOKENS, memory_cap(config) or MAX_SUMMARY_TOKENS)
-    notes = [
-        f"{memory_budget(config):,} tokens for guardrails and memories, "
-        f"{summary_tokens:,} for session summaries"
-    ]
-    if made.skill_tokens:
-        notes.append("the skill, which explains how to use memory, is injected once")
+    notes = []
+    if made.instruction_tokens:
+        notes.append("one line of instructions for using Ralph is injected once")
     if made.left_out or made.withheld:
         notes.append(
             f"left out for lack of room: {made.left_out}; "
             f"withheld as prompt injection: {made.withheld}"
         )
     return {
-        "budget": memory_budget(config) + summary_tokens,
+        "budget": memory_budget(config),
         "items": items,
         "text": made.text,
         "notes": notes,

@@ -1,8 +1,7 @@
 """Collect the contents of the brief that a session receives when it starts.
 
-This module gathers the guardrails, memories, summaries of recent sessions, active work and notices,
-and passes them to `brief`, which arranges them within the budget. Summary lines that look like
-prompt injection are left out, and so are records that belong to other unfinished tasks.
+This module gathers the guardrails, memories and work in progress, and passes them to `brief`, which
+arranges them within the budget. Records that belong to other unfinished tasks are left out.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ from collections.abc import Collection, Iterable
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.capture import recorder
 from ralph.capture import summary as summaries
 from ralph.core import ids, paths, render
 from ralph.core.errors import RalphError
-from ralph.core.prompts import is_own_prompt
-from ralph.core.record import Family, MemoryKind, Record
+from ralph.core.record import MemoryKind, Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
 from ralph.memory import quarantine, reading
@@ -31,30 +27,26 @@ from ralph.recall import (
     citation_check,
     injection_ledger,
     memory_order,
-    skill,
+    recent_work,
     stale_citations,
 )
 from ralph.recall.brief import Brief, BriefCaps, BriefContents
 from ralph.recall.memory_budget import memory_budget, memory_cap
+from ralph.recall.recent_work import SessionLine
 from ralph.search import index
 from ralph.storage import queries, sessions
 from ralph.storage.sources import has_project_sources
 
-MAX_SUMMARY_TOKENS = 1_000
-_SKILL_MARK = "skill"  # its mark in the list of what a session has seen
+_MAX_RECAP_TOKENS = 1_000
+_WORK_TOKENS = 150  # keeps a brief without memories below 250 tokens
+_RECAP_PARTS = 2  # a recap takes at most one of this many parts of the context window's share
+_INSTRUCTIONS_MARK = "skill"  # in the list of what a session has seen
 
 # Limits on verifying citations when a session starts.
 _MAX_VERIFIED_RECORDS = 200
 _MAX_VERIFY_SECONDS = 0.2
 
-# Summaries of the last sessions.
-_MAX_SUMMARIES = 3
-_MAX_SESSIONS_READ = 12  # more than are shown, because some did nothing
-_ALL_SESSIONS = -1
-_MAX_OBSERVATIONS = 2_000  # in a session that is summarized now
-_NEWEST_OF_SESSION = "session_id = ? ORDER BY seq DESC LIMIT 1"
-_GOAL = "Goal: "
-_PERSON_PREFIXES = (_GOAL, summaries.ASKED)  # mark summary lines that quote a person
+_MAX_OBSERVATIONS = 2_000  # of the compacted session that a recap covers
 _WITHHELD = "(left out: it reads like an instruction to an agent)"
 
 
@@ -77,7 +69,7 @@ class CuratedRecords(NamedTuple):
 
 
 class _RecentWork(NamedTuple):
-    summaries: list[sessions.RecentSession]
+    sessions: list[SessionLine]
     active: list[str]
 
 
@@ -95,13 +87,12 @@ def brief_session(
     *,
     state: SessionState = SessionState.NEW,
     task: str = "",
-    program: str = "ralph",
+    instructions: str = "",
 ) -> Brief:
     """Build the brief for a session that is starting, possibly to work on a task.
 
     A resumed session gets only what it has not seen. A compacted one also gets a recap of its own
-    earlier work. `program` is the command with which the agent runs Ralph, or "" if it uses the MCP
-    tools.
+    earlier work. `instructions` is one line that tells the agent how to use Ralph.
     """
     _update_index(root, config)
     seen: Collection[str] = ()
@@ -119,40 +110,42 @@ def brief_session(
             curated = injected_records(root, config)
         work = _recent_work(root, session, task)
         if state is SessionState.COMPACTED:
-            so_far = _so_far(root, session)
+            so_far = _so_far(root, session, memory_cap(config))
     active = _unseen_lines(work.active, seen)
-    notices = _unseen_lines(_hook_notices(root), seen)
     records = [*curated.guardrails, *curated.memories]
     stale = stale_citations.citation_notes(root, records)
-    cap = memory_cap(config)
     contents = BriefContents(
         guardrails=stale_citations.add_citation_notes(
             root, _unseen(curated.guardrails, seen), stale
         ),
         memories=stale_citations.add_citation_notes(root, _unseen(curated.memories, seen), stale),
-        summaries=[recap for recap in work.summaries if recap.id not in seen],
+        sessions=[line for line in work.sessions if line.id not in seen],
         active=active,
-        notices=notices,
         so_far=so_far,
-        skill=_skill(config, program, seen),
+        instructions=_wanted_instructions(config, instructions, seen),
     )
     result = brief.build_brief(
         contents,
-        caps=BriefCaps(
-            tokens=cap,
-            memories=memory_budget(config),
-            summaries=min(MAX_SUMMARY_TOKENS, cap),
-            characters=render.MOST_CHARACTERS,
-        ),
+        caps=_caps(config, so_far),
         uses=injection_ledger.count_uses(injection_ledger.read_ledger(root)),
         stale=stale,
         strategy=config.context.strategy,
         may_inject=quarantine.injection_filter(root, records),
     )
-    marks = [_line_mark(line) for line in (*active, *notices)]
-    if result.skill_tokens:
-        marks.append(_SKILL_MARK)
+    marks = [_line_mark(line) for line in active]
+    if result.instruction_tokens:
+        marks.append(_INSTRUCTIONS_MARK)
     return replace(result, noted=tuple(marks))
+
+
+def _caps(config: Config, so_far: str) -> BriefCaps:
+    """Return the limits of a brief. A recap reduces what is left of the context window's share."""
+    tokens = memory_budget(config)
+    cap = memory_cap(config)
+    if cap and so_far:
+        rest = max(1, cap - estimate(so_far))
+        tokens = min(tokens or rest, rest)
+    return BriefCaps(tokens=tokens, work=_WORK_TOKENS)
 
 
 def _update_index(root: Path, config: Config) -> None:
@@ -192,36 +185,24 @@ def _line_mark(line: str) -> str:
     return ids.derived("line", line)
 
 
-def _hook_notices(root: Path) -> list[str]:
-    notices = []
-    problem = recorder.recording_problem(root)
-    if problem:
-        notices.append(problem)
-    failed = recorder.read_failures(root)
-    if failed is not None:
-        notices.append(
-            f"{failed.count} hook failures so far, the last at {failed.at}; "
-            "`ralph doctor` shows more"
-        )
-    return notices
-
-
-def _skill(config: Config, program: str, seen: Collection[str]) -> str:
+def _wanted_instructions(config: Config, instructions: str, seen: Collection[str]) -> str:
+    """Return the instructions, or "" if they are switched off or the session has seen them."""
     memories = config.memories
     is_on = memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
-    if not is_on or _SKILL_MARK in seen:
+    if not is_on or _INSTRUCTIONS_MARK in seen:
         return ""
-    return skill.skill_text(program, has_tools=not program)
+    return instructions
 
 
 def _recent_work(root: Path, session: str, task: str) -> _RecentWork:
-    """Return recent summaries and active work from the index, or nothing if it is not built yet."""
+    """Return the work in progress from the index, or nothing if it is not built yet."""
     with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
         if project_index.is_built():
             with closing(project_index.connect()) as connection:
                 active = _active_lines(root, connection, task)
-                return _RecentWork(_summaries(root, connection, session, task), active)
+                lines = recent_work.recent_work(root, connection, session, task)
+                return _RecentWork(lines, active)
     return _RecentWork([], [])
 
 
@@ -236,58 +217,18 @@ def _active_lines(root: Path, connection: sqlite3.Connection, task: str) -> list
     return lines
 
 
-def _summaries(
-    root: Path, connection: sqlite3.Connection, session: str, task: str
-) -> list[sessions.RecentSession]:
-    found: list[sessions.RecentSession] = []
-    limit = _MAX_SESSIONS_READ
-    if task:
-        limit = _ALL_SESSIONS
-    recent = sessions.recent_sessions(connection, session, limit)
-    visible = (row for row in recent if queries.sees_session(connection, row.id, task))
-    for row in islice(visible, _MAX_SESSIONS_READ):
-        text = _summary_text(root, connection, row)
-        lines = [line for line in text.split("\n") if _may_show_line(line)]
-        if text and lines:
-            found.append(row._replace(summary="\n".join(lines)))
-        if len(found) == _MAX_SUMMARIES:
-            break
-    return found
+def _so_far(root: Path, session: str, cap: int) -> str:
+    """Recap the prompts, answers and actions of a session that was compacted.
 
-
-def _summary_text(root: Path, connection: sqlite3.Connection, row: sessions.RecentSession) -> str:
-    """Return a session's stored summary. A session that was cut off is summarized now."""
-    newest = list(
-        queries.select_records(connection, Family.OBSERVATION, _NEWEST_OF_SESSION, (row.id,))
-    )
-    if not newest and is_own_prompt(row.summary.removeprefix(_GOAL)):
-        return ""  # it only called Ralph, and an earlier version wrote a summary
-    has_ended = all(summaries.is_message(record) for _, record in newest)
-    if row.summary and (has_ended or index.ends_with_summary(root, row.id)):
-        return row.summary
-    observations = queries.session_records(connection, row.id, limit=_MAX_OBSERVATIONS)
-    made = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate)
-    return made or row.summary
-
-
-def _may_show_line(line: str) -> bool:
-    """Return False for lines of tool output and for those that look like prompt injection.
-
-    What a person asked for is always shown.
+    `cap` is the share of the context window that memory may fill, or 0 if it is unlimited.
     """
-    if line.startswith(summaries.PRINTED):
-        return False
-    return line.startswith(_PERSON_PREFIXES) or not injection.looks_like_instructions(line)
-
-
-def _so_far(root: Path, session: str) -> str:
-    """Recap the prompts, answers and actions of a session that was compacted."""
+    budget = _MAX_RECAP_TOKENS
+    if cap:
+        budget = min(budget, max(1, cap // _RECAP_PARTS))
     project_index = index.of(root)
     with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
         records = queries.session_records(connection, session, limit=_MAX_OBSERVATIONS)
         return render.clean(
-            summaries.recap(
-                records, MAX_SUMMARY_TOKENS, estimate, injection.looks_like_instructions
-            )
+            summaries.recap(records, budget, estimate, injection.looks_like_instructions)
         )
     return ""

@@ -1,31 +1,41 @@
-"""Load the skill, a short text that teaches an agent to use Ralph.
+"""Tell an agent how to use Ralph: the skill, and one line of instructions.
 
-The text is in `skill.md`. Lines that start with `cli: ` or `mcp: ` are only for agents that run
-commands or call MCP tools.
+The skill is the text in `skill.md`. The loop puts it into its prompts, and `ralph skill` prints it.
+A session gets only the instructions when it starts, because most sessions need no more.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+_ABOUT = "Ralph remembers earlier work here."
+_BY_COMMAND = (
+    'Search it first: `ralph search "words"`. '
+    'Save what will matter again: `ralph memory add "text" -t fix`.'
+)
+_BY_TOOL = (
+    "Search it first: `{0}memory_search`, `{0}search`. "
+    "Save what will matter again: `{0}memory_add`."
+)
 
-def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
-    """Return the text that teaches an agent to use Ralph.
 
-    It describes Ralph's MCP tools if `has_tools` is set, and its commands otherwise. `program` is
-    how the agent starts Ralph.
-    """
-    wanted = "cli: "
-    unwanted = "mcp: "
-    if has_tools:
-        wanted = "mcp: "
-        unwanted = "cli: "
-    lines: list[str] = []
+def skill_text() -> str:
+    """Return the text that teaches an agent to use Ralph's memory."""
     with Path(__file__).with_name("skill.md").open(encoding="utf-8", newline="") as file:
-        for line in file:
-            if not line.startswith(unwanted):
-                lines.append(line.removeprefix(wanted))
-    text = "".join(lines)
-    if has_tools or program == "ralph":
-        return text
-    return f"{text}- `ralph` is `{program}` here\n"
+        return file.read()
+
+
+def instructions_for_commands(program: str = "ralph") -> str:
+    """Return one line about Ralph for an agent that starts it with the command `program`."""
+    line = f"{_ABOUT} {_BY_COMMAND}"
+    if program == "ralph":
+        return line
+    return f"{line} `ralph` is `{program}`."
+
+
+def instructions_for_tools(prefix: str = "") -> str:
+    """Return one line about Ralph for an agent that calls its MCP tools.
+
+    `prefix` is what the client puts in front of the name of each tool.
+    """
+    return f"{_ABOUT} {_BY_TOOL.format(prefix)}"

@@ -37,6 +37,7 @@ _SESSION_COLUMNS = (
     "ended_at",
     "reason",
     "host",
+    "branch",
     "summary",
     "tags",
     "long_messages",

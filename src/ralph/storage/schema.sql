@@ -51,6 +51,7 @@ CREATE TABLE session_rows (
     ended_at TEXT,
     reason TEXT,                    -- why it ended
     host TEXT,
+    branch TEXT,                    -- that was checked out when it started or last stopped
     summary TEXT,
     tags TEXT NOT NULL DEFAULT '[]',
     long_messages TEXT,             -- messages of a chat that its observations shorten: a JSON array of id and text

@@ -38,12 +38,13 @@ SELECT id FROM session_rows
 WHERE id IN (SELECT value FROM json_each(?)) AND coalesce(ended_at, '') <> ''
 """
 _RECENT = """
-SELECT id, max(summary) AS summary, max(at) AS at FROM (
+SELECT id, max(summary) AS summary, max(at) AS at, max(branch), max(ended_at) FROM (
     SELECT id, coalesce(summary, '') AS summary,
-        max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at
+        max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at,
+        coalesce(branch, '') AS branch, coalesce(ended_at, '') AS ended_at
     FROM session_rows
     UNION ALL
-    SELECT session_id, '', created_at FROM
+    SELECT session_id, '', created_at, '', '' FROM
         (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
 ) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
 """
@@ -78,6 +79,8 @@ class RecentSession(NamedTuple):
     id: str
     summary: str
     at: str = ""
+    branch: str = ""
+    ended_at: str = ""
 
 
 def list_sessions(
