@@ -234,6 +234,19 @@ def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
     assert ralph("search", query, "--only", "sessions").err == ""
 
 
+def test_matches_in_other_memory_files_are_counted(project: Project) -> None:
+    project.guardrails(Block("Tailwind classes are sorted by the formatter", numbered(7)))
+    project("memory", "add", "--in", "patterns", "Tailwind colours come from the theme")
+    said = project("memory", "search", "tailwind")
+    note = "more in guardrails (1), patterns (1); use --in all to see them\n"
+    assert said.out == f"No memories found.\n{note}"
+    quiet = project("memory", "search", "tailwind", "--format", "json")
+    assert (quiet.json, quiet.err) == ([], note)
+    assert len(found(project, "tailwind", "--in", "all")) == 2
+    assert "more in" not in project("memory", "search", "tailwind", "--in", "all").out
+    assert "more in" not in project("memory", "search", "xylophone").out
+
+
 def test_json_results_say_why_they_were_found_and_where_they_stand(project: Project) -> None:
     hit = project("memory", "search", "security jwt", "--format", "json").json[0]
     assert hit["why"] == ["tag: security", "text: jwt"]

@@ -234,7 +234,8 @@ def search(
 ) -> None:
     """Search memories by words, tags, ids or meaning.
 
-    The words may come in any order, and typos are forgiven.
+    The words may come in any order, and typos are forgiven. Matches in other memory files are
+    counted; --in all shows them.
     """
     from ralph.recall import memories
     from ralph.search.explanations import WEAK
@@ -259,7 +260,11 @@ def search(
         if result.hits and _count_certain(result) == 0:
             click.echo(WEAK, err=form == "quiet")
         print_list(call, entries, in_=in_, form=form, empty="No memories found.")
-    for note in _search_notes(result):
+    notes = _search_notes(result)
+    elsewhere = memories.count_elsewhere(call.root, request, in_)
+    if elsewhere:
+        notes.append(f"{memories.describe_elsewhere(elsewhere)}; use --in all to see them")
+    for note in notes:
         click.echo(note, err=form != "table")
 
 

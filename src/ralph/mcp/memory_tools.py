@@ -74,6 +74,9 @@ def memory_search(
     shown = search.show_hits(call.root, result, fit=limit == HIT_LIMIT)
     notes += describe_replacements(result.instead)
     notes.append(note_omitted(result.total - len(shown)))
+    elsewhere = memories.count_elsewhere(call.root, request, _FILES)
+    if elsewhere:
+        notes.append(f"{memories.describe_elsewhere(elsewhere)}; the tool search finds them")
     if shown and all(hit.hit.weak for hit in shown):
         notes.append(WEAK)
     return lines_answer(shown, result.total, notes, "No memories found.")

@@ -13,7 +13,7 @@ from ralph.memory.reading import MEMORIES, collection_names, list_entries
 from ralph.recall import outdated
 from ralph.search import engine, index, meaning
 from ralph.storage import queries
-from ralph.storage.library import Library, Stored
+from ralph.storage.library import NAMES, Library, Stored
 from ralph.storage.sources import source_names
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from ralph.core.settings import Embedding
     from ralph.search import candidates
+
+_MAX_COUNTED_ELSEWHERE = 20  # matches in a file that was not searched
 
 
 def search(
@@ -36,12 +38,7 @@ def search(
 
     Archived entries are left out. With `as_of`, so are entries that were not valid on that day.
     """
-    library = Library(root)
-    name_of = source_names(root)
-    path_of: dict[str, Path] = {}
-    for collection_name in collection_names(in_):
-        for path in library.files_of(library.collection(collection_name)):
-            path_of[name_of(path)] = path
+    path_of = _paths_by_source(root, collection_names(in_))
     if not path_of:
         return SearchResult((), 0), []
     query = replace(query, sources=tuple(path_of), families=(Family.MEMORY,))
@@ -68,6 +65,52 @@ def search(
         return result, _locate(connection, result, query, path_of)
 
     return index.ask(root, ask)
+
+
+def count_elsewhere(root: Path, query: Query, in_: Sequence[str] = MEMORIES) -> dict[str, int]:
+    """Count the certain matches in the memory files that were not searched, by collection.
+
+    Collections without a match are left out. Only words are compared.
+    """
+    if not query.text.strip():
+        return {}
+    searched = collection_names(in_)
+    sources_of = {}
+    for name in NAMES:
+        if name not in searched:
+            sources_of[name] = tuple(_paths_by_source(root, [name]))
+
+    def count(connection: sqlite3.Connection) -> dict[str, int]:
+        counts = {}
+        for name, sources in sources_of.items():
+            if not sources:
+                continue
+            elsewhere = replace(
+                query, sources=sources, families=(Family.MEMORY,), limit=_MAX_COUNTED_ELSEWHERE
+            )
+            result = engine.search(connection, elsewhere, today=ids.now().date())
+            certain = sum(not hit.weak for hit in result.hits)
+            if certain:
+                counts[name] = certain
+        return counts
+
+    return index.ask(root, count)
+
+
+def describe_elsewhere(counts: Mapping[str, int]) -> str:
+    """Describe matches in other memory files, as in `more in guardrails (1), knowledge (2)`."""
+    return "more in " + ", ".join(f"{name} ({count})" for name, count in counts.items())
+
+
+def _paths_by_source(root: Path, names: Sequence[str]) -> dict[str, Path]:
+    """Return the files of some collections, by their names in the index."""
+    library = Library(root)
+    name_of = source_names(root)
+    path_of: dict[str, Path] = {}
+    for name in names:
+        for path in library.files_of(library.collection(name)):
+            path_of[name_of(path)] = path
+    return path_of
 
 
 def _locate(
