@@ -66,6 +66,23 @@ def test_a_rare_longer_form_does_not_outrank_the_word_itself() -> None:
     assert found[8:] == [longer.id]
 
 
+# --- long queries ------------------------------------------------------------------------------
+
+ISSUE = (
+    "Please describe the bug so that somebody else can reproduce it on another machine.\n\n"
+    + "The lexer stops at a nested quote. With the old lexer a nested quote was one token.\n\n"
+    + "Version: 4.2 on a laptop, installed with the usual installer, nothing else enabled.\n\n" * 3
+    + "I have read the guidelines for contributors and searched for reports that say the same."
+)
+
+
+def test_a_long_query_is_searched_for_by_what_it_repeats() -> None:
+    topic = memory("lexer: a nested quote is read by quote_token", 50)
+    chance = memory("guidelines for the colours of buttons", 51)
+    with indexed(topic, chance, *NOISE) as connection:
+        assert names(ask(connection, ISSUE))[0] == topic.id
+
+
 # --- links -------------------------------------------------------------------------------------
 
 FAR = memory("rotate the certificates every spring", 50)

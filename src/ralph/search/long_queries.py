@@ -1,8 +1,12 @@
-"""Find the question in a long query, such as a prompt with a pasted log.
+"""Find the question and the topic of a long query, such as an issue or a prompt with a pasted log.
 
-A long text is split into paragraphs. A paragraph is *written* by a person or *printed* by a tool.
-Only the first and the last written paragraph and the last printed error are used, because the
-question is usually in one of them. For example, from
+The *topic* of a long text is what it repeats: `count_terms` counts its informative terms, and
+`candidates.select_candidates` searches for the ones that are frequent in the text and rare in the
+index. Whether a record answers the query is judged by the *question* in it.
+
+To find the question, the text is split into paragraphs. A paragraph is *written* by a person or
+*printed* by a tool. Only the first and the last written paragraph and the last printed error are
+used, because the question is usually in one of them. For example, from
 
     After the upgrade the login page no longer loads.
 
@@ -58,6 +62,18 @@ def split_paragraphs(text: str) -> tuple[list[list[terms.QueryWord]], list[terms
     if len(error_words) < _MIN_ERROR_WORDS:
         error_words = []
     return paragraphs, error_words
+
+
+def count_terms(text: str) -> dict[str, int]:
+    """Count how often each informative term occurs in a long text."""
+    counts: dict[str, int] = {}
+    for word in terms.split_words(terms.unaccented(_shorten(text))):
+        lowered = word.lower()
+        if lowered in terms.STOP_WORDS or lowered in terms.EVERYDAY_WORDS:
+            continue
+        for term in terms.word_terms(word):
+            counts[term] = counts.get(term, 0) + 1
+    return counts
 
 
 def _shorten(text: str) -> str:

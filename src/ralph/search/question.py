@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PRINTED = -1
 """The paragraph number of an error that a tool printed, in a long text."""
+LONG_QUERY_CHARACTERS = 400
+"""A longer query is searched for by its topic and its paragraphs."""
 HALF = 0.5
 """How much a longer word or a replacement counts, compared with the word itself."""
 
@@ -50,7 +52,6 @@ _DISTINCTIVE_ONE_IN = 50
 _QUICK_MAX_COUNT = 500  # records with a term that a hook counts exactly
 
 # --- long queries ---
-_LONG_QUERY_CHARACTERS = 400  # a longer text is searched for by paragraph
 _MAX_PARAGRAPH_WORDS = 16  # most informative words of a paragraph that are searched for
 
 # --- evidence ---
@@ -153,7 +154,7 @@ def weigh_words(
     compared with few terms. `repetitions` is the number of records that only repeat the query; the
     words are weighed as if these did not exist.
     """
-    is_long = len(text) > _LONG_QUERY_CHARACTERS
+    is_long = len(text) > LONG_QUERY_CHARACTERS
     if is_long:
         paragraphs = _paragraphs_of(text)
     else:
@@ -214,7 +215,7 @@ class _Weigher:
         self._max_distinctive = max(_FEW_RECORDS, self._record_count // _DISTINCTIVE_ONE_IN)
         self._is_short_query = word_count <= _MAX_SHORT_QUERY_WORDS
         # In a long text, an unknown word is rarely a typo.
-        self._thorough = thorough and len(text) <= _LONG_QUERY_CHARACTERS
+        self._thorough = thorough and len(text) <= LONG_QUERY_CHARACTERS
         self._unknown_words = 0
 
     def _without_repetitions(self, counts: Mapping[str, int]) -> dict[str, int]:
@@ -260,7 +261,7 @@ class _Weigher:
         return weighted
 
     def _cjk_weight(self, count: int) -> float:
-        return _CJK_PAIR_WEIGHT * _rarity(self._record_count, count)
+        return _CJK_PAIR_WEIGHT * rarity(self._record_count, count)
 
     def _weigh_indexed(
         self,
@@ -272,7 +273,7 @@ class _Weigher:
     ) -> WeightedWord:
         """Weigh a word that occurs in the index. `factor` is below 1 for an everyday word."""
         is_named = is_name(word.text, self._text)
-        weight = factor * _rarity(self._record_count, min(counts.values()))
+        weight = factor * rarity(self._record_count, min(counts.values()))
         if is_named:
             weight = max(weight, min_name_weight)
         weighted = WeightedWord(word.text, counts, weight)
@@ -300,7 +301,7 @@ class _Weigher:
                     )
                 )
         lowest_count = min(near.values(), default=0)
-        weight = factor * _rarity(self._record_count, lowest_count)
+        weight = factor * rarity(self._record_count, lowest_count)
         weighted = WeightedWord(word.text, near, weight)
         weighted.replaced = True
         weighted.share = _replacement_share(word, near)
@@ -309,7 +310,7 @@ class _Weigher:
         return weighted
 
 
-def _rarity(record_count: int, count: int) -> float:
+def rarity(record_count: int, count: int) -> float:
     """Return how rare a word is: 1 if one record contains it, less the more records do."""
     return math.log(1 + record_count / (max(count, 1) + 0.5)) / math.log(1 + record_count / 1.5)
 

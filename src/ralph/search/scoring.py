@@ -70,6 +70,9 @@ class Recipe:
     # to a record's score. From 0; 0 ignores word order.
     phrase_weight: float = 0.5
 
+    # Weight of the paragraphs with the question of a long query, relative to its topic. From 0.
+    question_weight: float = 0.5
+
     # Share of an observation's score that its neighbours in the session receive, at a distance of
     # one and of two. Each from 0 to 1; the number of values is the reach.
     neighbour_weights: tuple[float, ...] = (0.45, 0.25)
