@@ -28,13 +28,13 @@ class Project:
             return ""
         return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"])
 
-    def run(self, command: str, output: str = "", *, failed: bool = False, session: str) -> None:
+    def run(self, command: str, output: str = "", *, failed: bool = False, session: str) -> str:
+        """Run a command, and return what is injected after it."""
         given = {"tool_name": "Bash", "tool_input": {"command": command}}
         if failed:
-            self.say(session, "PostToolUseFailure", **given, error=f"Exit code 1\n{output}")
-        else:
-            answer = {"stdout": output, "stderr": ""}
-            self.say(session, "PostToolUse", **given, tool_response=answer)
+            return self.say(session, "PostToolUseFailure", **given, error=f"Exit code 1\n{output}")
+        answer = {"stdout": output, "stderr": ""}
+        return self.say(session, "PostToolUse", **given, tool_response=answer)
 
     def ask(self, prompt: str) -> str:
         """Return what a prompt of a new session gets."""
@@ -107,3 +107,66 @@ def test_a_command_without_an_error_gives_way_to_what_was_said_about_it(project:
     )
     assert answer in given
     assert "$ tools" not in given
+
+
+# --- what solved the same error before ----------------------------------------------------------
+
+COMMAND = "python -m pytest -q tests/test_cli.py"
+OTHER_ERROR = "E   KeyError: 'currency'\nERROR tests/test_cli.py"
+
+
+def solve(
+    project: Project, *steps: str, session: str = "s-1", error: str = COLLECTION_ERROR
+) -> None:
+    """Let a session fail, take steps, and pass."""
+    project.run(COMMAND, error, failed=True, session=session)
+    for step in steps:
+        project.run(step, session=session)
+    project.run(COMMAND, "4 passed", session=session)
+    index.sync(project.made.root)
+
+
+def test_a_failure_that_was_solved_before_brings_what_made_the_command_pass(
+    project: Project,
+) -> None:
+    solve(project, "pip install 'shop<2'")
+    given = project.run(COMMAND, COLLECTION_ERROR, failed=True, session="s-2")
+    assert IMPORT_ERROR in given
+    assert "It passed after `pip install 'shop<2'`." in given
+    assert project.run(COMMAND, COLLECTION_ERROR, failed=True, session="s-2") == ""  # once
+
+
+def test_another_command_with_the_same_error_gets_it_as_well(project: Project) -> None:
+    solve(project, "pip install 'shop<2'")
+    given = project.run("make check", COLLECTION_ERROR, failed=True, session="s-2")
+    assert "It passed after `pip install 'shop<2'`." in given
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        pytest.param(["pip install 'shop<2'"], OTHER_ERROR, id="another error"),
+        pytest.param([], COLLECTION_ERROR, id="nothing was changed"),
+        pytest.param(["git status", "ls -la"], COLLECTION_ERROR, id="only looked"),
+        pytest.param([f"make step-{n}" for n in range(9)], COLLECTION_ERROR, id="too many changes"),
+    ],
+)
+def test_a_failure_whose_solution_is_not_known_brings_nothing(
+    project: Project, steps: list[str], error: str
+) -> None:
+    solve(project, *steps, error=error)
+    assert project.run(COMMAND, COLLECTION_ERROR, failed=True, session="s-2") == ""
+
+
+def test_the_newest_solution_comes_first(project: Project) -> None:
+    for number, version in enumerate(["shop<2", "shop<3"]):
+        solve(project, f"pip install '{version}'", session=f"s-{number}")
+    given = project.run(COMMAND, COLLECTION_ERROR, failed=True, session="s-9")
+    assert given.index("shop<3") < given.index("shop<2")
+
+
+def test_a_prompt_about_an_error_gets_what_solved_it(project: Project) -> None:
+    solve(project, "pip install 'shop<2'")
+    given = project.ask("ImportError again: cannot import parse_arguments from shop")
+    assert IMPORT_ERROR in given
+    assert "It passed after `pip install 'shop<2'`." in given

@@ -54,6 +54,8 @@ FOR_PROMPTS = {
     "ralph.recall.prompt_recall",
 }
 FOR_FAILURES = {
+    "ralph.capture",
+    "ralph.capture.error_lines",
     "ralph.core.programs",
     *(
         f"ralph.recall.{name}"

@@ -6,6 +6,7 @@ Other parts import only the modules that `__all__` lists.
 __all__ = [
     "client_transcripts",
     "commands",
+    "error_lines",
     "events",
     "host_payloads",
     "observations",

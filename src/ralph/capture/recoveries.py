@@ -16,14 +16,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ralph.capture.command_lines import Words, find_programs, split_commands
 from ralph.capture.commands import CommandCheck, find_check
+from ralph.capture.short_text import first_line
 from ralph.core.programs import OUTPUT_OPTIONS, READING_PROGRAMS
 from ralph.core.record import ObservationKind, Record
 
+_MAX_CHANGES = 6  # after more edits and commands, nobody knows which one helped
+_MAX_NAMED_CHANGES = 3  # commands or files that a description names
+_MAX_COMMAND_CHARACTERS = 120
+_MAX_EDIT_CHARACTERS = 100  # of a changed line that a description quotes
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
 _EDIT_TOOLS = frozenset(
     {
@@ -100,6 +105,12 @@ class Recovery:
         """Whether nothing was changed between the failure and the success."""
         return not (self.commands or self.edits or self.new_preparation)
 
+    @property
+    def has_clear_cause(self) -> bool:
+        """Whether something was changed, but not too much to know what helped."""
+        changes = len(_edited_files(self.edits)) + len(self.commands)
+        return not self.is_flaky and changes <= _MAX_CHANGES
+
 
 def only_reads(words: Words) -> bool:
     """Return whether a command only looks at things. `sed -i` edits a file."""
@@ -145,6 +156,34 @@ def find_recoveries(records: Sequence[Record]) -> Iterator[Recovery]:
             failed_at=failed_at,
             first_edits=first_edits,
         )
+
+
+def describe_changes(recovery: Recovery, edits: Sequence[Record]) -> str:
+    """Say what was done before the command passed, such as "after `alembic upgrade head`"."""
+    steps = [f"with `{words}`" for words in recovery.new_preparation]
+    for run in recovery.commands[-_MAX_NAMED_CHANGES:]:
+        steps.append(f"after `{first_line(run.command, _MAX_COMMAND_CHARACTERS)}`")
+    described = dict.fromkeys(map(_describe_edit, edits))
+    if described:
+        steps.append(f"after editing {', '.join(list(described)[:_MAX_NAMED_CHANGES])}")
+    return " and ".join(steps)
+
+
+def _describe_edit(edit: Record) -> str:
+    """Return the edited file, with the added line if there is only one."""
+    name = ", ".join(edit.origin.files)
+    added = [line[1:].strip() for line in edit.text.splitlines() if line.startswith("+")]
+    added = [line for line in added if line]
+    if len(added) == 1:
+        return f"{name} (`{first_line(added[0], _MAX_EDIT_CHARACTERS)}`)"
+    return name
+
+
+def _edited_files(edits: Iterable[Record]) -> list[str]:
+    files: dict[str, None] = {}
+    for record in edits:
+        files.update(dict.fromkeys(record.origin.files))
+    return list(files)
 
 
 def _first_edits(records: Sequence[Record]) -> dict[str, int]:

@@ -13,12 +13,17 @@ edited them before the failure, repairing them teaches nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ralph.capture.commands import CommandCheck, find_check
-from ralph.capture.recoveries import CommandRun, Recovery, find_recoveries
+from ralph.capture.recoveries import (
+    CommandRun,
+    Recovery,
+    describe_changes,
+    find_recoveries,
+)
 from ralph.capture.short_text import first_line
 from ralph.capture.summary import error_line
 from ralph.core.programs import READING_PROGRAMS
@@ -26,9 +31,6 @@ from ralph.core.record import Record
 from ralph.learning.candidates import Candidate, InsightSource
 
 _MAX_COMMAND_CHARACTERS = 120
-_MAX_NAMED_CHANGES = 3  # commands or files that a proposal names
-_MAX_CHANGES = 6  # after more edits and commands, nobody knows which one helped
-_MAX_EDIT_CHARACTERS = 100  # of a changed line that a proposal quotes
 
 _TRANSIENT_ERROR = re.compile(
     r"\b(?:SIGINT|SIGTERM|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)\b"
@@ -91,13 +93,12 @@ def _is_uninformative(recovery: Recovery) -> bool:
 def _describe_fix(recovery: Recovery) -> Candidate | None:
     """Return the candidate for a recovery, or None if nothing can be learned from it."""
     recovery = _without_code_edits(recovery)
-    change_count = len(_edited_files(recovery.edits)) + len(recovery.commands)
-    if recovery.is_flaky or change_count > _MAX_CHANGES:
+    if not recovery.has_clear_cause:
         return None
     edits = _informative_edits(recovery)
     if not edits and not recovery.commands and not recovery.new_preparation:
         return None
-    gist = f"It passed {_describe_changes(recovery, edits or recovery.edits)}."
+    gist = f"It passed {describe_changes(recovery, edits or recovery.edits)}."
     error = error_line(recovery.failure.record).rstrip(".")
     if error:
         gist = f"{error}. {gist}"
@@ -158,33 +159,6 @@ def _is_at_work(file: str, output: str) -> bool:
 def _is_settings_file(file: str) -> bool:
     path = PurePosixPath(file)
     return path.suffix in _SETTINGS_SUFFIXES or _SETTINGS_NAMES.fullmatch(path.name) is not None
-
-
-def _edited_files(edits: Iterable[Record]) -> list[str]:
-    files: dict[str, None] = {}
-    for record in edits:
-        files.update(dict.fromkeys(record.origin.files))
-    return list(files)
-
-
-def _describe_changes(recovery: Recovery, edits: Sequence[Record]) -> str:
-    steps = [f"with `{words}`" for words in recovery.new_preparation]
-    for run in recovery.commands[-_MAX_NAMED_CHANGES:]:
-        steps.append(f"after `{first_line(run.command, _MAX_COMMAND_CHARACTERS)}`")
-    described = dict.fromkeys(map(_describe_edit, edits))
-    if described:
-        steps.append(f"after editing {', '.join(list(described)[:_MAX_NAMED_CHANGES])}")
-    return " and ".join(steps)
-
-
-def _describe_edit(edit: Record) -> str:
-    """Return the edited file, with the added line if there is only one."""
-    name = ", ".join(edit.origin.files)
-    added = [line[1:].strip() for line in edit.text.splitlines() if line.startswith("+")]
-    added = [line for line in added if line]
-    if len(added) == 1:
-        return f"{name} (`{first_line(added[0], _MAX_EDIT_CHARACTERS)}`)"
-    return name
 
 
 def _evidence(recovery: Recovery) -> tuple[Record, ...]:

@@ -121,6 +121,17 @@ def lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Fil
     return (_memory_filter(connection, options, kinds),)
 
 
+def failure_filter(options: RecallOptions) -> Filter:
+    """Return the filter for calls that failed in other sessions, or before the compaction."""
+    failed = record_filters.observations(
+        except_session=options.session,
+        after=options.compacted_at,
+        task=options.task,
+        only_failed=True,
+    )
+    return (failed,)
+
+
 def _memory_filter(
     connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
 ) -> FamilyFilter:

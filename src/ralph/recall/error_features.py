@@ -28,6 +28,7 @@ _NAME_WEIGHT = 2  # a file, or something in quotes
 _WORD_WEIGHT = 1
 _MIN_WEIGHT = 3  # total weight of features that a lesson must reach
 _MIN_SHARE_OF_LESSON = 0.2  # of a lesson's features the error must have, unless a code matches
+_MIN_SHARED_BY_SAME_ERROR = 0.6  # of the weight of all features of either error
 _MIN_WORD_CHARACTERS = 3
 _MIN_CODE_LETTERS = 4  # in a code in capitals; a mixed-case name needs twice as many
 
@@ -117,6 +118,16 @@ def weigh_lesson(features: dict[str, int], lesson: str) -> int:
     if total < _MIN_WEIGHT or total < _MIN_SHARE_OF_LESSON * len(telling):
         return 0
     return total
+
+
+def is_same_error(features: dict[str, int], others: dict[str, int]) -> bool:
+    """Return whether the features of two errors are those of one error.
+
+    The same exception about something else is another error, so most features must be shared.
+    """
+    shared = sum(weight for name, weight in features.items() if name in others)
+    total = max(sum(features.values()), sum(others.values()))
+    return shared >= max(_MIN_WEIGHT, _MIN_SHARED_BY_SAME_ERROR * total)
 
 
 def _sum_present(features: dict[str, int], words: set[str]) -> int:

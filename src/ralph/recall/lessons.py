@@ -10,7 +10,7 @@ from __future__ import annotations
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING
 from ralph.recall.command_lines import command_names, split_command_line
-from ralph.recall.error_features import find_features, weigh_lesson
+from ralph.recall.error_features import find_features, is_same_error, weigh_lesson
 from ralph.recall.file_mentions import file_terms, mentions_file
 from ralph.storage import lookup
 
@@ -121,6 +121,17 @@ def on_error(connection: sqlite3.Connection, error: str, allowed: Filter) -> lis
             weighed.append((weight, row))
     weighed.sort(key=lambda pair: -pair[0])
     return [row for _, row in weighed]
+
+
+def failures_with_error(
+    connection: sqlite3.Connection, error: str, allowed: Filter
+) -> list[RecordRow]:
+    """Return the failures that were the same error, best matches first."""
+    features = find_features(error)
+    if not features:
+        return []
+    found = _full_text_matches(connection, _feature_query(connection, features), allowed)
+    return [row for row in found if is_same_error(features, find_features(row.error))]
 
 
 def _feature_query(connection: sqlite3.Connection, features: dict[str, int]) -> str:

@@ -130,6 +130,10 @@ def recall_for_prompt(
         candidates, quoted = evidence.replace(candidates, quoted)
     verified = _select_new(candidates, options)[:_MAX_VERIFIED_RECORDS]
     chosen = _lower_stale(verified, options.citations)[:MAX_RECORDS]
+    if any(shown.is_same_error for shown in chosen):
+        from ralph.recall.solutions import add_solutions  # few prompts are about an error
+
+        chosen = add_solutions(connection, chosen)
     if not (chosen or quoted):
         return NOTHING
     recalled = _render_with_passages(chosen, quoted, options)
@@ -448,7 +452,7 @@ def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[S
             tier = tier_of(shown.row)
         lowered = copy_ranked(shown.ranked)
         lowered.score *= factor
-        keyed.append(((tier, -lowered.score, -factor), Shown(lowered, shown.text)))
+        keyed.append(((tier, -lowered.score, -factor), replace(shown, ranked=lowered)))
     keyed.sort(key=lambda pair: pair[0])
     return [shown for _, shown in keyed]
 

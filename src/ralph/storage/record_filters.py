@@ -188,11 +188,13 @@ def observations(
     not_called: Sequence[str] = (),
     not_titled: str = _NO_TITLE,
     task: str = "",
+    only_failed: bool = False,
 ) -> FamilyFilter:
     """Return the filter for observations that may be recalled.
 
     This excludes observations of `except_session` from the time `after` on, observations with the
-    title `not_titled`, and tool uses whose title starts with one of `not_called`.
+    title `not_titled`, and tool uses whose title starts with one of `not_called`. With
+    `only_failed`, everything that did not fail is excluded.
     """
     start_tests = ["substr(title, 1, ?) <> ?" for _ in not_called]
     start_test = " AND ".join(start_tests) or "1"
@@ -204,6 +206,8 @@ def observations(
         "(session_id <> ? OR created_at < ?) AND title <> ? "
         f"AND (type <> 'tool_use' OR ({start_test})) AND {visible or '1'}"
     )
+    if only_failed:
+        test += " AND type = 'error'"
     values = (except_session, after, not_titled, *start_values, *visible_values)
     return Family.OBSERVATION, test, values
 
