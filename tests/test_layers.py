@@ -489,7 +489,10 @@ HOOK_MODULES = {
     *(f"recall/{name}.py" for name in ("action_recall", "citation_cache", "command_lines")),
     *(f"recall/{name}.py" for name in ("eligibility", "error_features", "file_mentions")),
     *(f"recall/{name}.py" for name in ("lessons", "one_line", "prompt_recall", "shown_records")),
-    *(f"recall/{name}.py" for name in ("amendments", "passage_search", "passages", "quotes")),
+    *(
+        f"recall/{name}.py"
+        for name in ("amendments", "passage_search", "passages", "quotes", "recaps")
+    ),
     *(
         f"core/{name}.py"
         for name in (

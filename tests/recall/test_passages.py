@@ -236,3 +236,59 @@ def test_a_prompt_that_was_sent_before_finds_the_same_turns(tmp_path: Path) -> N
     ]
     fill(tmp_path, observations=repeated)
     assert ids(asked(tmp_path, prompt)) == first_time == [turn.id for turn in turns]
+
+
+RECAP = (
+    'So the ledger export works like this: part numbers with leading zeros are written as ="00042", '
+    "only for numbers with leading zeros, which is the form that the importer keeps; every other "
+    "field is quoted only if it contains a comma; CRLF ends each row."
+)
+
+
+def test_the_recap_of_a_long_session_is_quoted_before_its_middle(tmp_path: Path) -> None:
+    details = [
+        f"{('The', 'Which')[at % 2]} importer reads field {at} of the export. {'So it is. ' * 30}"
+        for at in range(12)
+    ]
+    fill(tmp_path, observations=talk(*TALK[:-1], "Noted.", *details, RECAP))
+    told = asked(tmp_path, PROMPT)
+    assert RECAP in told.text
+    assert estimate(told.text) <= 700
+
+
+def test_a_passage_ends_with_the_last_turn_about_its_subject(tmp_path: Path) -> None:
+    tail = ("Thanks. Bump the linter, please.", "Bumped, and 212 passed.", "Bye", "See you.")
+    fill(tmp_path, observations=talk(*TALK, *tail))
+    told = asked(tmp_path, PROMPT).text
+    assert TALK[-1] in told
+    assert "Bumped" not in told
+
+
+def test_an_older_decision_is_not_quoted_without_its_amendment(tmp_path: Path) -> None:
+    newer = talk(
+        "The importer changed.",
+        TALK[-1].replace("Settled", "Settled anew") + " Pad them to nine digits instead." * 12,
+        start=20,
+        session="s-later",
+    )
+    older = talk(*TALK)
+    fill(tmp_path, observations=[*older, *newer])
+    for budget in range(180, 700, 20):  # a smaller one has no room for a passage
+        told = ids(asked(tmp_path, PROMPT, wanting(budget=budget)))
+        if older[-1].id in told:
+            assert newer[-1].id in told
+
+
+def test_each_of_two_amendments_is_quoted_the_newest_first(tmp_path: Path) -> None:
+    second = TALK[-1].replace("CRLF ends each row", "LF ends each row since the importer changed")
+    third = second.replace("ledger export", "ledger export, padded to nine digits")
+    fill(
+        tmp_path,
+        observations=[
+            *talk(*TALK),
+            *talk("The importer changed.", second, start=20, session="s-second"),
+            *talk("Pad the numbers.", third, start=30, session="s-third"),
+        ],
+    )
+    told = asked(tmp_path, PROMPT).text
+    assert told.index(third) < told.index(second) < told.index(TALK[-1])

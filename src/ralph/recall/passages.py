@@ -24,7 +24,8 @@ MIN_TOKENS = 120  # a shorter passage is not worth quoting
 SPEAKERS = {"human": "user", "agent": "agent"}
 
 _MAX_TURNS_READ = 2_000
-_REACH = 6  # turns on either side of a match
+_REACH_BEFORE = 6  # turns before a match
+_REACH_AFTER = 10  # turns after it, which may include the recap
 
 
 @record
@@ -98,7 +99,7 @@ def read_passage(source: TurnSource, matches: Sequence[RankedRow]) -> Passage:
     near: set[int] = set()
     for position, key in enumerate(keys):
         if key in matching_keys:
-            near.update(keys[max(0, position - _REACH) : position + _REACH + 1])
+            near.update(keys[max(0, position - _REACH_BEFORE) : position + _REACH_AFTER + 1])
     ordered = [key for key in keys if key in near]
     allowed = lookup.filter_keys(connection, ordered, source.allowed)
     rows = lookup.fetch_rows(connection, [key for key in ordered if key in allowed])
