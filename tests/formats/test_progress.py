@@ -224,6 +224,28 @@ def test_the_outcome_is_what_the_block_says(words: str, outcome: Outcome) -> Non
     assert parse_progress(f"## a\n{words}\n---\n").entries[0].record.kind is outcome
 
 
+@pytest.mark.parametrize("title", ["[Date/Time] - [Story ID]", "2026-01-25 10:30 - US-003"])
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("- What was implemented\n- Files changed", Outcome.DONE),
+        ("- Built the parser\n- 0 failed", Outcome.DONE),
+        ("- Half of the parser, blocked by the lexer", Outcome.BLOCKED),
+        ("- Built the parser\n- The tests are not done", Outcome.BLOCKED),
+        ("- The build failed", Outcome.FAILED),
+        ("**Task**: unknown", Outcome.BLOCKED),
+    ],
+)
+def test_a_block_in_the_form_of_a_report_is_finished_unless_it_says_otherwise(
+    title: str, body: str, outcome: Outcome
+) -> None:
+    learnings = "- **Learnings for future iterations:**\n  - Patterns discovered"
+    text = f"## {title}\nThread: https://example.com/T-1\n{body}\n{learnings}\n---\n"
+    if body.startswith("**"):
+        text = f"## {title}\n{body}\n---\n"
+    assert parse_progress(text).entries[0].record.kind is outcome
+
+
 @pytest.mark.parametrize(
     ("title", "date"),
     [

@@ -130,6 +130,7 @@ def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(
         "## 2026-01-01 10:00 - US-1\n"
         "Thread: ralph://session/abc-1\n"
         "[//]: # (ralph: jrn-run-00000001-1)\n"
+        "Outcome: blocked\n"
         "- half of it works\n"
         "- Files changed: a.py, b.py\n"
         "- **Learnings for future iterations:**\n"

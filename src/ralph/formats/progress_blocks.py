@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ralph.core import ids
+from ralph.core import bullets, ids
 from ralph.core import text as markdown
 from ralph.core.errors import Refused
 from ralph.core.record import Family, Outcome, Record, Scope
@@ -39,6 +39,10 @@ _ANY_THREAD = re.compile(r"[-*_ \t]*thread[*_]{0,2}:[*_]{0,2}[ \t]*(\S+)", re.IG
 _STATUS_LINE = re.compile(r"[-*_ \t]*(?:status|outcome|result)[*_]{0,2}:", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9']+")
 _DONE_WORDS = frozenset({"complete", "completed", "done", "pass", "passed", "passes"})
+_UNFINISHED_WORDS = frozenset(
+    {"blocked", "stuck", "incomplete", "unfinished", "interrupted", "aborted", "wip"}
+)
+_STORY_TITLE = re.compile(r"\S[ \t]+[-–—][ \t]+\S")  # `2026-01-31 10:30 - US-003`
 _NEGATIONS = frozenset(
     {"not", "no", "never", "without", "isn't", "aren't", "wasn't", "doesn't", "didn't", "until"}
 )
@@ -166,9 +170,11 @@ def _thread_in(body: Iterable[str]) -> str:
 
 
 def _outcome_in(title: str, body: Sequence[str]) -> Outcome:
-    """Return the outcome that a block reports, or BLOCKED if it reports none.
+    """Return the outcome that a block reports.
 
-    A status line takes precedence over the title, and the title over the rest.
+    A status line takes precedence over the title, and the title over the rest. A block that
+    reports none is finished if its title is `<time> - <story>` and it lists what was done, because
+    agents append such a block when they have finished a story. Otherwise it is BLOCKED.
     """
     status_lines = [line for line in body if _STATUS_LINE.match(line)]
     for lines in (status_lines, [title], body):
@@ -177,7 +183,22 @@ def _outcome_in(title: str, body: Sequence[str]) -> Outcome:
             return Outcome.DONE
         if "failed" in words:
             return Outcome.FAILED
+    lists_work = any(bullets.bullet_marker(line) is not None for line in body)
+    is_report = lists_work and _STORY_TITLE.search(title) is not None
+    if is_report and not _says_unfinished([title, *body]):
+        return Outcome.DONE
     return Outcome.BLOCKED
+
+
+def _says_unfinished(lines: Iterable[str]) -> bool:
+    """Return whether a line says that something is unfinished or not done."""
+    for line in lines:
+        words = set(_WORD.findall(line.lower()))
+        if not _UNFINISHED_WORDS.isdisjoint(words):
+            return True
+        if not _DONE_WORDS.isdisjoint(words) and not _NEGATIONS.isdisjoint(words):
+            return True
+    return False
 
 
 def _affirmed_words(lines: Iterable[str]) -> set[str]:
