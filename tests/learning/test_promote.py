@@ -75,7 +75,11 @@ def test_done_task_promotes_well_evidenced_and_accepted_insights(root: Path, nam
     done = promotion.promote_task(root, name)
     assert len(done.added) == 3
     document = parse_patterns(written(root))
-    assert sorted(entry.record.label for entry in document.entries) == ["Gotchas", "Tips", "Tips"]
+    assert sorted(entry.record.label for entry in document.entries) == [
+        "Gotchas",
+        "Gotchas",
+        "Tips",
+    ]
     assert f"by {name}_" in written(root)
     for each in stored(root, name):
         assert each.extra["promoted_to"] == ".ralph/global-patterns.md"

@@ -62,6 +62,41 @@ def known(title: str, text: str, *tags: str) -> Record:
     return Record("know-1", MemoryKind.CONTEXT, text, label="knowledge", title=title, tags=tags)
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Always use `IF NOT EXISTS`, or the second deploy fails", "gotcha"),
+        ("Don't forget to update types.ts when changing the API", "gotcha"),
+        ("`npm run gen` must come first, otherwise the build breaks", "gotcha"),
+        ("`vite build` hangs when src/index.html is missing", "gotcha"),
+        ("반드시 src/types.ts 파일을 먼저 고쳐야 한다", "gotcha"),
+        ("Use the `sql<number>` template for aggregations", "learning"),
+        ("The worker in src/jobs.py retries failed jobs three times", "learning"),
+        ("Check AGENTS.md in the directory before making changes", "learning"),
+        ("Decision: always use argon2 for passwords", "decision"),
+    ],
+)
+def test_a_lesson_that_warns_of_a_mistake_is_a_gotcha(text: str, label: str) -> None:
+    [found] = propose([learning(text)])
+    assert found.label == label
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("Gotcha: the palette is cached", "Theme gotcha: the palette is cached"),
+        ("**Gotcha:** the palette is cached", "Theme gotcha: the palette is cached"),
+        (
+            "the palette is cached in `theme.ts`",
+            "Theme gotcha: the palette is cached in `theme.ts`",
+        ),
+    ],
+)
+def test_a_title_replaces_the_label_of_its_text(text: str, joined: str) -> None:
+    [found] = propose([known("Theme gotcha", text)])
+    assert found.text == joined
+
+
 def test_each_source_gives_insights_with_their_label_and_evidence() -> None:
     fixed = session(*TEACHING["a migration before the tests"])
     entry = JournalEntry(
@@ -92,7 +127,7 @@ def test_each_source_gives_insights_with_their_label_and_evidence() -> None:
     found = {each.text: each for each in propose(records)}
     assert {text[:24]: (each.extra[SOURCE], each.label) for text, each in found.items()} == {
         "`pytest -q` failed: sqli": ("fix", "gotcha"),
-        "Run `make proto` before ": ("heading", "learning"),
+        "Run `make proto` before ": ("heading", "gotcha"),
         "Decision: `argon2`, beca": ("sigil", "decision"),
         "Nightly reset: The stagi": ("sigil", "learning"),
         "vite needs `optimizeDeps": ("heading", "gotcha"),

@@ -70,6 +70,16 @@ def test_short_output_stays_complete_without_colours() -> None:
     assert output_tail("link \x1b]8;;http://x\x07here\x1b]8;;\x07", "") == "link here"
 
 
+@pytest.mark.parametrize(
+    "out",
+    ["\n> test\n> node test.js\n\nAssertionError: 1", "$ jest\nAssertionError: 1"],
+    ids=["npm", "yarn"],
+)
+def test_the_banner_of_a_runner_is_left_out(out: str) -> None:
+    assert output_tail(out, "") == "AssertionError: 1"
+    assert output_tail("> test\n> node test.js\n", "") == ""
+
+
 def test_a_long_output_is_cut_at_a_line() -> None:
     kept = output_tail(
         "\n".join(f"line {letter * 30}" for letter in "abcdefghijklmnopqrstuvwxyz" * 10), ""

@@ -22,7 +22,7 @@ from ralph.core.work import Ask, Reply
 from ralph.formats.patterns import parse_patterns
 from ralph.formats.progress import is_progress_pattern, parse_progress
 from ralph.formats.regions import parse_region
-from ralph.learning import insights, task_insights
+from ralph.learning import insights, review, task_insights
 from ralph.learning.propose import places
 from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
@@ -258,15 +258,24 @@ def test_what_was_learned_is_merged_into_agents_md(unmerged: Both) -> None:
     assert page.startswith("# Working here\n\nBe kind.\n")
     assert page.count("ralph:start") == 1
     held = [entry.record.text for entry in parse_region(page).entries]
-    assert len(held) == len(set(held))
+    assert sorted(held) == promoted(unmerged), "as global-patterns.md"
     for side in unmerged.sides:
         assert LESSONS[side.title] in held
-        assert any(KNOWLEDGE[side.title][1] in each for each in held)
+        assert ONCE[side.title] not in held, "nobody has reviewed it"
         assert (unmerged.root / f"{side.title.replace(' ', '_')}.py").read_text(
             encoding="utf-8"
         ) == "whole = True\n"
     assert len(list(paths.knowledge_folder(unmerged.root).iterdir())) == 2
     assert "AGENTS.md" not in git(unmerged.root, "status", "--porcelain")
+
+
+def test_what_a_person_accepts_before_the_merge_is_merged_into_agents_md(unmerged: Both) -> None:
+    accepted = ONCE[unmerged.sides[0].title]
+    [once] = [each for each in insights.list_(unmerged.root) if each.record.text == accepted]
+    review.accept(unmerged.root, once.record.id)
+    merged(unmerged)
+    page = (unmerged.root / "AGENTS.md").read_text(encoding="utf-8")
+    assert accepted in [entry.record.text for entry in parse_region(page).entries]
 
 
 def test_the_third_task_starts_with_what_the_first_two_learned(unmerged: Both) -> None:
@@ -289,5 +298,4 @@ def test_the_third_task_starts_with_what_the_first_two_learned(unmerged: Both) -
     for title, text in KNOWLEDGE.values():
         assert title in asks[0].prompt
         assert text in asks[0].prompt
-        assert text in (asks[0].folder / "AGENTS.md").read_text(encoding="utf-8")
     assert asks[0].folder == worktree.checkout_folder(unmerged.root, third.id)

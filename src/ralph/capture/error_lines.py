@@ -32,6 +32,7 @@ _MAX_DETAIL_LINES = 8  # lines after an error in which its details are looked fo
 _ANNOUNCEMENT = re.compile(r":$|(?:^|\s)\w*(?:Error|Exception)(?:: [A-Z]\d+)?$")
 """A line that only announces an error: `Could not resolve:`, `Error: P1010`, `FAILED x  Error`."""
 _FRAME = re.compile(r"^[│╷╵] ?")  # around the messages of Terraform
+_BANNER_LINE = re.compile(r"[>$] \S")
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -52,6 +53,17 @@ def name_error(output: str) -> str:
 def names_nothing(line: str) -> bool:
     """Return whether a line is a banner, a count, or a report without a reason."""
     return not line.strip() or _UNINFORMATIVE.match(line) is not None
+
+
+def without_banner(lines: Lines) -> Lines:
+    """Return the lines of an output without the banner of npm or a similar runner above them.
+
+    A banner repeats the command: a blank line, `> shop@1.0.0 test`, `> node test.js`.
+    """
+    for number, line in enumerate(lines):
+        if line.strip() and not _BANNER_LINE.match(line):
+            return lines[number:]
+    return []
 
 
 def _first(lines: Lines, pattern: re.Pattern[str]) -> int | None:

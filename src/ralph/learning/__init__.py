@@ -10,6 +10,7 @@ __all__ = [
     "history",
     "inbox",
     "insights",
+    "labels",
     "learn",
     "learn_answer",
     "learned",

@@ -376,16 +376,24 @@ def promotions(record: Record) -> tuple[str, ...]:
     return tuple(link.target for link in record.links if link.relation == proposing.PROMOTED)
 
 
+def is_reviewed(record: Record) -> bool:
+    """Return whether an insight may leave its task: a person accepted it, or it is well-evidenced.
+
+    This is the one rule for global-patterns.md and for AGENTS.md.
+    """
+    if record.status is REJECTED:
+        return False
+    return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)
+
+
 def is_due(record: Record) -> bool:
     """Return whether to promote an insight when its task is done.
 
     An insight that was already promoted to a file other than memories.md is not due.
     """
-    if record.status is REJECTED:
-        return False
     if any(not file.endswith("memories.md") for file in promotions(record)):
         return False
-    return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)
+    return is_reviewed(record)
 
 
 def status_named(word: str) -> Status:

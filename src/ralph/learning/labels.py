@@ -59,6 +59,16 @@ _CANONICAL_LABELS = {
 }
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|[^.!?:]\s[A-Z][a-z]")
 """Something specific: code, a number, a path, an identifier or a name inside a sentence."""
+_WARNING = re.compile(
+    r"""
+      ^\W*(?:always|never|don[’']?t|do\ not|avoid|beware|careful|watch\ out|make\ sure)\b
+    | \b(?:or|otherwise|else)\b[^.;]{0,80}\b(?:fail|break|crash|hang|los[et]|corrupt|error)
+    | \b(?:fails?|breaks?|crash(?:es)?|hangs?)\ (?:if|unless|when|without|until)\b
+    | ^\W*(?:항상|절대|반드시|주의)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""How a warning begins, or how it names the consequence of a mistake."""
 _MIN_WORDS = 4
 _MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean use few or no spaces
 
@@ -118,6 +128,30 @@ def label_of(text: str, default: str = "learning") -> str:
     if name.startswith("note"):
         name = "learning"
     return _CANONICAL_LABELS.get(name, name)
+
+
+def without_label(text: str) -> str:
+    """Return a lesson without the label at its beginning, such as "Gotcha:"."""
+    labelled = _LABEL.fullmatch(text.partition("\n")[0])
+    if labelled is None:
+        return text
+    rest = text[labelled.start("text") :]
+    if labelled["closing"] == ":":
+        return rest.removesuffix(labelled["mark"])
+    return rest
+
+
+def titled_lesson(title: str, text: str) -> str:
+    """Join a title and a lesson. A label that the title repeats or replaces is left out."""
+    return f"{title}: {without_label(text)}"
+
+
+def is_warning(text: str) -> bool:
+    """Return whether a lesson warns of a mistake, so that it is a gotcha without being called so.
+
+    Warnings are "Always use IF NOT EXISTS, or the second deploy fails" and "Don't forget types.ts".
+    """
+    return _WARNING.search(text) is not None
 
 
 def is_substantial(text: str) -> bool:

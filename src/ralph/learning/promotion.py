@@ -36,6 +36,7 @@ from ralph.formats.regions import parse_region
 from ralph.formats.sigils import without_sigils
 from ralph.learning import acceptance, insights
 from ralph.learning.insights import Insight
+from ralph.learning.labels import titled_lesson
 from ralph.memory import memory, quarantine, reading
 from ralph.memory.author import BY_PERSON, WriteContext
 from ralph.privacy import injection, privacy
@@ -109,6 +110,19 @@ def promote_task(
     for record in (*promotion.added, *promotion.there):
         _mark_promoted(root, due[record.id], path, observer)
     return replace(promotion, diff=diff)
+
+
+def reviewed_lessons(root: Path, task_id: str, patterns: Sequence[str] = ()) -> list[Record]:
+    """Return what a task may leave behind for all: what promotion also accepts, as one-line texts.
+
+    An insight that was promoted already is included.
+    """
+    lessons = []
+    for insight in insights.list_(root, task_id=task_id):
+        record = insight.record
+        if insights.is_reviewed(record) and not _reason_to_skip(record, patterns):
+            lessons.append(replace(record, text=without_sigils(record.text)))
+    return lessons
 
 
 def _reason_to_skip(record: Record, patterns: Sequence[str]) -> str:
@@ -276,7 +290,7 @@ def _promoted_text(original: Record, text: str, patterns: Sequence[str]) -> str:
     if not text:
         text = original.text
         if original.title and original.family is not Family.JOURNAL:
-            text = f"{original.title}: {original.text}"
+            text = titled_lesson(original.title, original.text)
     clean, _ = privacy.clean_memory(without_sigils(text), patterns=patterns)
     if len(clean) > _MAX_BULLET_CHARACTERS:
         limit = f"at most {_MAX_BULLET_CHARACTERS} characters"

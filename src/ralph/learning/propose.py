@@ -34,7 +34,14 @@ from ralph.core.text import normalise_text
 from ralph.formats.sigils import without_sigils
 from ralph.learning.candidates import Candidate, InsightSource, Operation
 from ralph.learning.fixes import find_fixes
-from ralph.learning.labels import headed_bullets, is_substantial, label_of, labelled_lines
+from ralph.learning.labels import (
+    headed_bullets,
+    is_substantial,
+    is_warning,
+    label_of,
+    labelled_lines,
+    titled_lesson,
+)
 
 EVIDENCE = "evidence"
 PLACES = "places"
@@ -55,6 +62,7 @@ _FIX_OVERLAP = 0.6
 # Two memories about one subject share up to .45 of the weight of their words, and two that say the
 # same .55 and more (106 memories that an agent distilled from four weeks).
 DISTILLED_OVERLAP = 0.5
+_GENERAL_LABELS = ("learning", "pattern")  # of bullets whose author gave them no label of their own
 _RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
 
 
@@ -201,12 +209,15 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
         extra[PROVEN] = True
     extra[PROMOTED] = None
     text = trim(" ".join(first.text.split()), _MAX_TEXT)
+    label = first.label
+    if label in _GENERAL_LABELS and label_of(text, "") == "" and is_warning(text):
+        label = "gotcha"
     by = _AUTHORS.get(first.source, "agent")
     return Record(
         id=insight_id(text, first_record.created_at),
-        kind=kind_of(first.label) or MemoryKind.CONTEXT,
+        kind=kind_of(label) or MemoryKind.CONTEXT,
         text=text,
-        label=first.label,
+        label=label,
         tags=tuple(tags)[:_MAX_TAGS],
         status=Status.PROPOSED,
         scope=Scope.TASK,
@@ -254,7 +265,7 @@ def _from_entry(record: Record) -> Candidate:
     else:
         label = label_of(text)
     if record.title:
-        text = f"{record.title}: {text}"
+        text = titled_lesson(record.title, text)
     return Candidate(text, label, source, (record,), record.tags)
 
 

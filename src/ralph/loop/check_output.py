@@ -16,6 +16,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from ralph.capture.error_lines import without_banner
+
 OUTPUT_LENGTH = 3_000  # characters of output in a report, or slightly more if it has long numbers
 _MAX_OUTPUT_READ = 40_000  # characters at the end of each stream
 _MAX_LINE_LENGTH = 500  # characters
@@ -118,10 +120,7 @@ def _clean_lines(text: str) -> list[str]:
     lines = end.replace("\r\n", "\n").strip("\n").split("\n")
     if len(text) > _MAX_OUTPUT_READ and len(lines) > 1:
         del lines[0]  # it is probably incomplete
-    cleaned = [_clean_line(line) for line in lines]
-    if not any(cleaned):
-        return []
-    return cleaned
+    return list(without_banner([_clean_line(line) for line in lines]))
 
 
 def _clean_line(line: str) -> str:

@@ -32,7 +32,7 @@ from ralph.core.work import (
     TaskStatus,
 )
 from ralph.formats.sigils import Sigils, read_sigils
-from ralph.learning import task_insights
+from ralph.learning import promotion, task_insights
 from ralph.loop import changes, run_prompts, run_record, runs, task_choice
 from ralph.loop import prompt as loop_prompt
 from ralph.loop.criteria import CriteriaVerdict, check_criteria, shorter_timeout
@@ -216,10 +216,10 @@ class Workbench:
         return replace(run, failed=(*run.failed, work.id), task="")
 
     def _promote_insights(self, finished: Task) -> None:
-        promotion, why = lifecycle.promote_insights(self.home, finished, patterns=self._patterns)
-        if promotion is not None and promotion.added:
-            count = count_noun(len(promotion.added), "insight")
-            self.printer.print_line(f"promoted {count} of {finished.id} to {promotion.path.name}")
+        promoted, why = lifecycle.promote_insights(self.home, finished, patterns=self._patterns)
+        if promoted is not None and promoted.added:
+            count = count_noun(len(promoted.added), "insight")
+            self.printer.print_line(f"promoted {count} of {finished.id} to {promoted.path.name}")
         if why:
             self.printer.warn(why)
 
@@ -466,11 +466,9 @@ class Workbench:
         return members
 
     def _update_task_memory(self, entry: JournalEntry) -> None:
-        learnings = progress.append_iteration(
+        progress.append_iteration(
             self.root, entry, self._learned, story=self._story, patterns=self._patterns
         )
-        if self._is_in_worktree:
-            worktree_learnings.add_learnings(self.root, learnings)
         task_insights.extract(
             self.root,
             entry.task,
@@ -478,6 +476,9 @@ class Workbench:
             iteration=entry.iteration,
             patterns=self._patterns,
         )
+        if self._is_in_worktree:
+            lessons = promotion.reviewed_lessons(self.root, entry.task, self._patterns)
+            worktree_learnings.add_learnings(self.root, lessons)
 
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step. A run that has ended also gets its record."""

@@ -38,6 +38,7 @@ from ralph.formats.progress import (
 )
 from ralph.formats.progress_blocks import JOURNAL_KEY
 from ralph.formats.progress_learnings import read_learnings
+from ralph.learning.labels import titled_lesson
 from ralph.memory.knowledge import LearnedEntry
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import redact
@@ -146,7 +147,8 @@ def append_iteration(
     knowledge = []
     for learning in learned:
         if learning.slug:
-            text = f"{_line(clean(learning.title))}: {_sentence(clean(learning.text))}"
+            sentence = _sentence(clean(learning.text))
+            text = titled_lesson(_line(clean(learning.title)), sentence)
             knowledge.append(with_pointer(text, learning.slug))
 
     def edit(text: str) -> tuple[str, list[Record]]:

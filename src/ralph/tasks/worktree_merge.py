@@ -18,6 +18,7 @@ from ralph.core.text import normalise_text
 from ralph.core.work import ProcessResult, Task, ignore_text
 from ralph.formats import merge as entry_merge
 from ralph.formats.regions import parse_region
+from ralph.learning.promotion import reviewed_lessons
 from ralph.memory.merge_driver import merge_lines
 from ralph.storage import files, task_files
 from ralph.tasks.worktree import (
@@ -28,7 +29,7 @@ from ralph.tasks.worktree import (
     repository_lock,
     uncommitted_files,
 )
-from ralph.tasks.worktree_learnings import PAGE
+from ralph.tasks.worktree_learnings import PAGE, add_learnings
 
 NO_VERIFY = "--no-verify"
 
@@ -137,7 +138,11 @@ def merge(
     with repository_lock(root, f"merging {task_id}", tell=tell):
         branches = _find_branches(root, task_id)
         problem = find_problem(root, branches.task)
-        worktree = Repository(checkout_folder(root, task_id))
+        folder = checkout_folder(root, task_id)
+        if folder.is_dir():
+            # A person may have accepted an insight since the last iteration.
+            add_learnings(folder, reviewed_lessons(root, task_id))
+        worktree = Repository(folder)
         dirty = _files_to_commit(worktree, branches)
         if dirty and not commit:
             raise Refused(
