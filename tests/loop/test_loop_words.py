@@ -11,6 +11,7 @@ from ralph.core.errors import UsageError
 from ralph.core.settings import Config
 from ralph.core.tokens import estimate
 from ralph.core.work import Ask, Reply, StopReason
+from ralph.learning import inbox
 from ralph.loop import prompt as loop_prompt
 from ralph.loop import runs, scratchpad_file
 from ralph.loop.request import LoopRequest
@@ -182,3 +183,14 @@ def test_knowledge_has_the_name_of_the_feature(shop: Workshop) -> None:
     assert [entry.record.extra["feature"] for entry in pages.entries(shop.root)] == [
         "Perf Optimization"
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Gotcha: keep the parser warm.", "Keep the parser warm.\n\n" + "It reads `cart.py`. " * 60],
+    ids=["labelled", "long"],
+)
+def test_knowledge_of_a_run_does_not_also_wait_for_review(shop: Workshop, text: str) -> None:
+    shop.start(says_done(f'<knowledge tags="perf" title="Cache warmth">{text}</knowledge>'), PASSES)
+    assert [entry.record.title for entry in pages.entries(shop.root)] == ["Cache warmth"]
+    assert inbox.items(shop.root) == []

@@ -136,28 +136,42 @@ def items(
     """
     found = insight.list_(root, task_id=task_id, within=within)
     found.sort(key=_rank, reverse=True)
-    known = _known_texts(root) if status == "proposed" else set()
+    known = _KnownMemories(root) if status == "proposed" else None
     memories = _CurrentMemories(root)
     listed = []
     for proposal in found:
-        # A merge may keep the words of one of the memories that it combines.
-        is_known = normalise_text(proposal.record.text) in known and not targets(proposal.record)
-        if status in ("", insight.state(proposal.record)) and not is_known:
+        if known is not None and known.say(proposal.record):
+            continue
+        if status in ("", insight.state(proposal.record)):
             listed.append(_insight_item(proposal, memories))
     if status not in ("", "proposed") or task_id:
         return listed
     return [*held_items(root), *listed, *memory_items(root)]
 
 
-def _known_texts(root: Path) -> set[str]:
-    """Return what memory files already say, so that it is not proposed again."""
-    known = set()
-    for stored in reading.list_entries(root, in_=(reading.ALL,)):
-        record = stored.record
-        known.add(normalise_text(record.text))
-        if record.title:
-            known.add(normalise_text(f"{record.title}: {record.text}"))
-    return known
+class _KnownMemories:
+    """What memory files already say, so that it is not proposed again."""
+
+    def __init__(self, root: Path) -> None:
+        self._texts: set[str] = set()
+        self._ids: set[str] = set()
+        for stored in reading.list_entries(root, in_=(reading.ALL,)):
+            record = stored.record
+            self._ids.add(record.id)
+            self._texts.add(normalise_text(record.text))
+            if record.title:
+                self._texts.add(normalise_text(f"{record.title}: {record.text}"))
+
+    def say(self, proposal: Record) -> bool:
+        """Return whether a memory has the text of a proposal, or is all that it was found in.
+
+        An agent's `<knowledge>` is stored as such, and is an insight of its task in addition.
+        """
+        if targets(proposal):  # a merge may keep the words of a memory that it combines
+            return False
+        found_in = evidence(proposal)
+        is_only_stored = bool(found_in) and self._ids.issuperset(found_in)
+        return is_only_stored or normalise_text(proposal.text) in self._texts
 
 
 def _rank(found: Insight) -> tuple[int, bool]:
