@@ -170,3 +170,35 @@ def test_a_prompt_about_an_error_gets_what_solved_it(project: Project) -> None:
     given = project.ask("ImportError again: cannot import parse_arguments from shop")
     assert IMPORT_ERROR in given
     assert "It passed after `pip install 'shop<2'`." in given
+
+
+# --- questions and answers ----------------------------------------------------------------------
+
+QUESTION = "which pytest for cli tests?"
+EXPLANATION = "CLI tests fail with pytest 9. Installing 'pytest<8.4' fixes the CLI tests."
+
+
+def talk(project: Project, session: str, prompt: str, answer: str) -> None:
+    project.say(session, "UserPromptSubmit", prompt=prompt)
+    project.say(session, "Stop", last_assistant_message=answer)
+
+
+def test_the_turn_that_explains_is_given_and_not_the_questions_without_an_answer(
+    project: Project,
+) -> None:
+    talk(project, "s-0", "the cli tests fail at collection, why?", EXPLANATION)
+    for number in (1, 2, 3):
+        talk(project, f"s-{number}", QUESTION, "CLI tests fail.")
+    talk(project, "s-4", "add a csv option to routes", "Added --format csv.")
+    given = project.ask(QUESTION)
+    assert EXPLANATION in given
+    assert QUESTION not in given
+
+
+def test_a_question_that_is_asked_and_answered_again_and_again_is_one_item(
+    project: Project,
+) -> None:
+    for number in (1, 2, 3):
+        talk(project, f"s-{number}", QUESTION, EXPLANATION)
+    talk(project, "s-4", "add a csv option to routes", "Added --format csv.")
+    assert project.ask(QUESTION).count(EXPLANATION) == 1

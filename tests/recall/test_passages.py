@@ -210,7 +210,7 @@ def test_two_words_of_a_prompt_whose_subject_nobody_knows_are_chance(tmp_path: P
         "Generate reports in two sizes.",
         "Which sizes?",
         "Generate them small.",
-        "Both sizes, then.",
+        "Both sizes, then, the small one first.",
     )
     fill(
         tmp_path,

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from ralph.recall.passages import Passage, TurnSource
     from ralph.search.question import WeightedWord
     from ralph.search.scoring import RankedRow
+    from ralph.storage.lookup import RecordRow
 
 # Limits that decide which sessions are quoted.
 _MIN_MATCHING_TURNS = 2
 _MAX_SESSIONS = 3
+_MAX_SESSIONS_READ = 6  # some of them may be left out
+_MIN_ANSWER_BYTES = 24  # letters of an answer in UTF-8; a shorter one ("ok") explains nothing
 _MIN_SHARE_OF_BEST = 0.6  # of the best session's score
 _NEXT_TURN_WEIGHT = 0.1  # each next turn adds this share of its score to the best turn's
 _NEXT_TURNS = 4  # how many next turns count
@@ -110,17 +113,30 @@ def gather(
     answering = [matches for matches in sessions.values() if _is_answered(matches, words)]
     answering.sort(key=_session_score, reverse=True)
     passages: list[Passage] = []
-    for matches in answering[:_MAX_SESSIONS]:
+    texts: set[str] = set()
+    for matches in answering[:_MAX_SESSIONS_READ]:
         if _session_score(matches) < _MIN_SHARE_OF_BEST * _session_score(answering[0]):
             break
         passage = read_passage(source, matches)
-        if passage.rows:
-            passages.append(passage)
+        text = " ".join(row.text for row in passage.rows.values())
+        if text not in texts and any(map(_explains, passage.rows.values())):
+            passages.append(passage)  # a question that is asked again and again is one passage
+        texts.add(text)
+    passages = passages[:_MAX_SESSIONS]
     if not passages:
         return []
     from ralph.recall.amendments import with_amendments  # few prompts have a passage
 
     return with_amendments(source, passages)
+
+
+def _explains(row: RecordRow) -> bool:
+    """Return whether a turn is an answer that says more than "ok" or "CLI tests fail."."""
+    if row.by != "agent":
+        return False
+    letters = "".join(filter(str.isalpha, row.text))
+    has_details = any(char.isdigit() or char in "`_/=" for char in row.text)
+    return has_details or len(letters.encode("utf-8", "ignore")) >= _MIN_ANSWER_BYTES
 
 
 def _session_score(matches: Sequence[RankedRow]) -> float:
