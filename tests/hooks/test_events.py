@@ -18,7 +18,7 @@ from ralph.capture import recorder
 from ralph.capture.events import EventKind
 from ralph.core import paths, render
 from ralph.core.errors import Unreadable
-from ralph.core.prompts import INJECTED, NOTE
+from ralph.core.prompts import INJECTED
 from ralph.core.tokens import estimate as tokens_of
 from ralph.formats.log import parse_log
 from ralph.hooks import events as hook
@@ -423,9 +423,10 @@ def test_settings_that_cannot_be_read_stop_the_recording_and_say_so(here: World)
     put(here.root / "ralph.yml", "privacy: {patterns: ['(']}")
     ask(here, "my own secret word")
     assert not here.log.exists()
-    (line,) = started(here).strip().split("\n")
-    assert line.startswith(f"{NOTE}ralph.yml:1: privacy.patterns: ")
-    assert line.endswith("nothing is recorded or recalled here")
+    answer = json.loads(handled(here, "SessionStart", source="startup"))
+    assert answer["systemMessage"].startswith("Ralph: ralph.yml:1: privacy.patterns: ")
+    assert answer["systemMessage"].endswith("nothing is recorded or recalled here")
+    assert list(answer) == ["systemMessage"]  # nothing for the agent
     assert here.failures() == 2
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.installs import MOVED, OURS, PLACES, at, install, tree, uninstall
 
 from ralph.core.errors import Refused, Unreadable, WriteFailed
+from ralph.install import installations
 from ralph.install.clients import Host, InstallScope, servers_file
 from ralph.install.hosts import plan_install
 from ralph.install.install_target import InstallTarget
@@ -177,3 +178,24 @@ def test_a_read_only_file_stops_everything_too(home: Path) -> None:
     with pytest.raises(WriteFailed, match="read-only"):
         install(wanted(home))
     assert set(tree(home)) == {".claude.json"}
+
+
+@pytest.mark.parametrize(
+    ("host", "prefix"),
+    [
+        (Host.CLAUDE, "mcp__ralph__"),
+        (Host.CODEX, "mcp__ralph__"),
+        (Host.GEMINI, "mcp_ralph_"),
+        (Host.OPENCODE, "ralph_"),
+        (Host.QWEN, "mcp__ralph__"),
+        (Host.COPILOT, "ralph-"),
+        (Host.CURSOR, ""),
+    ],
+)
+def test_tools_have_the_prefix_of_their_client_once_the_server_is_installed(
+    home: Path, host: Host, prefix: str
+) -> None:
+    where = wanted(home, host)
+    assert installations.tool_prefix(host, where.root, where.env) is None
+    install(where)
+    assert installations.tool_prefix(host, where.root, where.env) == prefix

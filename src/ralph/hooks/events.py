@@ -55,10 +55,10 @@ _SESSION_BOUNDARIES = (EventKind.SESSION_START, EventKind.SESSION_END, EventKind
 
 
 class _LoadedConfig(NamedTuple):
-    """The config. If it cannot be used, `config` is None and `answer` is what to print."""
+    """The config. If it cannot be used, `config` is None and `problem` says why."""
 
     config: Config | None
-    answer: str = ""
+    problem: str = ""
 
 
 class _SessionRecords(NamedTuple):
@@ -91,7 +91,9 @@ def handle_event(
     loaded = _load_config(root, event, env, cache=project)
     config = loaded.config
     if config is None:
-        return loaded.answer if project else ""
+        if not project or event != EventKind.SESSION_START:
+            return ""
+        return _message_json(host, event, loaded.problem)
     if not project and not config.capture.everywhere:
         return ""
     happened = _read_event(root, host, event, payload, config)
@@ -207,19 +209,14 @@ def update_index(folder: str, event: str) -> None:
 
 
 def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> _LoadedConfig:
-    """Load the config, and write the settings cache if `cache` is true.
-
-    If the config cannot be used, a starting session is told why.
-    """
+    """Load the config, and write the settings cache if `cache` is true."""
     state = recorder.config_state(root, env)
     try:
         loaded = settings.load(root, env=env, limit=PatternLimit)
     except RalphError as error:
         if cache:
             recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
-        if event != EventKind.SESSION_START:
-            return _LoadedConfig(None)
-        return _LoadedConfig(None, _context_json(event, render.notes([_config_note(error)])))
+        return _LoadedConfig(None, _config_note(error))
     if cache:
         with _count_failures(root, event):
             recorder.write_settings(root, loaded, env=env, state=state)
@@ -394,6 +391,13 @@ def _pull_age(root: Path) -> str:
     if hours < _MIN_HOURS_IN_DAYS:
         return f"; team pulled {hours} h ago"
     return f"; team pulled {hours // 24} d ago"
+
+
+def _message_json(host: str, name: str, message: str) -> str:
+    """Return an answer for the user alone, or for the agent if the host shows no messages."""
+    if host in _SILENT_HOSTS:
+        return _context_json(name, render.notes([message]))
+    return _context_json(name, "", f"Ralph: {message}")
 
 
 def _context_json(name: str, text: str, message: str = "") -> str:

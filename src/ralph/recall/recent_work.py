@@ -21,7 +21,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ralph.capture import small_talk
@@ -239,6 +239,8 @@ def _has_changed_file(root: Path, changed: Sequence[str], since: int | None) -> 
     if since is None:
         return False
     for name in changed:
+        if PurePath(name).is_absolute():
+            continue  # outside the project
         try:
             if (root / name).stat().st_mtime_ns > since:
                 return True
@@ -255,7 +257,8 @@ def _render(past: _PastSession, root: Path) -> str:
     notes = []
     if past.was_cut_off:
         notes.append("cut off")
-    if past.branch not in _MAIN_BRANCHES and past.branch != paths.current_branch(root):
+    is_elsewhere = past.branch not in (*_MAIN_BRANCHES, paths.current_branch(root))
+    if is_elsewhere and _may_show(past.branch):
         notes.append(f"branch {past.branch}")
     head = f"- [{_short_id(past.id)}] {past.at[:10]}"
     if notes:
