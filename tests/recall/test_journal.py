@@ -276,6 +276,29 @@ def test_real_titles_with_punctuation_forms_and_korean_find_their_match(
     assert noted(journal.matches(tmp_path, "run-a", title))[:1] == [("run-b", 1)]
 
 
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Make the websocket gateway robust",
+        "Improve the websocket reconnect and the orders API pagination. The cursor must be opaque.",
+        "Improve websocket handling",
+    ],
+)
+def test_one_word_in_common_is_a_match_however_long_the_task_is(tmp_path: Path, title: str) -> None:
+    notes = [
+        "The websocket reconnect uses exponential backoff.",
+        "The gateway closes an idle websocket after 30 seconds.",
+        "Compression is off for every websocket.",
+        "A websocket needs the session cookie.",
+        "The websocket test needs a free port.",
+        "Ping frames keep the websocket open.",
+    ]
+    written(tmp_path, *(entry("run-b", number, text) for number, text in enumerate(notes, 1)))
+    written(tmp_path, entry("run-c", 1, "Moved the buttons to the left."))
+    assert {each.run for each in journal.matches(tmp_path, "run-a", title)} == {"run-b"}
+    assert len(journal.matches(tmp_path, "run-a", title)) == 5
+
+
 def test_an_everyday_word_alone_is_no_match(tmp_path: Path) -> None:
     written(
         tmp_path,

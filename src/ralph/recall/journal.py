@@ -26,7 +26,6 @@ from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
 from ralph.search import explanations, index, rank, scoring, visibility
-from ralph.search.question import WeightedWord
 from ralph.storage import files, queries, query_filters, record_filters, record_rows, sessions
 
 MAX_NOTES_CHARACTERS = 20_000  # longer notes keep only their start and end
@@ -195,9 +194,10 @@ def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[Jour
 def matches(
     root: Path, run: str, words: str, most: int = 5, *, task: str = ""
 ) -> tuple[JournalEntry, ...]:
-    """Return entries from other runs that match `words`, best first.
+    """Return entries from other runs that share a word with `words`, best first.
 
-    Entries with the same notes are returned only once.
+    A loop asks for them, so the thresholds for what is injected unasked do not apply. An everyday
+    word alone does not count. Entries with the same notes are returned only once.
     """
     if not words.strip():
         return ()
@@ -215,36 +215,24 @@ def matches(
             limit=_DUPLICATE_FACTOR * most,
             recipe=_UNGATED,
         )
-        certain_words = _certain_words(ranked)
+        informative = _informative_words(ranked)
         by_notes: dict[str, JournalEntry] = {}
         for row, entry in entries:
             notes = entry.notes.strip()
-            if notes and _is_related(row, certain_words):
+            if notes and not informative.isdisjoint(row.matched):
                 by_notes.setdefault(notes, entry)
         return tuple(by_notes.values())[:most]
 
     return index.ask(root, question)
 
 
-def _certain_words(ranked: rank.Ranking) -> list[WeightedWord]:
-    """Return the words of a query that identify its subject."""
-    certain: list[WeightedWord] = []
+def _informative_words(ranked: rank.Ranking) -> set[str]:
+    """Return the words of a query that are more than everyday words, as the ranking has them."""
+    informative: set[str] = set()
     for word in ranked.words:
         if word.counts and word.certain and word.word.lower() not in EVERYDAY_WORDS:
-            certain.append(word)
-    return certain
-
-
-def _is_related(row: scoring.RankedRow, words: Sequence[WeightedWord]) -> bool:
-    """Return whether an entry answers the query, or matches most of its words by weight.
-
-    Only words that occur in some record count. The other words of a title describe new work.
-    """
-    if rank.is_answer(row):
-        return True
-    total = sum(word.weight for word in words)
-    matched = sum(word.weight * row.matched.get(word.word, 0.0) for word in words)
-    return total > 0 and matched / total >= scoring.STANDARD.min_coverage
+            informative.add(word.word)
+    return informative
 
 
 class _RankedEntry(NamedTuple):
