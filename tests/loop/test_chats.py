@@ -61,6 +61,17 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
     assert [text for _, text in here.told(HOST)] == ["Plan it.", "Yes.", "Go on.", "Gladly."]
 
 
+def test_a_plan_can_be_carried_out_in_agent_mode(here: Place) -> None:
+    here.new("Plan it.", *answers("In two steps."), mode=Mode.PLAN)
+    here.resume(HOST, "Do it.", *answers("Done."), request=ChatRequest(mode=Mode.AGENT))
+    [ask] = here.agent.asks
+    assert (ask.read_only, ask.session) == (False, HOST)
+    assert sessions.find(here.root, HOST).mode == "agent"
+    here.resume(HOST, "And now?", *answers("Nothing is left."))
+    assert not here.agent.asks[0].read_only, "it keeps its new mode"
+    assert [text for _, text in here.told(HOST)][:3] == ["Plan it.", "In two steps.", "Do it."]
+
+
 def test_an_unknown_mode_is_plan(here: Place) -> None:
     here.new("Work.", *answers("Yes."))
     log = session_log(here.root, HOST)

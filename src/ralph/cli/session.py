@@ -298,9 +298,14 @@ def new(
     return _print_reply(reply, form)
 
 
-@cli.command("resume", examples=['ralph session resume 3f2a "Do it as planned."'])
+@cli.command("resume", examples=['ralph session resume 3f2a --mode agent "Do it as planned."'])
 @click.argument("session_id", metavar="ID")
 @click.argument("message")
+@click.option(
+    "--mode",
+    type=_MODES,
+    help="Switch to this mode. A plan is carried out in agent mode.  [default: keep the mode]",
+)
 @options.agent
 @options.formats("text", "json")
 @pass_call
@@ -308,6 +313,7 @@ def resume(
     call: Invocation,
     session_id: str,
     message: str,
+    mode: str | None,
     agent: str,
     command: str,
     model: str,
@@ -316,12 +322,18 @@ def resume(
 ) -> int:
     """Continue a session of Claude Code or Codex.
 
-    It continues in the mode in which it was started, and the agent's answer is printed.
+    It keeps the mode in which it was started unless you switch it. The agent's answer is printed.
     """
     from ralph.loop import chats
 
     text = read_text(message)
-    chosen = chats.ChatRequest(agent=agent, command=command, model=model, permission=permission)
+    chosen = chats.ChatRequest(
+        mode=Mode(mode) if mode else None,
+        agent=agent,
+        command=command,
+        model=model,
+        permission=permission,
+    )
     with _listening(call, form, chosen) as request:
         reply = chats.resume(call.root, call.config, session_id, text, request)
     return _print_reply(reply, form)
@@ -418,4 +430,7 @@ def _print_resume_hint(result: ChatReply) -> None:
     if chat.task:
         line += f", {chat.task}"
     say(line)
-    say(f'  ralph session resume {one_line(chat.id[:_SHORT_ID])} "..."   continues it')
+    resume = f"ralph session resume {one_line(chat.id[:_SHORT_ID])}"
+    say(f'  {resume} "..."   continues it')
+    if chat.mode is Mode.PLAN:
+        say(f'  {resume} --mode agent "..."   lets the agent carry the plan out')

@@ -1,9 +1,9 @@
 """Hold conversations about a task, one turn at a time: `ralph session new` and `resume`.
 
 A chat's mode is written to disk before its agent starts, so that a planning chat stays read-only
-when it is resumed. The host is the program that runs the agent. Claude Code accepts a session id
-that Ralph chooses; other hosts report their own id in the reply. Until then, the chat is unnamed
-and is stored under an id of Ralph's.
+when it is resumed, unless the person asks for the other mode. The host is the program that runs the
+agent. Claude Code accepts a session id that Ralph chooses; other hosts report their own id in the
+reply. Until then, the chat is unnamed and is stored under an id of Ralph's.
 """
 
 from __future__ import annotations
@@ -156,9 +156,10 @@ def _drop_unnamed_log(root: Path, chat: Chat, answer: ChatReply, began: str) -> 
 def resume(
     root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST
 ) -> ChatReply:
-    """Continue a session in the mode it was begun in, and wait for the answer.
+    """Continue a session and wait for the answer.
 
-    Raises NotFound if there is no such session, its folder is gone, or its host no longer knows it.
+    It keeps its mode, unless the request names one: a plan can be carried out in agent mode. Raises
+    NotFound if there is no such session, its folder is gone, or its host no longer knows it.
     Raises Refused if it was held with another agent or cannot be continued.
     """
     chat = find_chat(root, session_id)
@@ -171,9 +172,16 @@ def resume(
         raise Refused(f"{chat.id} cannot continue: {agent.name} keeps no sessions", hint=hint)
     if not chat_folder(root, chat).is_dir():
         raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=hint)
-    _check_turn(chat.mode, agent, message)
-    chat = replace(chat, model=request.model or chat.model)
+    mode = request.mode or chat.mode
+    _check_turn(mode, agent, message)
+    is_mode_changed = mode is not chat.mode
+    chat = replace(chat, mode=mode, model=request.model or chat.model)
     with chat_lock(root, chat.id):
+        if is_mode_changed:
+            now = board.precise_timestamp()
+            chat_log.append_chat(
+                root, chat, at=now, began=now, patterns=config.privacy.patterns, durable=True
+            )
         answer = _run_turn(root, config, request, _Turn(chat, agent, message, message))
     if _is_lost(answer.reply):
         error = answer.reply.error.strip()[:_MAX_ERROR_LENGTH]
