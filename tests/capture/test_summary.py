@@ -255,6 +255,7 @@ class TestWhatIsFound:
             ("I haven't run it. Bye", ("I haven't run it.",)),
             ("Bon courage ! Il manque l'index unique.", ("Il manque l'index unique.",)),
             ("Pushed. There is nothing uncommitted.", ()),
+            ("Jobs are ordered by remaining time, which remains slow.", ()),
             ("Everything is done.", ()),
         ],
     )

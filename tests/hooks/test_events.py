@@ -180,7 +180,7 @@ def test_another_session_hears_what_the_last_one_left_open(here: World) -> None:
 def test_a_session_that_was_killed_is_summed_up_when_the_next_one_starts(here: World) -> None:
     ask(here, "add JWT login", "killed")
     ran(here, "npm test", session="killed", error="Exit code 1\nError: no secret")
-    assert "(cut off): add JWT login. Open: npm test fails." in started(here)
+    assert "(cut off or still running): add JWT login. Open: npm test fails." in started(here)
     assert summaries(here, "killed") == []
 
 

@@ -100,7 +100,7 @@ def test_a_session_that_was_killed_says_so(here: World) -> None:
     session = HookedSession(here, "s-1")
     session.fail("npm test", "Error: no secret")
     text = begun(here)["text"]
-    assert " (cut off): add a login page. Open: npm test fails." in text
+    assert " (cut off or still running): add a login page. Open: npm test fails." in text
 
 
 def test_sessions_with_the_same_goal_are_told_once(here: World) -> None:

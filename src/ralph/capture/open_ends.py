@@ -56,13 +56,14 @@ _CLAIMS = {
 }
 """How a sentence that says that a check passes names the check."""
 _OPEN_POINT = re.compile(
-    r"(?i)\b(?:todo|fixme|next steps?|remaining|remains|left to do|follow[- ]?ups?|unfinished"
+    r"(?i)\b(?:todo|fixme|next steps?|left to do|follow[- ]?ups?|unfinished"
+    r"|remaining (?:work|steps?|tasks?|points?|items?)|remains? (?:to|open)"
     r"|(?:not|n't) (?:yet|committed|pushed|merged|deployed|tested|finished)"
     r"|(?:have not|haven't) (?:run|committed|pushed|merged|deployed|tested)"
     r"|still (?:to do|fails?|failing|missing|open|need\w*)"
     r"|noch (?:offen|nicht)|fehlt noch|pas encore|reste à|il manque|todavía no|aún no|pendientes?"
     r")\b|(?<!no )(?<!nothing )(?<!were )(?<!were still )\b(?:uncommitted|untested|unpushed)\b"
-    r"|^open: |아직"
+    r"|^open: |^remaining: |아직"
 )
 _OPEN_LABEL = re.compile(r"(?i)^open: ")
 _CHECKBOX = re.compile(r"\s*[-*]\s*\[ \]")

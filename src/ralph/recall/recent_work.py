@@ -20,6 +20,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from typing import NamedTuple
 from ralph.capture import small_talk
 from ralph.capture import summary as summaries
 from ralph.capture.open_ends import SENTENCE_END
-from ralph.core import paths, render
+from ralph.core import ids, paths, render
 from ralph.core.prompts import is_own_prompt
 from ralph.core.record import Family, ObservationKind
 from ralph.core.terms import EVERYDAY_WORDS, STOP_WORDS, stem, unaccented
@@ -50,6 +51,7 @@ _DETAIL = re.compile(r"[\d`/_]|\w\.\w")  # a number, or part of a path or a name
 _CLAUSE_END = re.compile(r"(?<=[.!?:,)])\s+")
 _PLAIN_OUTCOME_LENGTH = 60  # characters; a shorter outcome is telling only with digits or code
 _CALL_PREFIXES = tuple(f"{kind.value}: " for kind in ObservationKind)  # no answer was recorded
+_MAYBE_RUNNING = timedelta(minutes=30)
 _FAILS = " fails"  # ends an open end that names a command
 _MAX_SHORT_ID = 12  # characters; a longer id, such as a UUID, is shortened
 _SHORT_ID = 8
@@ -80,6 +82,19 @@ class _PastSession:
     open_ends: tuple[str, ...]
     changed: tuple[str, ...]
     was_cut_off: bool
+
+    @property
+    def end(self) -> str:
+        """How the session ended, or "" if its agent came to an end.
+
+        A session that did something a moment ago may also run in another terminal.
+        """
+        if not self.was_cut_off:
+            return ""
+        last_activity = ids.parse_time(self.at)
+        if last_activity and ids.now() - last_activity < _MAYBE_RUNNING:
+            return "cut off or still running"
+        return "cut off"
 
     @property
     def says_something(self) -> bool:
@@ -255,8 +270,8 @@ def _has_changed_file(root: Path, changed: Sequence[str], since: int | None) -> 
 def _render(past: _PastSession, root: Path) -> str:
     """Render a session as one line: its goal, its outcome, and what is open."""
     notes = []
-    if past.was_cut_off:
-        notes.append("cut off")
+    if past.end:
+        notes.append(past.end)
     is_elsewhere = past.branch not in (*_MAIN_BRANCHES, paths.current_branch(root))
     if is_elsewhere and _may_show(past.branch):
         notes.append(f"branch {past.branch}")
