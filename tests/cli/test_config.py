@@ -136,7 +136,7 @@ def test_set_tells_of_an_error_elsewhere_but_does_its_work(
     code, out, err = ralph(capfd, "memories.budget", "5")
     assert code == 0
     assert out.startswith("Set memories.budget = 5")
-    assert "warning: .ralph.toml: execution.verify: expected true or false" in err
+    assert "warning: .ralph.toml:2: execution.verify: expected true or false" in err
 
 
 def test_a_wrong_value_in_a_file_is_told_with_its_line(

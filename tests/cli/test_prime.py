@@ -330,6 +330,15 @@ def test_few_guardrails_leave_the_rest_to_the_memories(ralph: Project) -> None:
     assert 800 < estimate(said.out) <= 1000
 
 
+def test_json_has_the_place_of_each_entry(ralph: Project) -> None:
+    ralph.memories(*many(TEXTS["English"], 3))
+    for found in ralph("memory", "prime", "--format", "json").json:
+        name, _, line = found["source"].rpartition(":")
+        assert (
+            found["id"] in ralph.file(name).read_text(encoding="utf-8").split("\n")[int(line) - 1]
+        )
+
+
 def test_guardrails_and_memories_are_one_json_array(ralph: Project) -> None:
     guarded(ralph, 2)
     ids = ralph("memory", "prime", "--in", "guardrails,memories", "--format", "json").ids

@@ -20,6 +20,7 @@ from ralph.loop.request import LoopRequest
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory
 from ralph.recall import summarize_command
+from ralph.storage import files
 from ralph.tasks import feature, task
 from ralph.testing import Step
 
@@ -149,6 +150,20 @@ def test_memories_come_by_the_setting_and_memory_instructions_always(shop: Works
     assert "integer cents" not in off
     assert "CLAUDE.md" in off
     assert ".claude/skills/" in off
+
+
+def test_every_section_has_text_and_a_heading_of_the_same_level(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    patterns = "# Global Codebase Patterns\n\n## Conventions\n\n- Use `sql<number>`\n\n## Gotchas\n\n## Tips\n"
+    files.write(paths.patterns_file(shop.root), patterns, root=shop.root)
+    memory.add(shop.root, "Amounts are integer cents.")
+    task.add(shop.root, "make the cart add up")
+    said = text(shop, Config())
+    assert "### Conventions" in said
+    assert "Gotchas" not in said
+    assert "### Tips" not in said
+    headings = [line for line in said.splitlines() if line.startswith("# ")]
+    assert len(headings) == 1, "that of the prompt itself"
 
 
 def test_lines_that_read_like_an_instruction_are_left_out_and_counted(tmp_path: Path) -> None:

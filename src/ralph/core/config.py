@@ -532,7 +532,14 @@ def key_named(name: str) -> ConfigKey:
 def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, names, 1)
+    section, _, member = name.rpartition(".")
+    members = [other.rpartition(".")[2] for other in names if other.rpartition(".")[0] == section]
+    if section and members:
+        close = [f"{section}.{match}" for match in get_close_matches(member, members, 1)]
+        if not close:
+            return f"unknown key {_printable(name)}; {section} has {', '.join(members)}"
+    else:
+        close = get_close_matches(name, names, 1)
     if not close:
         name_of_suffix: dict[str, str] = {}
         for other in names:

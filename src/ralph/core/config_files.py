@@ -1,7 +1,7 @@
 """Read configuration files in YAML, TOML and shell syntax (`KEY=VALUE`).
 
-YAML and shell values carry their line numbers; TOML values do not. Every value must have the type
-that its key declares, and a mismatch is reported with the file and the line.
+Values carry their line numbers. Every value must have the type that its key declares, and a
+mismatch is reported with the file and the line.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ _TRUE = {"true", "yes", "on"}
 _FALSE = {"false", "no", "off"}
 _NULL = {"", "~", "null"}
 _SCALAR_STYLES = {None: "plain", "": "plain", "|": "literal", ">": "literal"}
+_TOML_HEADER = re.compile(r"[ \t]*\[\[?([^\[\]#]+)\]")
+_TOML_KEY = re.compile(r"[ \t]*([A-Za-z0-9_\-.\"' \t]+?)[ \t]*=")
+_TOML_QUOTES = re.compile("\"{3}|'{3}")  # around text of several lines
 _TOML_LINE = re.compile(r"\(at line (\d+)")
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
@@ -276,7 +279,7 @@ def _describe_value(node: ConfigNode) -> str:
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
-    """Parse TOML settings. The nodes have no line numbers.
+    """Parse TOML settings.
 
     Raises ConfigError, which names `where:line`, if the text is not valid.
     """
@@ -292,7 +295,48 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
         raise ConfigError(
             f"{where}:{line}: not valid TOML: {what}", hint="fix this line, or quote the value"
         ) from error
-    return ParsedConfig({name: config_node(value) for name, value in table.items()})
+    lines = _toml_lines(body)
+    return ParsedConfig({name: _toml_node(value, name, lines) for name, value in table.items()})
+
+
+def _toml_node(value: object, path: str, lines: Mapping[str, int]) -> ConfigNode:
+    """Convert a TOML value to nodes with the lines on which their keys are."""
+    line = lines.get(path, 0)
+    if not isinstance(value, Mapping):
+        return config_node(value, line)
+    members = {}
+    for name, member in value.items():
+        members[name] = _toml_node(member, f"{path}.{name}", lines)
+    return ConfigNode(members, line)
+
+
+def _toml_lines(body: str) -> dict[str, int]:
+    """Return the line of each table and key in a valid TOML text, by its dotted name.
+
+    `tomllib` does not tell. A key inside an inline table is not found.
+    """
+    lines: dict[str, int] = {}
+    table = ""
+    open_quotes = ""
+    for number, line in enumerate(body.split("\n"), 1):
+        if not open_quotes:
+            header = _TOML_HEADER.match(line)
+            key = _TOML_KEY.match(line)
+            if header is not None:
+                table = _toml_name(header[1])
+                lines.setdefault(table, number)
+            elif key is not None:
+                lines.setdefault(_toml_name(f"{table}.{key[1]}".lstrip(".")), number)
+        for quotes in _TOML_QUOTES.findall(line):
+            if open_quotes == quotes:
+                open_quotes = ""
+            elif not open_quotes:
+                open_quotes = quotes
+    return lines
+
+
+def _toml_name(name: str) -> str:
+    return ".".join(part.strip(" \t\"'") for part in name.split("."))
 
 
 class _ShellWord(NamedTuple):

@@ -158,7 +158,8 @@ def _skill(config: Config) -> str:
     settings = config.memories
     if not settings.enabled or not settings.skill_injection or settings.inject is Inject.NONE:
         return ""
-    return skill.skill_text()
+    _, _, body = skill.skill_text().partition("\n")  # its heading is that of a page
+    return titled_section("Using the Memories", body.strip())
 
 
 def _last_changed_files(root: Path, run: str, task_id: str) -> tuple[str, ...]:
@@ -247,8 +248,20 @@ def _patterns(root: Path) -> str:
         for line in str(document).split("\n")
         if not line.startswith(("# ", "> ", "_Last updated", "---"))
     ]
-    has_content = any(line.strip() and not line.startswith("#") for line in lines)
-    if not has_content:
-        return ""
-    body = "\n".join(lines).strip()
+    body = "\n".join(_without_empty_sections(lines)).strip()
     return f"\n{body}".replace("\n## ", "\n### ").lstrip("\n")
+
+
+def _without_empty_sections(lines: Sequence[str]) -> list[str]:
+    """Leave out the headings that have no text below them."""
+    kept: list[str] = []
+    has_text = False
+    for line in reversed(lines):
+        if line.startswith("#"):
+            if has_text:
+                kept.append(line)
+            has_text = False
+            continue
+        kept.append(line)
+        has_text = has_text or bool(line.strip())
+    return kept[::-1]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import ids
+from ralph.core import ids, paths
 from ralph.core.budget import fit, guardrails_budget
 from ralph.core.record import AT, SESSION, WHO, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
@@ -60,32 +60,38 @@ def prime(
     may_inject = quarantine.injection_filter(root)
     names = collection_names(in_)
     chosen: dict[Collection, list[Record]] = {}
+    places: dict[str, str] = {}
     for name in _PRIME_ORDER:
         if name not in names:
             continue
-        records = [stored.record for stored in list_entries(root, in_=(name,), as_of=as_of)]
+        entries = list_entries(root, in_=(name,), as_of=as_of)
+        records = [stored.record for stored in entries]
+        for stored in entries:
+            places[stored.record.id] = f"{paths.shown(stored.path, root)}:{stored.line}"
         if not as_of:
             records = current_records(records)
         chosen[library.collection(name)] = [
             record for record in records if query.accepts(record) and may_inject(record)
         ]
+    json_places = places if form == "json" else None
     primed = _NOTHING_PRIMED
     for collection, records in chosen.items():
         room = budget
         if collection.name == "guardrails" and budget:
-            room = _guardrails_budget(chosen, budget, form)
-        primed = _fit(collection, records, budget=room, form=form, before=primed)
+            room = _guardrails_budget(chosen, budget, json_places)
+        primed = _fit(collection, records, budget=room, places=json_places, before=primed)
     return primed
 
 
 def _guardrails_budget(
-    chosen: Mapping[Collection, Sequence[Record]], budget: int, form: str
+    chosen: Mapping[Collection, Sequence[Record]], budget: int, places: Mapping[str, str] | None
 ) -> int:
     """Return how many tokens guardrails may use, so that other entries get their share."""
     guardrails_cost = 0
     other_costs = 0
     for collection, records in chosen.items():
-        cost = estimate(_fit(collection, records, budget=0, form=form, before=_NOTHING_PRIMED).text)
+        alone = _fit(collection, records, budget=0, places=places, before=_NOTHING_PRIMED)
+        cost = estimate(alone.text)
         if collection.name == "guardrails":
             guardrails_cost = cost
         else:
@@ -98,12 +104,13 @@ def _fit(
     records: Sequence[Record],
     *,
     budget: int,
-    form: str,
+    places: Mapping[str, str] | None,
     before: PrimedMemories,
 ) -> PrimedMemories:
     """Add the entries from one collection that fit into the budget.
 
-    `before` has the entries from other collections, whose text counts towards the budget.
+    `before` has the entries from other collections, whose text counts towards the budget. The text
+    is JSON if `places` has the file and line of each entry, otherwise markdown.
     """
     is_knowledge = collection.name == "knowledge"
     if is_knowledge:
@@ -115,8 +122,10 @@ def _fit(
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
         chosen = [ordered[row] for row in rows]
-        if form == "json":
-            everything = [memory_json(record) for record in (*before.records, *chosen)]
+        if places is not None:
+            everything = []
+            for record in (*before.records, *chosen):
+                everything.append(memory_json(record, places[record.id]))
             return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
         if is_knowledge:
             text = knowledge_match.render(chosen, 0)
