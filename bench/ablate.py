@@ -22,29 +22,27 @@ from bench import metrics, retrieval
 from ralph.core import terms
 from ralph.core.record import Query
 from ralph.search import engine, scoring
-from ralph.search.scoring import Recipe
+from ralph.search.scoring import Recipe, Weights
 from ralph.storage import index
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 NEUTRAL: Mapping[str, object] = {
-    "field_weights": (1.0, 1.0, 1.0, 1.0),
-    "phrase_weight": 0.0,
-    "question_weight": 0.0,
-    "neighbour_weights": (),
-    "link_factor": 0.0,
-    "recency_weight": 0.0,
-    "recency_half_life_days": 1e9,
-    "tag_weight": 0.0,
-    "tag_only_factor": 1.0,
+    "fields": (1.0, 1.0, 1.0, 1.0),
+    "phrase": 0.0,
+    "question": 0.0,
+    "neighbours": (),
+    "coverage": 0.0,
+    "turn_coverage": 0.0,
+    "neighbour_coverage": 0.0,
+    "age": 0.0,
+    "age_half_life_days": 1e9,
+    "kind": 0.0,
+    "link": 0.0,
     "newer_decision_min_ratio": 2.0,
-    "memory_bonus": 0.0,
-    "coverage_weight": 0.0,
-    "turn_coverage_weight": 0.0,
-    "neighbour_coverage_factor": 0.0,
     "everyday_word_factor": 1.0,
     "min_name_weight": 0.0,
 }
-"""For each number, the value that switches it off."""
+"""For each number, the value that switches it off. Meaning is measured by `retrieval.py --meaning`."""
 
 NO_EFFECT = 0.003
 """Changes up to this much are noise."""
@@ -127,7 +125,8 @@ def measure(stores: Mapping[str, Sequence[Store]], recipe: Recipe) -> Effects:
 
 def without(name: str) -> Recipe:
     """Return the usual recipe with one number switched off."""
-    return Recipe(**{**vars(scoring.STANDARD), name: NEUTRAL[name]})
+    weights = Weights(**{**vars(scoring.WEIGHTS), name: NEUTRAL[name]})
+    return Recipe(weights=weights)
 
 
 def row(name: str, effects: Effects) -> str:
@@ -145,7 +144,7 @@ def main() -> int:
     options = parser.parse_args()
     sets = retrieval.data_sets((options.data, retrieval.OWN), options.names)
     with opened(sets, options.sample) as stores:
-        usual = measure(stores, scoring.STANDARD)
+        usual = measure(stores, scoring.SEARCH)
         print(f"{'any@5 and MRR':<26}" + "".join(f"{name:>18}" for name in usual))
         figures = (f"{effect.any5:.3f} {effect.mrr:.3f}" for effect in usual.values())
         print(f"{'as it is':<26}" + "".join(f"{text:>18}" for text in figures))

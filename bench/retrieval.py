@@ -322,7 +322,7 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
 
 def _injected(ask: Ask, text: str, limit: int, hits: Sequence[Hit]) -> Sequence[Hit]:
     """Return the hits that a prompt would be given; for a baseline, those close to its best."""
-    recipe = scoring.STANDARD
+    recipe = scoring.SEARCH
     chosen = ask.injected(text, limit) if isinstance(ask, _Engine) else set()
     near = [
         hit

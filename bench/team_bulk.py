@@ -23,7 +23,7 @@ from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, St
 from ralph.core.settings import Config, Shared, Team
 from ralph.formats.log import encode_record
 from ralph.privacy import injection
-from ralph.search.scoring import STANDARD
+from ralph.search.scoring import SEARCH
 from ralph.sharing import team, team_pull, team_push
 from ralph.storage import db, team_db
 from ralph.storage.index_writer import ReadState
@@ -144,7 +144,7 @@ def load_server(
                 ) as copy:
                     for key, session in zip(keys, sessions, strict=True):
                         for record, columns, place in session:
-                            text, levels, length = indexed_terms(columns, STANDARD.field_weights)
+                            text, levels, length = indexed_terms(columns, SEARCH.weights.fields)
                             body = encode_record(record).rstrip("\n")
                             leveled = [f"{pid}/{term}" for term in levels.split(" ")]
                             about = (record.id, record.origin.session, body, text, leveled)

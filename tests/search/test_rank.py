@@ -25,7 +25,7 @@ from ralph.core.record import Family, Link, MemoryKind, Query, Record, Status
 from ralph.search import scoring
 from ralph.search.explanations import explain
 from ralph.search.rank import Ranking, rank, select_injectable
-from ralph.search.scoring import STANDARD, RankedRow, Recipe
+from ralph.search.scoring import SEARCH, RankedRow, Recipe
 from ralph.storage import record_filters
 from ralph.storage.index import in_memory
 from ralph.storage.lookup import RecordRow
@@ -96,7 +96,7 @@ def test_what_a_good_hit_names_comes_along_and_says_which_hit_led_to_it() -> Non
         first, second = found.best
         assert (first.linked_from, second.linked_from) == ("", NEAR.id)
         assert f"link: {NEAR.id}" in explain(second, found.words, TODAY)
-        assert second.score == pytest.approx(STANDARD.link_factor * first.score)
+        assert second.score == pytest.approx(SEARCH.weights.link * first.score)
         assert found.total == 2
 
 
@@ -408,12 +408,6 @@ def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older(
     assert not any(
         reason.startswith("amends") for name in (old.id, other.id) for reason in why[name]
     )
-
-
-def test_a_word_in_a_text_is_before_the_same_word_as_a_single_tag() -> None:
-    tagged = memory("restart the pods one by one", 1, tags=("kubernetes",))
-    said = memory("restart kubernetes pods one by one", 2)
-    assert among([tagged, said, *NOISE], "kubernetes xylophone")[0] == said.id
 
 
 def test_a_memory_is_before_what_a_session_said_in_the_same_words() -> None:

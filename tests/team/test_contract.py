@@ -11,7 +11,7 @@ from tests.support.machines import Fleet, Machine, iteration, observation
 from ralph.core import ids
 from ralph.core.record import Query
 from ralph.search import index, question, rank
-from ralph.search.scoring import STANDARD
+from ralph.search.scoring import SEARCH
 from ralph.storage import index_schema, lookup, queries
 from ralph.storage.server_lookup import ServerLookup
 
@@ -106,7 +106,7 @@ def test_scores_are_those_of_sqlite(sides: Sides) -> None:
     for match in ('"timeout"', '"schema" OR "queue"', '"case17" OR "환불"', '"http" OR "client"'):
         found = []
         for store, connection, names in sides:
-            best = store.best_matches(connection, match, STANDARD.field_weights, -1)
+            best = store.best_matches(connection, match, SEARCH.weights.fields, -1)
             found.append({names[key]: round(score, 6) for key, score in best})
         assert found[0] == found[1]
         assert found[0]

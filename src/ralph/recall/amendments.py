@@ -12,7 +12,7 @@ import math
 from ralph.lean import TYPE_CHECKING
 from ralph.recall.passages import is_speech, read_passage
 from ralph.recall.recaps import find_recap, telling_terms
-from ralph.search.scoring import STANDARD, RankedRow
+from ralph.search.scoring import SEARCH, RankedRow
 from ralph.storage import lookup
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _find_candidates(source: TurnSource, terms: Sequence[str]) -> list[RankedRow
     if len(terms) < _MIN_SHARED_TERMS:
         return []
     match = " OR ".join(f'"{term}"' for term in terms)
-    found = lookup.best_matches(source.connection, match, STANDARD.field_weights, _MAX_CANDIDATES)
+    found = lookup.best_matches(source.connection, match, SEARCH.weights.fields, _MAX_CANDIDATES)
     keys = [key for key, _ in found]
     allowed = lookup.filter_keys(source.connection, keys, source.allowed)
     rows = lookup.fetch_rows(source.connection, list(allowed))

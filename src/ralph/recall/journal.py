@@ -247,7 +247,7 @@ def _rank_entries(
     *,
     today: str,
     limit: int | None,
-    recipe: scoring.Recipe = scoring.STANDARD,
+    recipe: scoring.Recipe = scoring.SEARCH,
 ) -> tuple[rank.Ranking, list[_RankedEntry]]:
     """Rank the entries that meet a condition, without duplicates."""
     matching = [(Family.JOURNAL, *condition)]

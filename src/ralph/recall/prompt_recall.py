@@ -72,7 +72,7 @@ _CROWDED_RECIPE = scoring.Recipe(
     max_candidates=500,
     max_spreading=30,
     max_scored=15,
-    max_term_matches=scoring.QUICK.max_term_matches,
+    max_term_matches=scoring.HOOK.max_term_matches,
     thorough=False,
 )
 
@@ -153,7 +153,7 @@ def _rank_prompt(
 
     More candidates are considered if records from other tasks would crowd out the rest.
     """
-    recipe = scoring.QUICK
+    recipe = scoring.HOOK
     fallback = None
     if record_filters.hidden_share(connection, options.task) > _CROWDING_SHARE:
         recipe = _CROWDED_RECIPE
@@ -213,7 +213,7 @@ def _rank_memories(
         record_filter=memories_only,
         limit=_MAX_RANKED_RECORDS,
         filter_late=True,
-        recipe=scoring.QUICK,
+        recipe=scoring.HOOK,
         words=words,
     )
     if ranked.weak:
@@ -249,7 +249,7 @@ def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
 
 
 def relevant_records(
-    best: Sequence[RankedRow], recipe: scoring.Recipe = scoring.STANDARD
+    best: Sequence[RankedRow], recipe: scoring.Recipe = scoring.SEARCH
 ) -> list[RankedRow]:
     """Return the records that are relevant enough to be injected, tier by tier.
 

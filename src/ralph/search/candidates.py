@@ -21,16 +21,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ralph.lean import TYPE_CHECKING, record
+from ralph.lean import TYPE_CHECKING, record, replace
 from ralph.search import question
-from ralph.search.scoring import SCORE_DIGITS, match_words
+from ralph.search.scoring import SCORE_DIGITS, Features, match_words
 from ralph.storage.index_schema import is_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ralph.search.question import WeightedWord
-    from ralph.search.scoring import Search
+    from ralph.search.scoring import Search, Weights
     from ralph.storage.record_filters import Filter
 
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
@@ -63,24 +63,82 @@ _ABOVE_ANY_COSINE = 2.0
 
 
 @record
+class Matches:
+    """The records that match by words: their scores for each feature, by key.
+
+    `text` has the BM25 scores of the words, and `phrase` those of adjacent words. `question` has
+    the scores of the paragraphs with the question of a long query, and `neighbour` what
+    observations get from those around them.
+    """
+
+    text: Mapping[int, float]
+    phrase: Mapping[int, float]
+    question: Mapping[int, float]
+    neighbour: Mapping[int, float]
+
+    def weighted_sums(self, weights: Weights) -> dict[int, float]:
+        """Return the score of each record over all four features."""
+        sums = dict(self.text)
+        for found, weight in (
+            (self.phrase, weights.phrase),
+            (self.question, weights.question),
+            (self.neighbour, 1.0),
+        ):
+            for key, score in found.items():
+                sums[key] = sums.get(key, 0.0) + weight * score
+        return sums
+
+    def without(self, keys: Collection[int]) -> Matches:
+        """Return the matches without some records."""
+        if not keys:
+            return self
+        remaining = {}
+        for name, found in vars(self).items():
+            remaining[name] = {key: score for key, score in found.items() if key not in keys}
+        return Matches(**remaining)
+
+
+@record
 class Pool:
     """The candidates of one query, before they are read.
 
-    `scores` combines text and meaning, from 0 to 1 by key, and `best` lists the best keys that pass
-    the filter. `match_count` is the number of scored text matches, and `total` the number of all
-    matching records. `contributors` lists the neighbours that passed part of their score to an
-    observation. `similarities` has the cosines by key, `meaning_share` is their share in `scores`,
-    and a record whose cosine reaches `outstanding_similarity` stands out from all others.
+    `scores` combines words and meaning, from 0 to 1 by key, and `best` lists the best keys that
+    pass the filter. `matches` has the features that come from words, and `best_match` is the
+    highest sum of these. `match_count` is the number of scored text matches, and `total` the number
+    of all matching records. `contributors` lists the neighbours that passed part of their score to
+    an observation. `similarities` has the cosines by key, `closeness` the same scaled from 0 to 1,
+    `meaning_share` is their share in `scores`, and a record whose cosine reaches
+    `outstanding_similarity` stands out from all others.
     """
 
     scores: Mapping[int, float]
     best: list[int]
+    matches: Matches
+    best_match: float
     match_count: int
     total: int
     contributors: Mapping[int, Sequence[int]]
     similarities: Mapping[int, float]
+    closeness: Mapping[int, float]
     meaning_share: float
     outstanding_similarity: float
+
+    def features(self, key: int) -> Features:
+        """Return the features of a record that are known before it is read."""
+        return Features(
+            text=self.matches.text.get(key, 0.0) / self.best_match,
+            phrase=self.matches.phrase.get(key, 0.0) / self.best_match,
+            question=self.matches.question.get(key, 0.0) / self.best_match,
+            neighbour=self.matches.neighbour.get(key, 0.0) / self.best_match,
+            meaning=self.closeness.get(key, 0.0),
+        )
+
+    def meaning_share_of(self, key: int) -> float:
+        """Return how much meaning counts for a record. Without a vector, it does not count."""
+        return self.meaning_share if key in self.similarities else 0.0
+
+
+NO_MATCHES = Matches(text={}, phrase={}, question={}, neighbour={})
 
 
 def select_candidates(
@@ -90,19 +148,28 @@ def select_candidates(
 
     If `filter_late` is set, only the last step applies the filter, and `total` is an estimate.
     """
+    weights = search.recipe.weights
     matches, total = _find_matches(search, text, limit, filter_late)
-    for key in search.ignored:
-        matches.pop(key, None)
-    text_scores, contributors = _spread_to_neighbours(search, matches)
-    similarities, meaning_share = _compare_meaning(search, text, text_scores, meaning)
-    scores = _fuse(text_scores, similarities, meaning_share)
+    matches = matches.without(search.ignored)
+    match_scores = matches.weighted_sums(weights)
+    match_count = len(match_scores)
+    neighbour_scores, contributors = _spread_to_neighbours(search, match_scores)
+    matches = replace(matches, neighbour=neighbour_scores)
+    match_scores = matches.weighted_sums(weights)
+    similarities, meaning_share = _compare_meaning(search, text, match_scores, meaning)
+    closeness = _scale(similarities)
+    best_match = max(match_scores.values(), default=0.0) or 1.0
+    scores = _fuse(match_scores, best_match, closeness, meaning_share)
     return Pool(
         scores=scores,
         best=_best_passing(search, scores, _max_scored(search, limit)),
-        match_count=len(matches),
+        matches=matches,
+        best_match=best_match,
+        match_count=match_count,
         total=total,
         contributors=contributors,
         similarities=similarities,
+        closeness=closeness,
         meaning_share=meaning_share,
         outstanding_similarity=_outstanding_similarity(similarities),
     )
@@ -141,32 +208,31 @@ def _max_scored(search: Search, limit: int | None) -> int | None:
 
 def _find_matches(
     search: Search, text: str, limit: int | None, filter_late: bool
-) -> tuple[dict[int, float], int]:
-    """Return text scores by key, and the number of matching records."""
+) -> tuple[Matches, int]:
+    """Return the records that match by words, and their number."""
     paragraphs = question.split_words(search.words)
     if len(text) <= question.LONG_QUERY_CHARACTERS and len(paragraphs) == 1:
         return _match_paragraph(search, paragraphs[0], limit, filter_late)
-    scores: dict[int, float] = {}
-    for key, score in _match_paragraphs(search, paragraphs, limit, filter_late).items():
-        scores[key] = search.recipe.question_weight * score
-    for key, score in _match_topic(search, text, limit, filter_late).items():
-        scores[key] = scores.get(key, 0.0) + score
-    return scores, len(scores)
+    topic_scores = _match_topic(search, text, limit, filter_late)
+    question_scores = _match_question(search, paragraphs, limit, filter_late)
+    matches = Matches(text=topic_scores, phrase={}, question=question_scores, neighbour={})
+    return matches, len(topic_scores.keys() | question_scores.keys())
 
 
-def _match_paragraphs(
+def _match_question(
     search: Search,
     paragraphs: Sequence[Sequence[WeightedWord]],
     limit: int | None,
     filter_late: bool,
 ) -> dict[int, float]:
-    """Return the matches of the paragraphs with the question of a long query.
+    """Return the matches of the paragraphs that contain the question of a long query.
 
     Each paragraph finds its own matches. Scores are relative to the best one in the paragraph.
     """
     scores: dict[int, float] = {}
     for words in paragraphs:
-        found, _ = _match_paragraph(search, words, limit, filter_late)
+        matches, _ = _match_paragraph(search, words, limit, filter_late)
+        found = matches.weighted_sums(search.recipe.weights)
         best_first = sorted(found, key=found.__getitem__, reverse=True)
         is_printed = words[0].paragraph == question.PRINTED
         for key in best_first[:_MAX_PRINTED_CANDIDATES] if is_printed else best_first:
@@ -191,7 +257,7 @@ def _match_topic(
     record_filter = None if filter_late else search.record_filter
     max_matches = -1 if limit is None else max(recipe.max_candidates, limit)
     found = search.store.best_matches(
-        search.connection, match, recipe.field_weights, max_matches, record_filter
+        search.connection, match, recipe.weights.fields, max_matches, record_filter
     )
     best_score = max((score for _, score in found), default=1.0)
     return {key: score / best_score for key, score in found}
@@ -223,17 +289,18 @@ def _topic_terms(search: Search, text: str) -> list[str]:
 
 def _match_paragraph(
     search: Search, words: Sequence[WeightedWord], limit: int | None, filter_late: bool
-) -> tuple[dict[int, float], int]:
+) -> tuple[Matches, int]:
+    """Return the records that match a short query or one paragraph, and their number."""
     recipe = search.recipe
     rarest = question.rarest_terms(words, recipe.max_term_matches)
     if not rarest:
-        return {}, 0
+        return NO_MATCHES, 0
     record_filter = None if filter_late else search.record_filter
     max_matches = -1 if limit is None else max(recipe.max_candidates, limit)
     match = " OR ".join(f'"{term}"' for term in rarest)
     scores = dict(
         search.store.best_matches(
-            search.connection, match, recipe.field_weights, max_matches, record_filter
+            search.connection, match, recipe.weights.fields, max_matches, record_filter
         )
     )
     total = len(scores)
@@ -243,16 +310,16 @@ def _match_paragraph(
         longer_terms = question.rarest_longer_terms(words, recipe.max_term_matches)
         scores |= _match_longer_forms(search, longer_terms, scores, max_matches, record_filter)
         total = max(total, len(scores))
+    phrase_scores = {}
     phrases = _rare_phrases(words, set(rarest), recipe.max_term_matches)
     if phrases:
         phrase_match = " OR ".join(phrases[:_MAX_PHRASES])
-        phrase_scores = search.store.best_matches(
-            search.connection, phrase_match, recipe.field_weights, max_matches
-        )
-        for key, score in phrase_scores:
+        for key, score in search.store.best_matches(
+            search.connection, phrase_match, recipe.weights.fields, max_matches
+        ):
             if key in scores:
-                scores[key] += recipe.phrase_weight * score
-    return scores, total
+                phrase_scores[key] = score
+    return Matches(text=scores, phrase=phrase_scores, question={}, neighbour={}), total
 
 
 def _match_longer_forms(
@@ -270,7 +337,7 @@ def _match_longer_forms(
         return {}
     match = " OR ".join(f'"{term}"' for term in longer_terms)
     found = search.store.best_matches(
-        search.connection, match, search.recipe.field_weights, max_matches, record_filter
+        search.connection, match, search.recipe.weights.fields, max_matches, record_filter
     )
     others = {key: score for key, score in found if key not in scores}
     if not scores or not others:
@@ -304,21 +371,21 @@ def _rare_phrases(
 
 
 def _spread_to_neighbours(
-    search: Search, matches: Mapping[int, float]
+    search: Search, match_scores: Mapping[int, float]
 ) -> tuple[dict[int, float], dict[int, list[int]]]:
-    """Add part of each score to the observations just before and after it in the session.
+    """Pass part of each score to the observations just before and after it in the session.
 
-    Return the new scores, and the neighbours that contributed to each observation.
+    Return what each observation gets, and the neighbours that it gets it from.
     """
-    weights = search.recipe.neighbour_weights
-    scores = dict(matches)
+    shares = search.recipe.weights.neighbours
+    scores: dict[int, float] = {}
     contributors: dict[int, list[int]] = {}
-    best_first = sorted(matches, key=matches.__getitem__, reverse=True)
+    best_first = sorted(match_scores, key=match_scores.__getitem__, reverse=True)
     for key, neighbour, distance in search.store.neighbours(
-        search.connection, best_first[: search.recipe.max_spreading], len(weights)
+        search.connection, best_first[: search.recipe.max_spreading], len(shares)
     ):
-        weight = weights[abs(distance) - 1]
-        scores[neighbour] = scores.get(neighbour, 0.0) + weight * matches[key]
+        passed_on = shares[abs(distance) - 1] * match_scores[key]
+        scores[neighbour] = scores.get(neighbour, 0.0) + passed_on
         contributors.setdefault(neighbour, []).append(key)
     return scores, contributors
 
@@ -356,7 +423,7 @@ def _compare_meaning(
     if meaning is None:
         return {}, 0.0
     share = _meaning_share(search, scores)
-    words_find_no_answer = share == search.recipe.meaning_only_share
+    words_find_no_answer = share == search.recipe.weights.meaning_only_share
     if isinstance(meaning, SlowMeaning) and not words_find_no_answer:
         return {}, 0.0
     similarities = meaning(text, list(scores))
@@ -384,27 +451,35 @@ def _meaning_share(search: Search, scores: Mapping[int, float]) -> float:
         paragraph_weights.append(sum(word.weight for word in paragraph))
     best_evidence = best_coverage * max(paragraph_weights)
     if best_coverage < recipe.min_coverage and best_evidence < 2 * recipe.min_evidence:
-        return recipe.meaning_only_share
-    extra_share = recipe.max_meaning_share - recipe.min_meaning_share
-    return recipe.min_meaning_share + extra_share * (1 - best_coverage)
+        return recipe.weights.meaning_only_share
+    extra_share = recipe.weights.max_meaning_share - recipe.weights.min_meaning_share
+    return recipe.weights.min_meaning_share + extra_share * (1 - best_coverage)
+
+
+def _scale(similarities: Mapping[int, float]) -> dict[int, float]:
+    """Scale cosine similarities to the range from 0 to 1."""
+    lowest = min(similarities.values(), default=0.0)
+    highest = max(similarities.values(), default=0.0)
+    if highest == lowest:
+        return dict.fromkeys(similarities, 1.0)
+    return {
+        key: (similarity - lowest) / (highest - lowest) for key, similarity in similarities.items()
+    }
 
 
 def _fuse(
-    scores: Mapping[int, float], similarities: Mapping[int, float], share: float
+    match_scores: Mapping[int, float],
+    best_match: float,
+    closeness: Mapping[int, float],
+    meaning_share: float,
 ) -> dict[int, float]:
-    """Combine text and meaning into one score from 0 to 1.
+    """Combine words and meaning into one score from 0 to 1.
 
-    Both are scaled to this range first. A record without a vector is scored by its text alone.
+    A record without a vector is scored by its words alone.
     """
-    best_score = max(scores.values(), default=0.0) or 1.0
-    lowest = min(similarities.values(), default=0.0)
-    highest = max(similarities.values(), default=0.0)
-    fused = {key: score / best_score for key, score in scores.items()}
-    for key, similarity in similarities.items():
-        closeness = 1.0
-        if highest > lowest:
-            closeness = (similarity - lowest) / (highest - lowest)
-        fused[key] = (1 - share) * fused.get(key, 0.0) + share * closeness
+    fused = {key: score / best_match for key, score in match_scores.items()}
+    for key, nearness in closeness.items():
+        fused[key] = (1 - meaning_share) * fused.get(key, 0.0) + meaning_share * nearness
     return {key: round(score, SCORE_DIGITS) for key, score in fused.items()}
 
 

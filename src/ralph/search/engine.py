@@ -12,7 +12,7 @@ from ralph.core import ids
 from ralph.core.record import Hit, SearchResult
 from ralph.search.explanations import explain, replacements
 from ralph.search.rank import rank
-from ralph.search.scoring import STANDARD
+from ralph.search.scoring import SEARCH
 from ralph.storage import lookup, queries, query_filters, record_rows
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def search(
     query: Query,
     *,
     today: date,
-    recipe: Recipe = STANDARD,
+    recipe: Recipe = SEARCH,
     meaning: Meaning | None = None,
 ) -> SearchResult:
     """Return the records that answer a query, best first.
@@ -106,7 +106,7 @@ def make_hits(
     records: Mapping[int, Record],
     query: Query,
     day: str,
-    recipe: Recipe = STANDARD,
+    recipe: Recipe = SEARCH,
 ) -> tuple[Hit, ...]:
     """Turn a ranking into hits, leaving out records that the query does not accept."""
     hits = []

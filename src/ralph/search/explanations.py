@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ralph.core import terms
-from ralph.search.scoring import STANDARD, freshness
+from ralph.search.scoring import SEARCH, age
 from ralph.storage import lookup, record_filters
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WEAK = "No exact match. Closest:"
 LESS_CERTAIN = "less certain:"
 """Heading for weak hits that follow certain ones."""
 
+_MIN_RECENT_AGE = 0.5  # value of the feature `age` above which a record is recent
 _MAX_SPELLING_RECORDS = 5  # records searched for the written form of a term
 _MAX_SPELLING_CHARACTERS = 20_000  # of a text, searched for the written form of a term
 _MAX_LISTED_REPLACEMENTS = 5  # words listed in a note about a replacement
@@ -36,7 +37,7 @@ _MAX_LISTED_REPLACEMENTS = 5  # words listed in a note about a replacement
 
 
 def explain(
-    ranked: RankedRow, words: Sequence[WeightedWord], today: str, recipe: Recipe = STANDARD
+    ranked: RankedRow, words: Sequence[WeightedWord], today: str, recipe: Recipe = SEARCH
 ) -> list[str]:
     """Return the reasons for a record's rank.
 
@@ -60,7 +61,7 @@ def explain(
     found_by_meaning = ranked.similarity > 0 and not ranked.matched and not ranked.linked_from
     if ranked.outstanding or found_by_meaning:
         reasons.append(f"meaning: {ranked.similarity:.2f}")
-    if freshness(row.created_at, today, recipe) > 1 - recipe.recency_weight / 2:
+    if age(row.created_at, today, recipe.weights) > _MIN_RECENT_AGE:
         reasons.append(f"recent: {row.created_at[:10]}")
     return reasons
 
@@ -107,7 +108,7 @@ def _texts_matching(
     connection: Connection | None, term: str, record_filter: Filter, store: RankingStore
 ) -> list[str]:
     matches = store.best_matches(
-        connection, f'"{term}"', STANDARD.field_weights, _MAX_SPELLING_RECORDS, record_filter
+        connection, f'"{term}"', SEARCH.weights.fields, _MAX_SPELLING_RECORDS, record_filter
     )
     rows = store.fetch_rows(connection, [key for key, _ in matches])
     texts = []

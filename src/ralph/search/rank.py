@@ -23,7 +23,7 @@ from __future__ import annotations
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search import candidates, question
-from ralph.search.scoring import SCORE_DIGITS, STANDARD, RankedRow, Search, score_candidates
+from ralph.search.scoring import SCORE_DIGITS, SEARCH, RankedRow, Search, score_candidates
 from ralph.storage import lookup, record_filters
 from ralph.storage.index_schema import is_memory
 
@@ -82,7 +82,7 @@ def rank(
     today: str,
     record_filter: Filter = record_filters.EVERYTHING,
     limit: int | None = 10,
-    recipe: Recipe = STANDARD,
+    recipe: Recipe = SEARCH,
     meaning: Meaning | None = None,
     filter_late: bool = False,
     crowded_recipe: Recipe | None = None,
@@ -102,8 +102,8 @@ def rank(
         words = question.weigh_words(
             connection,
             text,
-            everyday_factor=recipe.everyday_word_factor,
-            min_name_weight=recipe.min_name_weight,
+            everyday_factor=recipe.weights.everyday_word_factor,
+            min_name_weight=recipe.weights.min_name_weight,
             thorough=recipe.thorough,
             store=store,
             repetitions=repeated.count,
@@ -133,7 +133,7 @@ def rank(
 # --- what is an answer, and what may be injected ------------------------------------------------
 
 
-def is_answer(ranked: RankedRow, recipe: Recipe = STANDARD) -> bool:
+def is_answer(ranked: RankedRow, recipe: Recipe = SEARCH) -> bool:
     """Return whether a record answers the query, rather than being just similar to it.
 
     An answer covers enough of the query, has enough evidence, or is the subject of the query.
@@ -145,7 +145,7 @@ def is_answer(ranked: RankedRow, recipe: Recipe = STANDARD) -> bool:
     )
 
 
-def select_injectable(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> list[RankedRow]:
+def select_injectable(best: Sequence[RankedRow], recipe: Recipe = SEARCH) -> list[RankedRow]:
     """Return the few rows that may be injected without being asked for.
 
     Such a row scores nearly as high as the best one, or is the subject of the query. In addition,
@@ -185,7 +185,7 @@ def _conclude(
 def _prefer_newer_decisions(ranked: Sequence[RankedRow], recipe: Recipe) -> None:
     """Raise the score of a newer decision above an older one that matches the same words.
 
-    The newer one must score nearly as high (`Recipe.newer_decision_min_ratio`).
+    The newer one must score nearly as high (`Weights.newer_decision_min_ratio`).
     """
     decisions = []
     for row in ranked:
@@ -205,7 +205,7 @@ def _amends(newer: RankedRow, older: RankedRow, recipe: Recipe) -> bool:
     return (
         _decision_time(newer.row) > _decision_time(older.row)
         and newer.matched.keys() >= older.matched.keys()
-        and newer.score >= recipe.newer_decision_min_ratio * older.score
+        and newer.score >= recipe.weights.newer_decision_min_ratio * older.score
     )
 
 
@@ -259,7 +259,7 @@ def _follow_links(search: Search, ranked: Sequence[RankedRow]) -> list[RankedRow
     for source, target in links:
         if target in rows and target not in by_key:
             by_key[target] = RankedRow(rows[target])
-        score = search.recipe.link_factor * answers[source].score
+        score = search.recipe.weights.link * answers[source].score
         if target in by_key and by_key[target].score < score:
             by_key[target].score = score
             by_key[target].linked_from = answers[source].row.id

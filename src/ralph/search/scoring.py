@@ -1,24 +1,25 @@
-"""Score the candidates of a query by what they contain.
+"""Score the candidates of a query by named features.
 
-A record's score is a weighted sum of four features, divided by the sum of their weights. It lies
-between 0 and about 1:
+Each feature is a number from 0 to 1, and each has a weight in `Weights`. The score of a record is
+the sum of its features times their weights, divided by the largest possible sum of text and
+coverage. It lies between 0 and about 1.
 
-    text * freshness + content_share * (tag_weight * tags + coverage_weight * coverage)
-    -----------------------------------------------------------------------------------
-                            1 + tag_weight + coverage_weight
-
-- *text*: how well the words and the meaning match, from 0 to 1 (`candidates.Pool.scores`).
-- *freshness*: 1 for a record from today, slightly less for an old one.
-- *tags*: the share of up to two tags that the query mentions.
+- *text*: how well the words of the query match, by BM25, relative to the best candidate.
+- *phrase*: the same for adjacent words that occur as a phrase.
+- *question*: the same for the paragraphs of a long query that contain its question.
+- *neighbour*: what an observation gets from the turns around it in the session.
+- *meaning*: the similarity in meaning, if there is a model.
 - *coverage*: the share of the query that the record contains, weighing each word by its rarity. For
   an observation, the words of its neighbours in the session count nearly as much.
+- *age*: 1 for a record from today, one half after a month, and so on.
+- *kind*: the match by words once more, if the record is a memory and not a line of a log.
 
-`content_share` is 1 unless meaning dominates the text score. A single match in a tag lowers the
-score, and a memory gets a bonus over a log line. All numbers are in `Recipe`.
+The first four come from `candidates.py` and are scaled so that the best candidate has a weighted
+sum of 1. If meaning counts, they share this weight with it (`query_weights`).
 
 For example, the query "gateway deploy" and the memory "the gateway deploy fails at night" have a
-coverage of 1. If it is the best match, is recent and has no tags, its score is about
-(1 + 0.3) / (1 + 0.15 + 0.3) * 1.2.
+coverage of 1. If it is the best match and from today, its score is
+(1 + 0.4 * 1 + 0.05 * 1 + 0.15 * 1) / (1 + 0.4).
 
 Two more numbers decide later whether a record is an answer (see `rank.is_answer`): the coverage of
 the record alone, and the *evidence*, which is the summed weight of the words that it certainly
@@ -30,7 +31,7 @@ Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` 
 from __future__ import annotations
 
 from ralph.core import terms
-from ralph.lean import TYPE_CHECKING, record
+from ralph.lean import TYPE_CHECKING, record, replace
 from ralph.search import question
 from ralph.storage.index_schema import is_memory, is_observation
 
@@ -46,79 +47,76 @@ if TYPE_CHECKING:
 SCORE_DIGITS = 9
 """Number of decimals compared, so that the order of a summation cannot decide the ranking."""
 
-_MAX_TAGS_COUNTED = 2  # matching tags that increase the score
-
 
 # --- the values of a ranking --------------------------------------------------------------------
 
 
 @record
-class Recipe:
-    """The parameters of the ranking, which are the same for all queries and kinds of records.
+class Weights:
+    """What each feature counts, relative to the match by words, which counts 1.
 
-    They were set by measurement with `bench/retrieval.py` (ADR 0009) and are not user settings.
-    A *share*, a *ratio* and a *factor* lie between 0 and 1. A *weight* is relative to the text
-    score, whose best value is 1.
+    The numbers are the same for all queries and kinds of records, and they are not user settings.
+    They were set with `bench/retrieval.py`. The loss behind a number is what `bench/ablate.py`
+    measured without it, as any@5 and MRR on the data set where it matters most.
     """
 
-    # --- the text score ---
-
     # BM25 weights of title, tags, text and file paths, in this order. Above 0; 1 is neutral.
-    field_weights: tuple[float, ...] = (1.2, 1.5, 1.0, 0.8)
+    # Loss: .000 and .022 (precision).
+    fields: tuple[float, ...] = (1.2, 1.5, 1.0, 0.8)
 
-    # Share of the BM25 score of adjacent query words ("connection pool" as a phrase) that is added
-    # to a record's score. From 0; 0 ignores word order.
-    phrase_weight: float = 0.5
+    # Adjacent words of the query that occur as a phrase, such as "connection pool". From 0.
+    # Loss: .024 and .079 (changelog).
+    phrase: float = 0.5
 
-    # Weight of the paragraphs with the question of a long query, relative to its topic. From 0.
-    question_weight: float = 0.5
+    # The paragraphs of a long query that contain its question, relative to its topic. From 0.
+    # Loss: see `bench/ablate.py --set issue-commits`.
+    question: float = 0.5
 
-    # Share of an observation's score that its neighbours in the session receive, at a distance of
-    # one and of two. Each from 0 to 1; the number of values is the reach.
-    neighbour_weights: tuple[float, ...] = (0.45, 0.25)
+    # Share of an observation's match that its neighbours in the session get, at a distance of one
+    # and of two. Each from 0 to 1; the number of values is the reach.
+    # Loss: .111 and .040 (locomo-turns).
+    neighbours: tuple[float, ...] = (0.45, 0.25)
 
-    # Share of an answer's score that the memories it links to receive. From 0 to 1.
-    link_factor: float = 0.7
+    # Coverage of a short query by a memory or a journal entry. From 0.
+    # Loss: .024 and .007 (issues).
+    coverage: float = 0.4
 
-    # --- the other features: age, tags, family and coverage ---
+    # Coverage if the record is an observation, which is one turn of a session, or if the query has
+    # several paragraphs. In both cases, words that occur together matter most. From 0.
+    # Loss: .045 and .038 (locomo-turns).
+    turn_coverage: float = 1.0
 
-    # Part of the text score that a record loses with age. From 0 to 1; 0 ignores age.
-    recency_weight: float = 0.08
+    # How much a word of the query in a neighbour counts for the coverage, compared with the same
+    # word in the observation itself. From 0 to 1. Loss: .039 and .016 (locomo-turns).
+    neighbour_coverage: float = 0.8
 
-    # Age in days at which a record has lost half of `recency_weight`. Above 0.
-    recency_half_life_days: float = 30.0
+    # Age, which decides between records that match almost equally. From 0. Up to .06 it costs no
+    # set more than .002; with less, the newer of two almost equal journal entries is not first.
+    age: float = 0.05
 
-    # Weight of query words among a record's tags; two tags earn all of it. From 0.
-    tag_weight: float = 0.15
+    # Days after which the age counts half. Above 0.
+    age_half_life_days: float = 30.0
 
-    # Factor for a record that matches a single word, and only in a tag. From 0 to 1; 1 is neutral.
-    tag_only_factor: float = 0.6
+    # Memories over lines of a log that match as well. From 0. Loss: .018 and .034 (mixed-dev).
+    kind: float = 0.15
+
+    # Share of an answer's score that the memories it links to get. From 0 to 1.
+    # Loss: .018 and .010 (mixed-dev).
+    link: float = 0.7
 
     # A newer decision that matches the same words ranks before an older one if its score is at
     # least this share of the older one's. From 0 (always) to 1 (only if it scores as well).
+    # Loss: .000 and .013 (own-dev).
     newer_decision_min_ratio: float = 0.8
 
-    # Relative bonus for memories over log lines that match as well. From 0; 0.2 is 20 percent.
-    memory_bonus: float = 0.2
-
-    # Weight of the coverage of a short query by a memory or a journal entry. From 0.
-    coverage_weight: float = 0.3
-
-    # Weight of the coverage if the record is an observation, which is one turn of a session, or if
-    # the query has several paragraphs. In both cases, words that occur together matter most.
-    # From 0.
-    turn_coverage_weight: float = 1.0
-
-    # How much a query word in a neighbour counts for the coverage, compared with the same word in
-    # the observation itself. From 0 to 1.
-    neighbour_coverage_factor: float = 0.8
-
-    # --- the weights of query words ---
+    # --- the words of the query ---
 
     # Factor for the weight of everyday English words. From 0 to 1; 1 is neutral.
+    # Loss: .003 and .015 (locomo-sessions).
     everyday_word_factor: float = 0.5
 
-    # Minimum weight of a word that is written as a name, however common it is. From 0 to 1.
+    # Minimum weight of a word that is written as a name, however common it is. From 0 to 1. It does
+    # not change the order, but which records are answers.
     min_name_weight: float = 0.5
 
     # --- meaning: the share of the cosine similarity in the score; the rest is the text ---
@@ -132,6 +130,16 @@ class Recipe:
 
     # Share if no record covers enough of the query to be an answer. From 0 to 1.
     meaning_only_share: float = 0.9
+
+
+WEIGHTS = Weights()
+
+
+@record
+class Recipe:
+    """How to rank: the weights, what counts as an answer, and how much effort to make."""
+
+    weights: Weights = WEIGHTS
 
     # --- what counts as an answer, and what may be injected ---
 
@@ -166,11 +174,25 @@ class Recipe:
     thorough: bool = True
 
 
-STANDARD = Recipe()
-QUICK = Recipe(
+SEARCH = Recipe()
+HOOK = Recipe(
     max_candidates=60, max_spreading=30, max_scored=10, max_term_matches=800, thorough=False
 )
 """For hooks: fewer candidates, selected by rarer words, and little effort on unknown words."""
+
+
+@record
+class Features:
+    """The features of one record, each from 0 to 1. The module's docstring describes them."""
+
+    text: float = 0.0
+    phrase: float = 0.0
+    question: float = 0.0
+    neighbour: float = 0.0
+    meaning: float = 0.0
+    coverage: float = 0.0
+    age: float = 0.0
+    kind: float = 0.0
 
 
 @record
@@ -282,43 +304,52 @@ def _score_row(
     ranked.subject = _is_subject(ranked, search.words)
     neighbours = [matches[key] for key in pool.contributors.get(row.key, ()) if key in matches]
     ranked.meaning_alone = bool(ranked.similarity) and not (ranked.matched or neighbours)
-    tagged = _words_in_tags(ranked, search.words)
-    is_tag_only = _matches_only_in_tag(ranked, tagged)
-    ranked.score = _weighted_sum(
-        search,
-        ranked,
-        text=pool.scores[row.key] * freshness(row.created_at, today, search.recipe),
-        tags=min(len(tagged), _MAX_TAGS_COUNTED) / _MAX_TAGS_COUNTED,
+    features = replace(
+        pool.features(row.key),
         coverage=_coverage_with_neighbours(search, ranked, neighbours),
-        content_share=_content_share(pool.meaning_share, search.recipe),
-        is_tag_only=is_tag_only,
+        age=age(row.created_at, today, search.recipe.weights),
+        kind=_kind(ranked, pool.scores[row.key]),
     )
-    if is_tag_only and len(search.words) > 1:
-        # It is not an answer either. Otherwise a single tag would be enough to return hits.
+    ranked.score = _score(search, row.key, features, pool.meaning_share_of(row.key))
+    if _matches_only_in_tag(ranked, search.words) and len(search.words) > 1:
+        # It is not an answer. Otherwise a single tag would be enough to return hits.
         ranked.coverage = 0.0
         ranked.evidence = 0.0
     return ranked
 
 
-def _weighted_sum(
-    search: Search,
-    ranked: RankedRow,
-    *,
-    text: float,
-    tags: float,
-    coverage: float,
-    content_share: float,
-    is_tag_only: bool,
-) -> float:
-    """Combine the features into a score, as the module docstring describes."""
-    recipe = search.recipe
-    coverage_weight = _coverage_weight(search, ranked.row.key)
-    score = text + content_share * (recipe.tag_weight * tags + coverage_weight * coverage)
-    if is_tag_only:
-        score *= recipe.tag_only_factor
-    if is_memory(ranked.row.key) and (ranked.matched or ranked.similarity > 0):
-        score *= 1 + recipe.memory_bonus
-    return score / (1 + recipe.tag_weight + coverage_weight)
+def query_weights(weights: Weights, meaning_share: float) -> Features:
+    """Return the weight of each feature for a query in which meaning has this share.
+
+    What meaning gets is taken from the match by words. The weight of the coverage is the same for
+    all shares that leave the words enough.
+    """
+    word_share = 1 - meaning_share
+    return Features(
+        text=word_share,
+        phrase=word_share * weights.phrase,
+        question=word_share * weights.question,
+        neighbour=word_share,
+        meaning=meaning_share,
+        coverage=min(1.0, word_share / (1 - weights.min_meaning_share)),
+        age=weights.age,
+        kind=weights.kind,
+    )
+
+
+def weighted_sum(features: Features, weights: Features) -> float:
+    """Return the sum of the features times their weights."""
+    values = vars(features)
+    total: float = sum([values[name] * weight for name, weight in vars(weights).items()])
+    return total
+
+
+def _score(search: Search, key: int, features: Features, meaning_share: float) -> float:
+    """Return the weighted sum of the features, relative to a perfect match."""
+    weights = query_weights(search.recipe.weights, meaning_share)
+    coverage_weight = _coverage_weight(search, key)
+    weights = replace(weights, coverage=weights.coverage * coverage_weight)
+    return weighted_sum(features, weights) / (1 + coverage_weight)
 
 
 # --- the features -------------------------------------------------------------------------------
@@ -335,20 +366,24 @@ def match_words(row: RecordRow, words: Sequence[WeightedWord]) -> dict[str, floa
     return matched
 
 
-def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
-    """Return the factor for a record's age.
+def age(created_at: str, today: str, weights: Weights = WEIGHTS) -> float:
+    """Return the feature for a record's age: 1 today, one half after the half-life.
 
-    It is 1 today and approaches `1 - Recipe.recency_weight` over time. A record without a date
-    counts as old.
+    A record without a date counts as old.
     """
     created = _day_number(created_at)
     now = _day_number(today)
-    oldest = 1 - recipe.recency_weight
     if created is None or now is None:
-        return oldest
+        return 0.0
     age_in_days = max(now - created, 0)
-    remaining = 2 ** (-age_in_days / recipe.recency_half_life_days)
-    return float(oldest + recipe.recency_weight * remaining)
+    return float(2 ** (-age_in_days / weights.age_half_life_days))
+
+
+def _kind(ranked: RankedRow, match: float) -> float:
+    """Return the match by words once more, if the record is a memory."""
+    if is_memory(ranked.row.key) and (ranked.matched or ranked.similarity > 0):
+        return min(match, 1.0)
+    return 0.0
 
 
 def _day_number(time: str) -> int | None:
@@ -363,16 +398,11 @@ def _day_number(time: str) -> int | None:
         return None
 
 
-def _content_share(meaning_share: float, recipe: Recipe) -> float:
-    """Return how much tags and coverage count. The more meaning counts, the less they do."""
-    return min(1.0, (1 - meaning_share) / (1 - recipe.min_meaning_share))
-
-
 def _coverage_weight(search: Search, key: int) -> float:
     has_one_paragraph = search.words[0].paragraph == search.words[-1].paragraph
     if has_one_paragraph and not is_observation(key):
-        return search.recipe.coverage_weight
-    return search.recipe.turn_coverage_weight
+        return search.recipe.weights.coverage
+    return search.recipe.weights.turn_coverage
 
 
 def _coverage_with_neighbours(
@@ -384,26 +414,24 @@ def _coverage_with_neighbours(
     together: dict[str, float] = {}
     for neighbour in neighbours:
         for word, share in neighbour.items():
-            together[word] = search.recipe.neighbour_coverage_factor * share
+            together[word] = search.recipe.weights.neighbour_coverage * share
     for word, share in ranked.matched.items():
         together[word] = max(share, together.get(word, 0.0))
     coverage, _ = question.coverage(search.words, together)
     return coverage
 
 
-def _words_in_tags(ranked: RankedRow, words: Sequence[WeightedWord]) -> list[WeightedWord]:
-    if not ranked.row.tags or not ranked.matched:
-        return []
-    tags = terms.TermMatcher(ranked.row.tags)
-    return [word for word in words if word.word in ranked.matched and word.match(tags)]
-
-
-def _matches_only_in_tag(ranked: RankedRow, tagged: Sequence[WeightedWord]) -> bool:
+def _matches_only_in_tag(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Return whether the only match of a record is one word in a tag."""
-    if len(ranked.matched) != 1 or not tagged:
+    if len(ranked.matched) != 1 or not ranked.row.tags:
         return False
+    tags = terms.TermMatcher(ranked.row.tags)
     title_and_text = terms.TermMatcher(f"{ranked.row.title} {ranked.row.text}")
-    return not tagged[0].match(title_and_text)
+    return all(
+        word.match(tags) and not word.match(title_and_text)
+        for word in words
+        if word.word in ranked.matched
+    )
 
 
 # --- subjects -----------------------------------------------------------------------------------

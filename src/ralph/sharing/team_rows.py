@@ -24,7 +24,7 @@ from ralph.core.settings import Privacy, Shared
 from ralph.formats.log import encode_line, encode_record
 from ralph.lean import discovery
 from ralph.lean.secret_rules import rules_mark
-from ralph.search.scoring import STANDARD
+from ralph.search.scoring import SEARCH
 from ralph.sharing.row_cleaner import RowCleaner
 from ralph.storage import files, team_db
 from ralph.storage.index_schema import FAMILIES
@@ -240,7 +240,7 @@ def _has_at_most(text: str, max_bytes: int) -> bool:
 def _row(record: Record, seq: int) -> PushedRow:
     record = replace(record, id=storable_text(record.id).replace("\0", ""))
     title, tags, text, files = search_columns(record, terms.index_terms)
-    columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.field_weights)
+    columns, levels, length = indexed_terms((text, title, tags, files), SEARCH.weights.fields)
     body = storable_text(encode_record(record).rstrip("\n"))
     session = storable_text(record.origin.session).replace("\0", "")
     return PushedRow(

@@ -24,7 +24,7 @@ from ralph.recall.search import merge_repeats
 from ralph.search import explanations, index, meaning, question, rank, scoring
 from ralph.search.explanations import WEAK
 from ralph.search.rank import Ranking
-from ralph.search.scoring import STANDARD, RankedRow
+from ralph.search.scoring import SEARCH, RankedRow
 from ralph.storage import (
     lookup,
     queries,
@@ -251,7 +251,7 @@ class _Listing:
             notes.append(WEAK)
         match = ""
         if ranked or self.request.chosen:
-            terms = question.rarest_terms(ranking.words, STANDARD.max_term_matches)
+            terms = question.rarest_terms(ranking.words, SEARCH.max_term_matches)
             match = " OR ".join(f'"{term}"' for term in terms)
         return _Matches(ranking, records, self._merge_hits(hits, records), match, notes)
 
@@ -283,7 +283,7 @@ class _Listing:
         if len(order) < min(end, total) and matches.match:
             limit = end + len(matches.records)
             more = lookup.best_matches(
-                self.connection, matches.match, STANDARD.field_weights, limit, keep
+                self.connection, matches.match, SEARCH.weights.fields, limit, keep
             )
             order += [key for key, _ in more if key not in matches.records]
         return order
