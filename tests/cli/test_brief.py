@@ -199,7 +199,7 @@ def test_what_a_session_was_handed_is_left_out(known: Project) -> None:
     assert known("context", "redis integration", "--session", "s-1").out == ""
     start = known("context", "--session", "s-1").out
     assert REDIS not in start
-    assert "How to use it" not in start
+    assert "Ralph remembers" not in start
     assert FLAGS in start
     assert known("context", "tune the gearbox", "--session", "old").out == ""
 

@@ -344,6 +344,7 @@ def test_another_project_keeps_its_index_and_hides_the_same_text(
     theirs.memories(Block(SENTENCE, id=ID), OTHER)
     for prompt in (SENTENCE, "compare the wombat tables"):
         call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt), other.env)
+    call_hook("Stop", payload("Stop", last_assistant_message="Done."), other.env)
     assert texts(theirs).count(SENTENCE) == 2
     before = paths.index_file(other.root).stat().st_ino
     assert ralph("forget", ID, "--yes").code == 0
@@ -396,7 +397,8 @@ def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(
     call_hook("UserPromptSubmit", sent, here.env)
     assert ralph("forget", "--session", SESSION, "--yes").code == 0
     call_hook("UserPromptSubmit", sent, here.env)
-    assert len(ralph("search", "wombat", "--format", "json").json["hits"]) == 1
+    call_hook("Stop", payload("Stop", last_assistant_message="Done."), here.env)
+    assert texts(ralph).count("compare the wombat tables") == 1
 
 
 def test_an_old_log_with_the_call_itself_does_not_bring_the_text_back(

@@ -130,7 +130,9 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
     that time. Inside a task (RALPH_TASK, or its worktree) the search covers the project's records,
     those of the task, and those of finished tasks.
     """
-    paths.require_project(call.root, named=call.is_named)
+    personal = paths.personal_memories()
+    if personal is None or not personal.exists():  # it can be searched outside a project
+        paths.require_project(call.root, named=call.is_named)
     chosen = _SearchOptions(**search_options)
     exclude({"--short": chosen.short, "--full": chosen.full, "--layer": chosen.layer})
     text = read_words(words)
