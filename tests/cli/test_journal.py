@@ -25,6 +25,12 @@ def kept(ralph: Project) -> Project:
     return ralph
 
 
+def test_an_entry_without_notes_has_a_dash_and_not_the_title_of_its_task(ralph: Project) -> None:
+    silent = JournalEntry("run-1a2b3c4d", 1, Outcome.BLOCKED, title="Fix the parser")
+    journal.append(ralph.root, silent)
+    assert ralph("loop", "journal").out.splitlines()[1].split()[-1] == "-"
+
+
 def test_a_list_has_a_line_for_each_entry_the_newest_first(kept: Project) -> None:
     said = kept("loop", "journal")
     assert (said.code, said.err) == (0, "")

@@ -29,7 +29,7 @@ import os, sys, time
 asked = sys.stdin.read()
 with open("asked.txt", "a", encoding="utf-8") as file:
     file.write(f"{os.getpid()}\\n")
-print("at work", flush=True)
+print("<journal>half way there</journal>\\nat work", flush=True)
 if "GO ON" not in asked:
     time.sleep(600)
 print("<promise>COMPLETE</promise>")
@@ -217,7 +217,7 @@ def test_on_a_terminal_ctrl_c_asks_and_the_answer_reaches_journal_and_next_promp
     first, second = run_record.journal_entries(shop.root, run.id)
     assert (first.outcome.value, first.notes) == (
         "interrupted",
-        "Feedback: GO ON, 그리고 docs/api.md",
+        "half way there\n\nFeedback: GO ON, 그리고 docs/api.md",
     )
     assert second.outcome.value == "done"
     assert "GO ON, 그리고 docs/api.md" in shop("loop", "show", run.id, "-i", "2").out
@@ -239,14 +239,13 @@ def test_a_second_ctrl_c_leaves_at_once_with_everything_written_down(shop: Proje
         person.type(b"\x03")
         person.until(b"feedback: ")
         person.type(b"\x03")
-        person.until(b"stopped immediately")
+        person.until(b"stopped in the middle of an iteration")
         assert process.wait(PATIENCE) == 130
     run = newest(shop)
-    assert (run.status, run.iterations, outcomes(shop, run)) == (
-        RunStatus.STOPPED,
-        1,
-        ["interrupted"],
-    )
+    assert (run.status, run.iterations) == (RunStatus.STOPPED, 1)
+    [entry] = run_record.journal_entries(shop.root, run.id)
+    assert (entry.outcome.value, entry.notes) == ("interrupted", "half way there")
+    assert entry.duration > 0
     assert agents_gone(shop)
     assert task_files.read_board(shop.root).tasks[0].claim is None
 

@@ -1,9 +1,11 @@
 """What a loop prints and what of it is kept: everything, without what may not be written down."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from ralph.cli.loop import find_unprinted
 from ralph.cli.loop_terminal import LoopTerminal
 from ralph.core import paths
 
@@ -92,3 +94,30 @@ def test_characters_that_would_move_a_terminals_cursor_are_not_printed(
 ) -> None:
     terminal.show("a\x1b[2Jb\n")
     assert "\x1b[2J" not in capsys.readouterr().out
+
+
+def test_a_long_log_keeps_its_beginning_its_end_and_its_size(terminal: LoopTerminal) -> None:
+    terminal.quiet = True
+    terminal.show("the first line\n")
+    sent = 0
+    for number in range(200):
+        text = f"{number} " + "x" * 99_990 + "\n"
+        sent += len(text)
+        terminal.show(text)
+    terminal.show("the last line\n")
+    text = log(terminal)
+    assert len(text) < 8_100_000 < sent
+    assert text.startswith("the first line\n0 xx")
+    assert text.endswith("the last line\n")
+    [left_out] = re.findall(r"^\[\.\.\. (\d+) bytes left out \.\.\.\]$", text, re.MULTILINE)
+    note = f"[... {left_out} bytes left out ...]\n"
+    everything = sent + len("the first line\nthe last line\n")
+    assert len(text) - len(note) + int(left_out) == everything
+
+
+def test_what_was_added_to_a_log_is_found_after_it_was_cut() -> None:
+    printed = "".join(f"line {number}\n" for number in range(5_000))
+    cut = f"line 0\n[... 999 bytes left out ...]\n{printed[-2_000:]}new\n"
+    assert find_unprinted(printed + "new\n", printed) == "new\n"
+    assert find_unprinted(cut, printed) == "new\n"
+    assert find_unprinted("line 0\n[... 9 bytes left out ...]\nnew\n", printed) == "\nnew\n"

@@ -166,6 +166,14 @@ def test_every_section_has_text_and_a_heading_of_the_same_level(tmp_path: Path) 
     assert len(headings) == 1, "that of the prompt itself"
 
 
+def test_memories_that_do_not_fit_are_marked(shop: Workshop) -> None:
+    for number in range(60):
+        memory.add(shop.root, f"Fact number {number}: the cart of shop {number} adds up.")
+    config = replace(Config(), memories=replace(Config().memories, budget=300))
+    section = text(shop, config).partition("## Memories\n")[2].partition("\n## ")[0]
+    assert "<!-- truncated: budget exceeded -->" in section
+
+
 def test_lines_that_read_like_an_instruction_are_left_out_and_counted(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     name = task.add(shop.root, "make the cart add up").task.id

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ralph.core.budget import TRUNCATED
 from ralph.core.tokens import estimate
 from ralph.loop import prompt_sections
 from ralph.loop.prompt_sections import Section
@@ -30,7 +31,7 @@ def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
     )
     cut = prompt_sections.truncate_text(text, 28)
     assert cut.startswith("## Spec\n\nfirst line of it")
-    assert prompt_sections.CUT in cut
+    assert TRUNCATED in cut
     assert cut.count("```") % 2 == 0
     assert prompt_sections.truncate_text(text, 2) == "", "a heading alone says nothing"
 

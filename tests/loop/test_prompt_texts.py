@@ -48,6 +48,15 @@ def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
     assert "```" not in whole + asked, "an agent copies the form that it is shown"
 
 
+def test_without_criteria_the_rules_say_what_counts_before_the_verification() -> None:
+    rules = prompt_texts.render_rules(
+        TASK, iteration=1, max_iterations=10, folder="shop", checks=[], verified=True
+    )
+    _, checks = rules.split("these checks pass:\n")
+    assert checks.startswith("  - none are set")
+    assert "\n  - then a second, read-only session" in checks
+
+
 def test_the_task_comes_with_what_was_finished_for_it() -> None:
     told = prompt_texts.render_task(TASK, [Task("t-bbbbbb", "choose a store")])
     assert "t-aaaaaa" in told

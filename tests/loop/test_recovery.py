@@ -51,6 +51,18 @@ def test_a_dead_run_is_marked_journaled_and_its_claim_released(root: Path) -> No
     assert recovery.recover(root) == [], "once is enough"
 
 
+def test_a_killed_iteration_has_its_tasks_title_its_model_and_its_length(root: Path) -> None:
+    run = at_work(root, goal="the ready tasks", model="opus", step_since="2026-01-01T00:00:00Z")
+    heartbeat = paths.heartbeat(root, run.id)
+    heartbeat.parent.mkdir(parents=True, exist_ok=True)
+    heartbeat.write_text("2026-01-01T00:01:30Z\n", encoding="utf-8")
+    [dead] = recovery.recover(root)
+    [last] = run_record.journal_entries(root, run.id)
+    [work] = task_files.read_board(root).tasks
+    assert (last.title, last.model, last.duration) == (work.title, "opus", 90.0)
+    assert dead.seconds == 90.0
+
+
 def test_an_iteration_that_was_journaled_before_the_kill_is_counted_and_not_written_again(
     root: Path,
 ) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ralph.loop.request import LoopRequest
 
 _POLL_SECONDS = 0.3  # between two checks of a running loop
+_OVERLAP_CHARACTERS = 1_000  # of printed output, by which the rest is found in a shortened log
 _LIST_LIMIT = 20  # runs or journal entries in a listing, unless the caller asks for more
 _MINUTE_LENGTH = len("2026-01-31T12:00")
 
@@ -412,15 +413,26 @@ def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
 def logs(call: Invocation, run_id: str, follow: bool) -> None:
     """Show a run's output."""
     run = runs.find(call.root, run_id)
-    printed = 0
+    printed = ""
     while True:
         is_running = follow and runs.is_alive(call.root, runs.read(call.root, run.id))
         text = files.read(paths.run_output(call.root, run.id)) or ""
-        print_raw(text[printed:])
-        printed = len(text)
+        print_raw(find_unprinted(text, printed))
+        printed = text
         if not is_running:
             return
         time.sleep(_POLL_SECONDS)
+
+
+def find_unprinted(text: str, printed: str) -> str:
+    """Return what was added to a log, which may have lost its middle since it was printed."""
+    if text.startswith(printed):
+        return text[len(printed) :]
+    last_lines = printed[-_OVERLAP_CHARACTERS:]
+    position = text.rfind(last_lines)
+    if position < 0:
+        return text[text.find(files.LEFT_OUT) + len(files.LEFT_OUT) :]
+    return text[position + len(last_lines) :]
 
 
 @cli.command("journal", examples=["ralph loop journal", "ralph loop journal run-1a2b3c4d 3"])
@@ -474,7 +486,7 @@ def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None
             entry.outcome.value,
             entry.task or "-",
             f"{entry.duration:.1f} s",
-            entry.notes or entry.title,
+            entry.notes or "-",
         )
 
     entries, total = journal.list_(call.root, journal.JournalFilter(within=within), limit=limit)

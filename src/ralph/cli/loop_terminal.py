@@ -5,7 +5,8 @@ SIGTERM and SIGHUP act like a Ctrl-C without the question. If the output is clos
 continues and writes only its log.
 
 The log is redacted, and a secret can be recognised only in complete text. Text from the agent is
-therefore held back until its line is complete and no `<private>` part or key block is open.
+therefore held back until its line is complete and no `<private>` part or key block is open. If an
+agent prints too much, the middle of the log is cut out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import click
 from ralph.cli.invocation import can_ask
 from ralph.cli.output import visible
 from ralph.core import paths
-from ralph.core.errors import WriteFailed
+from ralph.core.errors import Unreadable, WriteFailed
 from ralph.storage import files
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+# A log that grows beyond the first size is cut to its beginning and its end, in bytes.
+_MAX_LOG_SIZE = 8_000_000
+_LOG_BEGINNING = 1_000_000
+_LOG_END = 3_000_000
 _MAX_PENDING = 200_000  # characters held back until a private block ends
 _MAX_OPENING = 100  # characters in the opening delimiter of a private block
 
@@ -149,8 +154,11 @@ class LoopTerminal:
 
         line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
         log = paths.run_output(self.root, self.run)
-        with suppress(WriteFailed):  # the journal also records the run, and reports such errors
+        # The journal also records the run, and reports such errors.
+        with suppress(WriteFailed, Unreadable, OSError):
             files.append(log, line, root=paths.state_boundary(self.root))
+            if log.stat().st_size > _MAX_LOG_SIZE:
+                files.cut_middle(log, keep_first=_LOG_BEGINNING, keep_last=_LOG_END)
 
     # --- interrupts -------------------------------------------------------------------------------
 

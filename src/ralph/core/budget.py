@@ -41,6 +41,9 @@ _HOPELESS_FACTOR = 4
 _HOPELESS_TOKENS = 10_000
 _SEARCH_PRECISION = 100  # the search for the best fit stops within 1/100 of the budget
 
+TRUNCATED = "<!-- truncated: budget exceeded -->"
+"""Marks text that was left out to stay within a budget."""
+
 
 # --- complete records ----------------------------------------------------------------------------
 

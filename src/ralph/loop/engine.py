@@ -191,13 +191,13 @@ def _iterate(
     state: Run, task: Task, parts: Parts, results: list[IterationResult]
 ) -> tuple[Run, RunEnd | None]:
     ask = parts.ask(state, task)
-    state = parts.save(replace(state, step="agent"))
+    state = parts.save(replace(state, step="agent", step_since=timestamp()))
     work = _run_agent(ask, state.model, parts)
     parts.learn(state, task, work)
-    state = parts.save(replace(state, step="checking"))
     if work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE):
         verdict = CriteriaVerdict()  # there is no work to check
     else:
+        state = parts.save(replace(state, step="checking"))
         verdict = parts.check(work)
         state = replace(state, seconds=state.seconds + verdict.seconds)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)

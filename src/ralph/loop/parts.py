@@ -259,14 +259,13 @@ class Workbench:
 
     def _build_prompt(self, run: Run, work: Task) -> str:
         checks = [criterion.label for criterion in self.plan.criteria]
-        if self._verifies:
-            checks.append("then a second, read-only session verifies the work")
         return loop_prompt.build(
             self.root,
             self.config,
             run,
             work,
             checks=checks,
+            verified=self._verifies,
             branch=(work.branch or "") if self._is_in_worktree else "",
             max_iterations=self.limits.max_iterations,
             compress=self._compress,
@@ -532,7 +531,10 @@ class Workbench:
         """Return the run with the feedback a person gave after Ctrl-C, or None to end the run."""
         if not self.printer.interrupted():
             return None
-        feedback = self.printer.feedback().strip()
+        try:
+            feedback = self.printer.feedback().strip()
+        except KeyboardInterrupt:  # a second Ctrl-C is an answer: the work so far is journaled
+            return None
         if not feedback:
             return None
         self.printer.clear_interrupt()

@@ -66,12 +66,14 @@ def build(
     *,
     checks: Sequence[str],
     max_iterations: int,
+    verified: bool = False,
     branch: str = "",
     compress: Compress = no_compression,
 ) -> str:
     """Return the prompt for the next iteration.
 
-    `checks` describe the criteria to the agent, and `branch` is the branch of the task's worktree,
+    `checks` describe the criteria to the agent, `verified` says that a second session follows, and
+    `branch` is the branch of the task's worktree,
     if it works in one. Notes that do not fit are compressed with
     `compress`, or cut if that returns nothing.
     """
@@ -94,6 +96,7 @@ def build(
             folder=str(root),
             branch=branch,
             checks=checks,
+            verified=verified,
         ),
         "task": render_task(work, task.prerequisites(root, work)),
         "stories": titled_section("Stories", stories),

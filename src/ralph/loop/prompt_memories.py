@@ -1,7 +1,8 @@
 """Select and render the guardrails and memories for a prompt.
 
 Guardrails and memories share the budget `memories.budget`. Guardrails come first, and memories get
-what is left. A note counts the records that do not fit, and gives the command that lists them.
+what is left. A marker shows that records do not fit, and a note counts them and gives the command
+that lists them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, render
-from ralph.core.budget import guardrails_budget
+from ralph.core.budget import TRUNCATED, guardrails_budget
 from ralph.core.record import Family, Query, Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
@@ -19,7 +20,7 @@ from ralph.memory import quarantine, reading
 from ralph.recall import brief, memory_order, stale_citations
 from ralph.search import engine, index
 
-_NOTE_TOKENS = 40  # for the note about entries that are left out
+_NOTE_TOKENS = 55  # for the marker and the note about entries that are left out
 _MAX_RELATED_MEMORIES = 30
 _ALL_GUARDRAILS = "`ralph memory list --in guardrails`"
 _FULL_TEXT_LAYER = 3  # the layer of `render.entry` that shows the full text
@@ -105,7 +106,8 @@ def _render_within(records: Sequence[Record], budget: int, list_command: str) ->
         if cost <= room:
             shown.append(block)
             room -= cost
-    return "\n".join([*shown, render.shown_note(len(shown), len(records), list_command)])
+    note = render.shown_note(len(shown), len(records), list_command)
+    return "\n".join([*shown, TRUNCATED, note])
 
 
 def _render_record(record: Record) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ralph.core import render
+from ralph.core.budget import TRUNCATED
 from ralph.core.tokens import estimate
 
-CUT = "[... cut to fit the context budget]"
-_CUT_TOKENS = estimate(f"\n```\n{CUT}\n") + 2
+_CUT_TOKENS = estimate(f"\n```\n{TRUNCATED}\n") + 2
 ALWAYS = 0  # the rank of sections that are never left out
 
 
@@ -59,7 +59,7 @@ def truncate_text(text: str, budget: int) -> str:
     fences = sum(line.lstrip().startswith("```") for line in lines)
     if fences % 2:  # the last one is open
         shortened += "\n```"
-    return f"{shortened}\n{CUT}\n"
+    return f"{shortened}\n{TRUNCATED}\n"
 
 
 def titled_section(title: str, text: str) -> str:

@@ -100,11 +100,13 @@ def render_rules(
     max_iterations: int,
     folder: str,
     checks: Sequence[str],
+    verified: bool = False,
     branch: str = "",
 ) -> str:
     """Return the section with the rules for working and answering.
 
-    `branch` is the branch of the worktree that the agent works in, if it works in one.
+    `verified` says that a second session verifies the work, and `branch` is the branch of the
+    worktree that the agent works in, if it works in one.
     """
     commits = ""
     if branch:
@@ -112,6 +114,8 @@ def render_rules(
     lines = [f"  - {check}" for check in checks]
     if not lines:
         lines = [f"  - none are set: <task-done> or {MARKER} on a line is enough"]
+    if verified:
+        lines.append("  - then a second, read-only session verifies the work")
     return _RULES.format(
         iteration=iteration,
         max_iterations=max_iterations,

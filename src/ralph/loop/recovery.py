@@ -29,7 +29,7 @@ from ralph.loop.engine import FEEDBACK
 from ralph.loop.state import EndReason, Run, describe_step, end_run
 from ralph.memory import knowledge
 from ralph.recall import journal
-from ralph.storage import files
+from ralph.storage import files, task_files
 from ralph.tasks import claims
 
 
@@ -102,25 +102,48 @@ def journal_interruption(
     if members:
         extra[task_insights.KNOWLEDGE_MEMBER] = members
     interruption = f"{cause} {describe_step(run.step)}."
+    seconds = _seconds_between(run.step_since, at)
+    title, feature = _find_title_and_feature(root, run)
     entry = JournalEntry(
         run=run.id,
         iteration=iteration,
         outcome=Outcome.INTERRUPTED,
         task=run.task,
-        title=run.goal,
+        title=title,
+        feature=feature,
         agent=run.agent,
+        model=run.next_model or run.model,
+        duration=seconds,
         notes="\n\n".join(part for part in (sigils.journal, interruption) if part),
         created_at=at,
         extra=extra,
     )
     journal.append(root, entry, patterns)
-    return replace(run, iterations=iteration, step="")
+    return replace(run, iterations=iteration, seconds=run.seconds + seconds, step="")
+
+
+def _seconds_between(start: str, end: str) -> float:
+    """Return the seconds between two timestamps, or 0 if one of them is missing."""
+    started_at = ids.parse_time(start)
+    ended_at = ids.parse_time(end)
+    if started_at is None or ended_at is None:
+        return 0.0
+    return max(0.0, (ended_at - started_at).total_seconds())
+
+
+def _find_title_and_feature(root: Path, run: Run) -> tuple[str, str]:
+    with suppress(NotFound, Unreadable):
+        work = task_files.find_task(root, run.task).task
+        return work.title, work.feature or ""
+    return run.goal, ""
 
 
 def _read_printed_sigils(root: Path, run: Run, iteration: int) -> Sigils:
     """Parse the sigils in the output that an interrupted iteration had printed so far."""
     output = files.read(paths.run_output(root, run.id)) or ""
     _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
+    if not heading:  # perhaps it was cut out of a long log
+        _, heading, text = output.rpartition(files.LEFT_OUT)
     if not heading:
         return Sigils()
     prompt = files.read(run_prompts.prompt_file(root, run.id, iteration)) or ""

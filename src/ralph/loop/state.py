@@ -117,6 +117,7 @@ class Run:
     iterations: int = 0  # finished and journaled iterations
     task: str = ""  # the current task, claimed by this run
     step: str = ""  # a key of `_STEPS`
+    step_since: str = ""  # when the agent was started
     model: str = ""
     next_model: str = ""  # for the next iteration only
     failing: bool = False  # whether a criterion failed when the current task began

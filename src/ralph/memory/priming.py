@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.budget import fit, guardrails_budget
+from ralph.core.budget import TRUNCATED, fit, guardrails_budget
 from ralph.core.record import AT, SESSION, WHO, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
 from ralph.formats.memories_metadata import WHY
@@ -24,7 +24,6 @@ from ralph.memory.record_shapes import memory_json
 from ralph.storage.library import Collection, Library
 
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
-_TRUNCATED = "<!-- truncated: budget exceeded -->"
 _HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
 """Members of `extra` that agents do not see."""
 
@@ -135,7 +134,7 @@ def _fit(
         if omitted:
             where = "" if collection.name == "memories" else f" --in {collection.name}"
             note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
-            parts.append(f"{_TRUNCATED}\n<!-- {note} -->\n")
+            parts.append(f"{TRUNCATED}\n<!-- {note} -->\n")
         return "\n".join(part for part in parts if part)
 
     text, shown = fit(ordered, budget, render)

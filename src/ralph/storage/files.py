@@ -16,6 +16,7 @@ import errno
 import fcntl
 import io
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -48,6 +49,10 @@ _FOLDER_LOCK_UNSUPPORTED = {
     errno.EINVAL,
     errno.EISDIR,
 }
+
+LEFT_OUT = "bytes left out ...]"  # ends the note about what was cut out of a file
+_CUT_NOTE = re.compile(rb"\[\.\.\. (\d+) bytes left out \.\.\.\]\n")
+_MAX_CUT_NOTE_BYTES = 60
 
 _writes = 0  # how many files this process has locked for writing; see `count_writes`
 _patience = 30.0  # seconds that this process waits for a lock; see `set_patience`
@@ -287,6 +292,35 @@ def output(path: Path, *, root: Path | None = None) -> int:
     make_folder(real.parent, _PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be opened"):
         return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+
+
+def cut_middle(path: Path, *, keep_first: int, keep_last: int) -> None:
+    """Cut whole lines out of the middle of a file, and say how many bytes are left out.
+
+    The file is changed in place, so that a process can continue to append to it. A file that was
+    cut before keeps its beginning, and both cuts are counted.
+    """
+    with open_regular(path) as file:
+        beginning = file.read(keep_first + _MAX_CUT_NOTE_BYTES)
+        earlier = _CUT_NOTE.search(beginning)
+        if earlier is not None:
+            beginning = beginning[: earlier.start()]
+            left_out = int(earlier[1]) - len(earlier[0])
+        else:
+            beginning = beginning[: beginning.rfind(b"\n", 0, keep_first) + 1]
+            left_out = 0
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(len(beginning), size - keep_last))
+        end = file.read()
+    end = end[end.find(b"\n") + 1 :]
+    left_out += size - len(beginning) - len(end)
+    if left_out <= 0:
+        return
+    note = f"[... {left_out} {LEFT_OUT}\n".encode()
+    with _explained(f"{path}: cannot be shortened"), path.open("r+b") as file:
+        file.seek(len(beginning))
+        file.write(note + end)
+        file.truncate()
 
 
 def unnamed() -> TextIO:

@@ -1,6 +1,7 @@
 """Claude Code's events become a reply, whatever comes; the events are the real client's, shortened."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,11 @@ class TestOddOutput:
         big = "x" * 10_000_000
         reply = asked(player(tmp_path / "p", [INIT, said(text(big)), GOOD]), tmp_path)
         assert len(reply.text) == len(big)
+
+    def test_a_longer_line_is_replaced_by_a_note(self, tmp_path: Path) -> None:
+        events = [INIT, said(text("x" * 12_000_000)), said(text("after it")), GOOD]
+        reply = asked(player(tmp_path / "p", events), tmp_path)
+        assert re.fullmatch(r"\[a line of 12\d{6} characters was left out\]\s+after it", reply.text)
 
     @given(
         st.lists(

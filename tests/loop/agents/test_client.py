@@ -1,5 +1,6 @@
 """What the agents share: environment, paths, failure classes and lines."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,22 @@ def test_lines_do_not_depend_on_how_output_is_split(pieces: list[str]) -> None:
 def test_a_line_of_many_megabytes_is_one_line() -> None:
     lines_read: list[str] = []
     lines = LineBuffer(lines_read.append)
-    for _ in range(200):
+    for _ in range(150):
         lines.add("x" * 65536)
     lines.add("\n")
-    assert [len(line) for line in lines_read] == [200 * 65536]
+    assert [len(line) for line in lines_read] == [150 * 65536]
+
+
+def test_a_line_of_200_megabytes_needs_little_memory() -> None:
+    lines_read: list[str] = []
+    lines = LineBuffer(lines_read.append)
+    tracemalloc.start()
+    try:
+        for _ in range(3_200):
+            lines.add("x" * 62_500)
+        lines.add("\nafter it\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lines_read == ["[a line of 200000000 characters was left out]", "after it"]
+    assert peak < 30_000_000, "Ralph itself needs about 50 MB, and 100 MB are the limit"

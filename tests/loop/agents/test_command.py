@@ -25,7 +25,7 @@ def test_it_is_an_agent() -> None:
 def test_the_prompt_is_standard_input_and_output_is_the_text(tmp_path: Path) -> None:
     shown: list[str] = []
     reply = CommandAgent(ECHO).run(Ask("hello", tmp_path, model="m", show=shown.append))
-    assert reply == Reply("hello|"), "which model it used is unknown"
+    assert reply == Reply("hello|", model="m"), "the model that it was asked to use"
     assert "".join(shown) == "hello|"
 
 

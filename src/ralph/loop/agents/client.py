@@ -20,7 +20,8 @@ from ralph.core.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 from ralph.loop.agents.json_members import parse_object
 
 MAX_ERROR_CHARACTERS = 2000  # how much of a program's error output is reported
-_MAX_LINE_CHARACTERS = 1 << 27  # only a program that is out of control prints a longer line
+# A longer line is left out. An event with a picture in it has about 7 million characters.
+_MAX_LINE_CHARACTERS = 12_000_000
 BYPASS = "bypass"  # the permission with which an agent may do anything
 STOPPED = "it was stopped"
 TIMED_OUT = "it took too long and was stopped"
@@ -168,27 +169,34 @@ def run_client(argv: Sequence[str], ask: Ask, reader: EventReader) -> Reply:
 
 
 class LineBuffer:
-    """Joins chunks of output into lines, in linear time even if a line is many megabytes long."""
+    """Joins chunks of output into lines, in linear time and within a limit on memory.
+
+    A line that is too long is replaced by a note.
+    """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._pieces: list[str] = []
-        self._room = _MAX_LINE_CHARACTERS
+        self._length = 0  # characters of the current line, including those that were dropped
 
     def add(self, text: str) -> None:
         """Append a chunk of output, and pass on the lines that it completes."""
         for number, piece in enumerate(text.split("\n")):
             if number > 0:
                 self.flush()
-            kept = piece[: self._room]
-            self._pieces.append(kept)
-            self._room -= len(kept)
+            self._length += len(piece)
+            if self._length > _MAX_LINE_CHARACTERS:
+                self._pieces = []
+            else:
+                self._pieces.append(piece)
 
     def flush(self) -> None:
         """Pass on the remaining output as a line."""
         line = "".join(self._pieces)
+        if self._length > _MAX_LINE_CHARACTERS:
+            line = f"[a line of {self._length} characters was left out]"
         self._pieces = []
-        self._room = _MAX_LINE_CHARACTERS
+        self._length = 0
         if line.strip():
             self._on_line(line.removesuffix("\r"))
 

@@ -45,7 +45,7 @@ class CommandAgent:
         if not error and result.code != 0:
             stop = StopReason.CRASHED
             error = client.describe_crash(self._argv[0], result)
-        return Reply(result.out, stop, error=error)
+        return Reply(result.out, stop, model=ask.model, error=error)
 
 
 def split_command(command: str | Sequence[str]) -> list[str]:
