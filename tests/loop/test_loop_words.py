@@ -194,3 +194,6 @@ def test_knowledge_of_a_run_does_not_also_wait_for_review(shop: Workshop, text: 
     shop.start(says_done(f'<knowledge tags="perf" title="Cache warmth">{text}</knowledge>'), PASSES)
     assert [entry.record.title for entry in pages.entries(shop.root)] == ["Cache warmth"]
     assert inbox.items(shop.root) == []
+    later = '<knowledge tags="perf" title="Cache warmth">Nothing is warm.</knowledge>'
+    shop.start(says_done(later), PASSES, goal="warm it up")
+    assert inbox.items(shop.root) == []

@@ -92,7 +92,10 @@ def _place_in_run(record: Record, entries: Sequence[JournalEntry]) -> Record:
 
 
 def _progress_records(folder: Path) -> Iterator[Record]:
-    """Yield the records in progress.txt, except the blocks that Ralph wrote from the journal."""
+    """Yield the records in progress.txt, except copies.
+
+    These are the blocks that Ralph wrote from the journal, and patterns that point to knowledge.
+    """
     document = parse_progress(files.read(folder / "progress.txt") or "")
     blocks = {}
     for entry in document.entries:
@@ -102,11 +105,10 @@ def _progress_records(folder: Path) -> Iterator[Record]:
         record = entry.record
         if "journal" in record.extra:
             continue
-        text = record.text
-        if is_progress_pattern(record):
-            text = without_pointer(text)
+        if is_progress_pattern(record) and without_pointer(record.text) != record.text:
+            continue
         origin = replace(record.origin, session=_session_of_block(record, blocks))
-        yield replace(record, text=text, origin=origin)
+        yield replace(record, origin=origin)
 
 
 def _session_of_block(record: Record, blocks: Mapping[str, Record]) -> str:
