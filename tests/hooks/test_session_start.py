@@ -127,6 +127,12 @@ def test_open_work_that_a_later_session_took_up_is_not_told(
     assert sessions_in(begun(here)["text"]) == []
 
 
+def test_a_later_session_in_the_same_folder_does_not_take_up_open_work(here: World) -> None:
+    held(here, "s-1", "add a login page", "Not committed.", edited="src/auth/tests/login.ts")
+    held(here, "s-2", "rotate the keys", "Pushed as 1a2b3c4.", edited="src/auth/tests/keys.ts")
+    assert sessions_in(begun(here)["text"]) == ["s-1"]
+
+
 def test_open_work_of_long_ago_is_not_told(here: World) -> None:
     held(here, "s-old", "add a login page", "The login page is uncommitted.")
     for number, subject in enumerate(["menu", "footer", "invoice", "banner", "chart", "search"]):

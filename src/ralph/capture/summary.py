@@ -30,7 +30,7 @@ from ralph.capture.small_talk import is_small_talk
 from ralph.core.record import ObservationKind, Record
 from ralph.core.render import has_digits_or_code, shorten
 
-_GENERIC_NAMES = frozenset(
+GENERIC_NAMES = frozenset(
     {
         "src",
         "lib",
@@ -58,6 +58,7 @@ _GENERIC_NAMES = frozenset(
         "package",
     }
 )
+"""Names of files and folders that say nothing about what is in them."""
 _COMMAND_PREFIX = re.compile(r"(?:cd\s+\S+\s*(?:&&|;)\s*|[A-Za-z_]\w*=\S*\s+|env\s+)")
 _COMMAND_SUFFIX = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/dev/null)\s*$")
 ASKED = "Asked: "  # opens a line that quotes a person
@@ -400,7 +401,7 @@ def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, 
 
 
 def _is_telling(name: str) -> bool:
-    if len(name) <= 1 or name.isdigit() or name in _GENERIC_NAMES:
+    if len(name) <= 1 or name.isdigit() or name in GENERIC_NAMES:
         return False
     return _FORBIDDEN_IN_TAGS.isdisjoint(name)
 

@@ -28,6 +28,7 @@ from typing import NamedTuple
 from ralph.capture import small_talk
 from ralph.capture import summary as summaries
 from ralph.capture.open_ends import SENTENCE_END
+from ralph.capture.summary import GENERIC_NAMES
 from ralph.core import ids, paths, render
 from ralph.core.prompts import is_own_prompt
 from ralph.core.record import Family, ObservationKind
@@ -116,7 +117,7 @@ class _PastSession:
         goal_words = _subject_words(self.goal)
         if goal_words & _subject_words(*earlier.open_ends):
             return True
-        words = goal_words | _subject_words(self.outcome, *self.open_ends, *self.changed)
+        words = goal_words | _subject_words(self.outcome, *self.open_ends)
         earlier_words = _subject_words(earlier.goal, *earlier.open_ends, *earlier.changed)
         return len(words & earlier_words) >= _MIN_SHARED_WORDS
 
@@ -209,7 +210,7 @@ def _subject_words(*texts: str) -> set[str]:
     """Return the stems of the words that name the subject of some texts."""
     found = set()
     for word in _WORD.findall(unaccented(" ".join(texts).lower())):
-        is_common = word in STOP_WORDS or word in EVERYDAY_WORDS
+        is_common = word in STOP_WORDS or word in EVERYDAY_WORDS or word in GENERIC_NAMES
         if len(word) >= _MIN_WORD_LENGTH and not is_common:
             found.add(stem(word))
     return found
