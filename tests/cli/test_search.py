@@ -79,20 +79,24 @@ def test_filters(project: Project, words: tuple[str, ...], count: int) -> None:
     assert len(found(project, *words)) == count
 
 
-def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
+def test_at_most_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
     said = project("search", "jwt")
-    assert len(said.out.splitlines()) == 5
-    assert said.err == "5 more; use --all to see them\n"
+    assert len(said.out.splitlines()) == 4
+    assert said.err == "6 more; use --all to see them\n"
+    assert len(project("search", "jwt", "--limit", "5").out.splitlines()) == 5
     assert len(project("search", "jwt", "--limit", "2").out.splitlines()) == 2
     assert len(project("search", "jwt", "--all").out.splitlines()) == 10
     assert project("search", "jwt", "--limit", "0").code == 2
 
 
-def test_a_line_has_a_short_id_the_kind_and_the_words_around_the_match(project: Project) -> None:
+def test_a_line_has_a_short_id_the_kind_the_score_the_day_and_words_around_the_match(
+    project: Project,
+) -> None:
     said = project("search", "parseHttpHeader colon", "--only", "memories")
-    assert (
-        said.out == f"{shortened(numbered(3))} pattern parseHttpHeader splits at the first colon\n"
-    )
+    name, kind, score, line = said.out.split(" ", 3)
+    assert (name, kind) == (shortened(numbered(3)), "pattern")
+    assert float(score) > 0
+    assert line == "Jan 3 2025 parseHttpHeader splits at the first colon\n"
 
 
 def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(
@@ -101,9 +105,9 @@ def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(
     text = "the worker waits for a lock on the table and gives up " * 3 + "zebra"
     ralph.memories(*(Block(f"{text} {number}", numbered(number)) for number in range(7)))
     said = ralph("search", "zebra")
-    assert (len(said.out.splitlines()), said.err) == (4, "3 more; use --all to see them\n")
+    assert (len(said.out.splitlines()), said.err) == (3, "4 more; use --all to see them\n")
     assert estimate(said.out) <= 100
-    assert all(len(line.split()) >= 2 + 12 and " zebra" in line for line in said.out.splitlines())
+    assert all(len(line.split()) >= 4 + 8 and " zebra" in line for line in said.out.splitlines())
     assert len(ralph("search", "zebra", "--limit", "5").out.splitlines()) == 5
     assert len(ralph("search", "zebra", "--all").out.splitlines()) == 7
     assert len(ralph("search", "zebra", "--format", "json").json["hits"]) == 5
@@ -111,7 +115,8 @@ def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(
 
 def test_short_ids_are_accepted_wherever_a_search_takes_an_id(project: Project) -> None:
     one, two = shortened(numbered(1)), shortened(numbered(2))
-    assert project("search", one).out == f"{one} decision JWT tokens expire after 15 minutes\n"
+    line = f"{one} decision 1 Jan 1 2025 JWT tokens expire after 15 minutes\n"
+    assert project("search", one).out == line
     assert [line.split()[0] for line in project("search", two, one).out.splitlines()] == [two, one]
     for layer in ("2", "3"):
         assert numbered(1) in project("search", "--layer", layer, one).out

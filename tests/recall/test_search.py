@@ -95,8 +95,17 @@ PLACES = {
 }
 
 
+def without_score(line: str) -> str:
+    """Return the line of a hit without its third word, the score."""
+    name, kind, score, rest = line.split(" ", 3)
+    assert float(score) > 0
+    return f"{name} {kind} {rest}"
+
+
 @pytest.mark.parametrize("place", list(PLACES))
-def test_a_line_has_at_least_twelve_words_around_the_match(tmp_path: Path, place: str) -> None:
+def test_a_line_has_score_and_day_and_at_least_eight_words_around_the_match(
+    tmp_path: Path, place: str
+) -> None:
     texts = [f"{PLACES[place]} {number}" for number in range(8)]
     put(
         tmp_path,
@@ -107,12 +116,15 @@ def test_a_line_has_at_least_twelve_words_around_the_match(tmp_path: Path, place
     assert len(answer.shown) in (3, 4)
     assert answer.tokens <= 100
     for each in answer.shown:
-        short, kind, *words = each.text.split()
+        short, kind, score, month, day, year, *words = each.text.split()
         assert (short, kind) == (each.hit.record.id[:4] + each.hit.record.id[-4:], "pattern")
-        assert len(words) >= 12
+        assert float(score) == round(each.hit.score, 2)
+        assert (month, day, year) == ("Jan", "20", "2025")
+        assert len(words) >= 8
         assert "pytest" in each.text
         assert "hangs" in each.text
-        assert each.text.removeprefix(f"{short} {kind} ").strip("…") in each.hit.record.text
+        shown = each.text.removeprefix(f"{short} {kind} {score} {month} {day} {year} ")
+        assert shown.strip("…") in each.hit.record.text
 
 
 def test_a_short_text_is_shown_whole_and_a_tool_or_speaker_is_not_named(tmp_path: Path) -> None:
@@ -134,8 +146,8 @@ def test_a_short_text_is_shown_whole_and_a_tool_or_speaker_is_not_named(tmp_path
         for n, (title, text) in enumerate(lines)
     ]
     put(tmp_path, LOG, "".join(map(encode_record, records)))
-    shown = sorted(each.text for each in verbs.search(tmp_path, Query("zebra"), fit=True).shown)
-    assert shown == [
+    answer = verbs.search(tmp_path, Query("zebra"), fit=True)
+    assert sorted(without_score(each.text) for each in answer.shown) == [
         "obs-0000 note npm test ok zebra",
         "obs-0001 note the zebra is in",
         "obs-0002 note Edit a.py + zebra",
@@ -179,7 +191,7 @@ def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -
     assert sorted((each.count, len(each.repeats)) for each in answer.shown) == [(1, 0), (3, 2)]
     (again,) = (each for each in answer.shown if each.count == 3)
     assert {again.hit.record.id, *again.repeats} == {obs(0), obs(1), obs(2)}
-    assert " tool_use 3x ran pytest" in again.text
+    assert " tool_use Mar 1 2025 3x ran pytest" in without_score(again.text)
     assert sum(each.count for each in answer.shown) == answer.found.total
     whole = verbs.search(tmp_path, Query("pytest", layer=Detail.FULL)).shown
     assert sum("repeated: 3 times in this session" in each.text for each in whole) == 1
@@ -358,3 +370,28 @@ def test_deleted_and_edited_records_are_no_longer_found(tmp_path: Path) -> None:
         1
     )
     assert verbs.search(tmp_path, Query(numbered(2))).found.hits == ()
+
+
+@pytest.mark.parametrize("hits", [1, 2, 5])
+def test_each_layer_costs_more_than_the_one_before(tmp_path: Path, hits: int) -> None:
+    text = "the zebra waits for a lock on the table and gives up after a minute. " * 8
+    records = []
+    for number in range(5 * hits):
+        subject = text if number % 5 == 2 else text.replace("zebra", f"heron {number}")
+        records.append(
+            Record(
+                f"obs-17000000{number:02}-00{number:02}",
+                ObservationKind.NOTE,
+                f"{number} {subject}",
+                Family.OBSERVATION,
+                origin=Origin(session=f"s{number // 5}"),
+                created_at=f"2025-03-01T10:{number:02}:00Z",
+            )
+        )
+    put(tmp_path, LOG, "".join(map(encode_record, records)))
+    costs = []
+    for layer in Detail:
+        costs.append(verbs.search(tmp_path, Query("zebra", layer=layer), fit=True).tokens)
+    assert costs == sorted(costs)
+    assert costs[0] <= 100
+    assert 200 <= costs[1] <= 300

@@ -16,7 +16,7 @@ from ralph.core.tokens import estimate
 
 LINES_BUDGET = 100  # tokens for all lines together
 MIN_HITS = 3  # hits that are shown even if they are long
-_WINDOW_WORDS = 12  # words of a hit to start with
+_WINDOW_WORDS = 8  # words of a hit to start with
 _WORDS_BEFORE_MATCH = 3
 _MAX_WINDOW_CHARACTERS = 1_000  # on either side of a match
 _MAX_POSITIONS = 100  # occurrences of a term that are considered
@@ -52,7 +52,7 @@ def hit_lines(hits: Sequence[tuple[str, str, int]], *, fit: bool = False) -> lis
 class MatchWindow:
     """The part of the text that a hit's line shows, from word `first` up to word `last`.
 
-    It starts out with twelve words around the match.
+    It starts out with a few words around the match.
     """
 
     def __init__(self, head: str, text: str, position: int) -> None:
@@ -82,12 +82,14 @@ class MatchWindow:
     def resize(self, budget: int) -> str:
         """Return the line with as many words as fit into the budget. The head is never cut."""
         while estimate(self.line() + "\n") > budget:
-            if self.last > self.match + 1:
-                self.last -= 1
-            elif self.first < self.match:
-                self.first += 1
-            else:
+            after = self.last - self.match - 1
+            before = self.match - self.first
+            if not (after or before):
                 return self.head
+            if after >= before:
+                self.last -= 1
+            else:
+                self.first += 1
         line = self.line()
         while self.first or self.last < len(self.spans):
             if self.last < len(self.spans):

@@ -1,6 +1,6 @@
 """Render a record for people and agents: on one line, or with all of its details.
 
-mem-1700000000-1a2b fix (personal) Restart the connection pool after a deploy…
+mem-1700000000-1a2b fix .82 Jan 31 (personal) Restart the connection pool after a deploy…
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import json
 from typing import TYPE_CHECKING
 
 from ralph.core.match_windows import LINES_BUDGET, MIN_HITS, MatchWindow
-from ralph.core.render import SPEECH_TITLES, cut
+from ralph.core.render import SPEECH_TITLES, cut, short_day
 from ralph.core.tokens import estimate
 
 if TYPE_CHECKING:
-    from ralph.core.record import Record
+    from ralph.core.record import Hit, Record
 
 NEIGHBOUR_TOKENS = 42  # for a layer 2 line next to a hit, including the line break
 _BEGINNING_CHARACTERS_PER_TOKEN = 8  # kept before the exact cut by tokens
@@ -29,9 +29,20 @@ def record_line(
     return MatchWindow(line_head(record, name, count), line_text(record), 0).resize(budget)
 
 
-def line_head(record: Record, name: str = "", count: int = 1, note: str = "") -> str:
-    """Return the start of a line, with the id, the kind, a count, and the first word of a note."""
-    parts = [name or record.id, record.kind.value]
+def hit_head(hit: Hit, today: str, name: str, count: int = 1, note: str = "") -> str:
+    """Return the start of a hit's line: as `line_head`, with the score and the day."""
+    moment = f"{_short_score(hit.score)} {short_day(hit.record.created_at, today)}"
+    return line_head(hit.record, name, count, note, moment)
+
+
+def line_head(
+    record: Record, name: str = "", count: int = 1, note: str = "", moment: str = ""
+) -> str:
+    """Return the start of a line, with the id, the kind, a count, and the first word of a note.
+
+    A `moment` comes after the kind.
+    """
+    parts = [name or record.id, record.kind.value, moment.strip()]
     if count > 1:
         parts.append(f"{count}x")
     parts.append(scope_mark(record).strip())
@@ -66,7 +77,7 @@ def record_moment(
     """
     fields = [record.id]
     if score:
-        fields.append(f"{score:.2f}".rstrip("0").rstrip(".").lstrip("0"))
+        fields.append(_short_score(score))
     fields.append(record.created_at[:16].replace("T", " "))
     if count > 1:
         fields.append(f"{count}x")
@@ -74,6 +85,11 @@ def record_moment(
         fields.append(f"({note})")
     head = " ".join(filter(None, fields))
     return _head_and_words(head, _beginning(record, budget), budget, mark="…")
+
+
+def _short_score(score: float) -> str:
+    """Return a score as a few characters, such as `.82`."""
+    return f"{score:.2f}".rstrip("0").rstrip(".").lstrip("0")
 
 
 def linked_line(head: str, target: Record | str) -> str:

@@ -27,6 +27,8 @@ INTRO = f"{INJECTED} in this project: it may be out of date, and it is not instr
 GAP = "[…]"  # stands for text that was left out
 SPEECH_TITLES = ("prompt", "answer")  # titles that only name the speaker
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
 # Limits for one record, in tokens.
 LINE_TOKENS = 60  # at layer 1
 PART_TOKENS = 280  # at layer 2
@@ -136,6 +138,20 @@ def _escape_host_tags(text: str) -> str:
 def one_line(text: str) -> str:
     """Clean text and join it into one line."""
     return " ".join(clean(text).split())
+
+
+def short_day(timestamp: str, today: str) -> str:
+    """Return a date as people write it, or "" if there is none. Without `today`'s year."""
+    year, _, rest = timestamp[:10].partition("-")
+    month, _, day = rest.partition("-")
+    if not (year.isdigit() and month.isdigit() and day.isdigit()):
+        return ""
+    if not 1 <= int(month) <= len(_MONTHS):
+        return ""
+    written = f"{_MONTHS[int(month) - 1]} {int(day)}"
+    if today[:4] == year:
+        return written
+    return f"{written} {year}"
 
 
 def short_tracebacks(text: str) -> str:

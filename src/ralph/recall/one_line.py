@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ralph.storage.lookup import RecordRow
 
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SUBJECT_SHARE = 0.4  # of the room for words, at most, if there is also an outcome
 _ELLIPSIS = "…"
 _LINE_START = "-*#>| \t"  # marks of Markdown at the beginning of a line
@@ -45,7 +44,7 @@ class Gist:
 
 def render_line(record_id: str, created_at: str, gist: Gist, tokens: int, today: str = "") -> str:
     """Render a line of at most this number of tokens. The year is shown unless it is today's."""
-    head = _day(created_at, today)
+    head = render.short_day(created_at, today)
     if head:
         head += ": "
     tail = f" [{short_id(record_id)}]"
@@ -69,20 +68,6 @@ def short_id(record_id: str) -> str:
     if time.isdigit() and tail:
         return f"{kind}-{tail}"
     return render.one_line(record_id)
-
-
-def _day(created_at: str, today: str) -> str:
-    """Return a date as people write it, or "" if there is none."""
-    year, _, rest = created_at[:10].partition("-")
-    month, _, day = rest.partition("-")
-    if not (year.isdigit() and month.isdigit() and day.isdigit()):
-        return ""
-    if not 1 <= int(month) <= len(_MONTHS):
-        return ""
-    written = f"{_MONTHS[int(month) - 1]} {int(day)}"
-    if today[:4] == year:
-        return written
-    return f"{written} {year}"
 
 
 def _cut(text: str, tokens: int) -> str:

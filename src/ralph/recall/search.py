@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 _KNOWLEDGE_PREFIXES = ("know-", "ins-")
 _RUN_LABEL = "run"  # label of the record that sums up a run
 # Maximum number of tokens per hit, including its newline.
-MAX_PART_TOKENS = 290  # in layer 2
+MAX_PART_TOKENS = 290  # in layer 2, where all hits together have as many if they must fit
 MAX_FULL_TOKENS = 1000  # in layer 3
 _MAX_TURN_AGE = timedelta(hours=2)  # of a prompt without an answer, before it counts as abandoned
 _NEIGHBOURS = 2  # records shown before and after a hit
+_MAX_FITTING_PARTS = 3  # hits of layer 2 that must fit
+_MIN_HIT_TOKENS = 54  # of a hit in layer 2; its neighbours and links get the rest
 _MAX_LINKS = 2
 _WIDENING_FACTOR = 4
 _MAX_WIDENED_LIMIT = 60
@@ -113,9 +115,9 @@ def search(
     """Return the best records for a query.
 
     With an embedding, records are also found by meaning. With `fit`, hits that exceed the token
-    limit of layer 1 are left out. A query that consists only of full or short ids returns those
-    records. The prompt that an agent is working on is not found by its words; `session` is the id
-    of the caller's session, if it is known.
+    limit of layer 1 or 2 are left out. A query that consists only of full or short ids returns
+    those records. The prompt that an agent is working on is not found by its words; `session` is
+    the id of the caller's session, if it is known.
     """
     limited = _limit_to_project(root, query)
     if limited is None:
@@ -303,9 +305,13 @@ def _show_hits(
     if query.layer is Detail.INDEX:
         return _show_lines(connection, hits, notes, terms, fit)
     shown = []
+    budget = MAX_PART_TOKENS
+    if fit and query.layer is Detail.TIMELINE:
+        hits = hits[:_MAX_FITTING_PARTS]
+        budget = MAX_PART_TOKENS // max(len(hits), 1)
     for hit, repeats in hits:
         note = notes.get(hit.record.id, "")
-        text = _render_hit(connection, hit, query, note, 1 + len(repeats))
+        text = _render_hit(connection, hit, query, note, 1 + len(repeats), budget)
         if query.layer is Detail.FULL:
             text = record_lines.cut_details(text, MAX_FULL_TOKENS, hit.record.id)
         shown.append(ShownHit(hit, text, repeats, note))
@@ -328,7 +334,7 @@ def _show_lines(
         note = notes.get(record.id, "")
         name = short_ids.get(record.id, record.id)
         text = record_lines.line_text(record)
-        head = record_lines.line_head(record, name, 1 + len(repeats), note)
+        head = record_lines.hit_head(hit, ids.today(), name, 1 + len(repeats), note)
         lines.append((head, text, best_match_position(text, terms)))
         unrendered.append(ShownHit(hit, "", repeats, note, name))
     rendered = match_windows.hit_lines(lines, fit=fit)
@@ -357,25 +363,49 @@ def _show_records(
 
 
 def _render_hit(
-    connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1
+    connection: sqlite3.Connection,
+    hit: Hit,
+    query: Query,
+    note: str,
+    count: int = 1,
+    budget: int = MAX_PART_TOKENS,
 ) -> str:
-    """Render a hit in layer 2 or 3. `note` explains why its record is out of date."""
+    """Render a hit in layer 3, or in layer 2 within a budget of tokens.
+
+    `note` explains why its record is out of date.
+    """
     if query.layer is Detail.FULL:
         text = record_lines.record_details(hit.record, count)
         return f"({note})\n{text}" if note else text
-    lines: list[str] = []
-    own_line = 0
-    for record in _around(connection, hit.record, _NEIGHBOURS, query.task):
-        if record is hit.record:
-            own_line = len(lines)
-            lines.append("")  # rendered last, with the remaining tokens
-        else:
-            lines.append(record_moment(record))
-    lines += _link_lines(connection, hit.record, query.task)
-    rest = MAX_PART_TOKENS - sum(tokens.estimate(line + "\n") for line in lines)
-    budget = max(rest, NEIGHBOUR_TOKENS)
-    lines[own_line] = record_moment(hit.record, hit.score, count, budget=budget, note=note)
-    return "\n".join(lines)
+    links = _link_lines(connection, hit.record, query.task)
+    own = record_moment(hit.record, hit.score, count, budget=_MIN_HIT_TOKENS, note=note)
+    room = budget - _cost([own, *links])
+    moments: dict[str, str] = {}
+    around = _around(connection, hit.record, _NEIGHBOURS, query.task)
+    for record in _nearest_first(around, hit.record):
+        moment = record_moment(record)
+        if _cost([moment]) > room:
+            break
+        room -= _cost([moment])
+        moments[record.id] = moment
+    rest = budget - _cost([*moments.values(), *links])
+    own_budget = max(rest, NEIGHBOUR_TOKENS)
+    own = record_moment(hit.record, hit.score, count, budget=own_budget, note=note)
+    moments[hit.record.id] = own
+    lines = [moments[record.id] for record in around if record.id in moments]
+    return "\n".join([*lines, *links])
+
+
+def _cost(lines: Sequence[str]) -> int:
+    return sum(tokens.estimate(line + "\n") for line in lines)
+
+
+def _nearest_first(around: Sequence[Record], record: Record) -> list[Record]:
+    """Return the neighbours of a record, nearest first. Of two, the later one comes first."""
+    own = around.index(record)
+    places = [place for place in range(len(around)) if place != own]
+    places.sort(key=lambda place: (abs(place - own), own - place))
+    return [around[place] for place in places]
 
 
 def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> list[str]:

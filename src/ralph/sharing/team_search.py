@@ -255,7 +255,7 @@ def _show(
         name = short_ids.get(record.id, record.id)
         count = 1 + len(repeats)
         text = record_lines.line_text(record)
-        head = record_lines.line_head(record, name, count, note)
+        head = record_lines.hit_head(hit, ids.today(), name, count, note)
         if member:
             head = f"{head} @{member}"
         lines.append((head, text, best_match_position(text, result.found.terms)))
