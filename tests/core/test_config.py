@@ -186,7 +186,7 @@ class TestWarnings:
         )
         put(tmp_path, "ralph.yml", "execution:\n  foo: 1\n")
         assert loaded(tmp_path).warnings[-1] == (
-            "ralph.yml:2: unknown key execution.foo; execution has verify, max_retries, learn"
+            "ralph.yml:2: unknown key execution.foo; execution has verify, max_retries"
         )
 
     def test_learn_is_accepted_and_ignored_whatever_it_says(self, tmp_path: Path) -> None:

@@ -537,7 +537,8 @@ def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
     if section and members:
         close = [f"{section}.{match}" for match in get_close_matches(member, members, 1)]
         if not close:
-            return f"unknown key {_printable(name)}; {section} has {', '.join(members)}"
+            valid = [other for other in members if not _is_ignored(f"{section}.{other}")]
+            return f"unknown key {_printable(name)}; {section} has {', '.join(valid)}"
     else:
         close = get_close_matches(name, names, 1)
     if not close:
@@ -552,6 +553,11 @@ def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
     if close:
         message += f"; did you mean {close[0]}?"
     return message
+
+
+def _is_ignored(name: str) -> bool:
+    key = BY_NAME.get(name)
+    return key is not None and key.ignored
 
 
 def _printable(text: str) -> str:
