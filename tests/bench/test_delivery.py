@@ -122,3 +122,21 @@ def test_the_own_amended_decisions_are_complete_in_their_chats(folder: Path) -> 
         delivered = delivery.judge(whole, decision, chats, source)
         assert all(delivered.clauses)
         assert delivered.newest is not False
+
+
+def test_the_prompt_hook_delivers_the_newest_rule_of_the_own_amended_decisions() -> None:
+    loaded = delivery.load(
+        json.loads((delivery.AMENDED / delivery.FILE).read_text(encoding="utf-8"))
+    )
+    _, amended = delivery.split_projects(*loaded)
+    source = delivery.SentenceSource(amended.chats)
+    with delivery.recorded(amended.chats) as hooks:
+        delivered = [
+            delivery.judge(hooks[delivery.RALPH](each.prompt, ()), each, amended.chats, source)
+            for each in amended.decisions
+        ]
+    measured = delivery.figures(delivered)
+    assert measured.amended is not None
+    assert measured.amended >= delivery.MIN_NEWEST
+    assert measured.clauses >= delivery.MIN_SHARE_OF_BOUND
+    assert measured.tokens <= delivery.MAX_TOKENS
