@@ -90,14 +90,14 @@ def test_loops_are_told_only_when_there_are_runs(ralph: Project) -> None:
     _run(ralph, 1, "success", 3)
     said = ralph("status", "--usage").out
     assert "loop:" in said
-    assert "1 of 1 run(s) succeeded, in 3.0 iteration(s) on average\n" in said
+    assert "1 of 1 run(s) succeeded (100%), in 3.0 iteration(s) on average\n" in said
 
 
 def test_runs_are_counted_by_how_they_ended(ralph: Project) -> None:
     for number, (status, iterations) in enumerate([("success", 8), ("failed", 10), ("running", 1)]):
         _run(ralph, number, status, iterations)
     said = ralph("status", "--usage").out
-    assert "1 of 2 run(s) succeeded, in 8.0 iteration(s) on average; 1 running" in said
+    assert "1 of 2 run(s) succeeded (50%), in 8.0 iteration(s) on average; 1 running" in said
     found = ralph("status", "--usage", "--format", "json").json["loop"]
     assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (
         0.5,

@@ -40,8 +40,9 @@ def test_the_agent_is_asked_once_and_the_end_says_what_it_proposed(shop: Worksho
     assert (run.reason, exit_code(run)) == ("success", 0)
     assert run.words.splitlines()[-1] == "learning: 1 proposal for `ralph review`"
     assert proposed(shop.root) == [LESSON]
-    assert shop.said[-1].startswith(f"{run.id} ended after 1 iteration: success: ")
-    assert shop.said[-1].endswith("learning: 1 proposal for `ralph review`")
+    assert shop.said[-2].startswith(f"{run.id} ended after 1 iteration: success: ")
+    assert shop.said[-1] == "  1 item waits for review: `ralph review`"
+    assert shop.said[-2].endswith("learning: 1 proposal for `ralph review`")
     stored = runs.find(shop.root, run.id)
     assert (stored.words, stored.status) == (run.words, run.status)
     assert shop.log(run).count("learning: 1 proposal") >= 2, "in the state and in the record"

@@ -99,6 +99,20 @@ def test_the_archived_scratchpad_is_named(shop: Workshop) -> None:
     assert str(paths.run_log(shop.root, run.id)) in line
 
 
+def test_the_end_of_a_run_says_what_waits_for_review_and_how_to_merge(shop: Workshop) -> None:
+    name = task.add(shop.root, "till", in_worktree=True).task.id
+    learned = (
+        "<journal>\nLearnings:\n- Gotcha: empty the cache after a change of policy.yaml\n</journal>"
+    )
+    shop.start(says_done(learned), PASSES, request=LoopRequest(task=name, criteria=("none",)))
+    waiting = len(inbox.items(shop.root))
+    assert waiting == 1
+    assert shop.said[-2:] == [
+        f"  `ralph task merge {name}` merges ralph/{name}",
+        "  1 item waits for review: `ralph review`",
+    ]
+
+
 def test_refused_calls_are_printed(shop: Workshop) -> None:
     shop.start(lambda _: Reply("hm", refused=("Bash python3 -m unittest",)), says_done(), PASSES)
     assert "  refused: Bash python3 -m unittest" in shop.said

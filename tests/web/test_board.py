@@ -19,7 +19,16 @@ from ralph.tasks import task
 class TestDashboard:
     def test_it_has_the_week_tasks_runs_sessions_and_tokens(self, shop: Site) -> None:
         told = shop.get("/api/dashboard")
-        assert sorted(told) == ["doctor", "learning", "runs", "sessions", "tasks", "tokens", "week"]
+        assert sorted(told) == [
+            "doctor",
+            "learning",
+            "loop",
+            "runs",
+            "sessions",
+            "tasks",
+            "tokens",
+            "week",
+        ]
         assert told["tasks"]["by_state"] == {
             "pending": 2,
             "in_progress": 1,
@@ -44,6 +53,13 @@ class TestDashboard:
         week = shop.get("/api/dashboard")["week"]
         assert week == usage.usage_stats(here.root)["week"]
         assert week["injected"] > week["referenced"] > 0
+
+    def test_the_success_of_loops_is_what_the_command_says(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
+        loop = shop.get("/api/dashboard")["loop"]
+        assert loop == usage.loop_usage(here.root)
+        assert (loop["runs"], loop["succeeded"], loop["success_rate"]) == (2, 1, 0.5)
 
     def test_the_inbox_lists_held_memories_before_insights_and_stale_citations(
         self, tmp_path: Path

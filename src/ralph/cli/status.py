@@ -240,6 +240,10 @@ def _describe_hook_usage(hooks: Mapping[str, Any]) -> str:
 def _describe_loop_usage(loop: Mapping[str, Any]) -> str:
     ended = loop["runs"] - loop["running"]
     text = f"{loop['succeeded']} of {ended} run(s) succeeded"
+    if loop["success_rate"] is not None:
+        text += f" ({loop['success_rate']:.0%})"
+    if loop["unchecked"]:
+        text += f", {loop['unchecked']} unchecked"
     if loop["mean_iterations"] is not None:
         text += f", in {loop['mean_iterations']:.1f} iteration(s) on average"
     if loop["running"]:

@@ -24,6 +24,7 @@ from ralph.core.record import CriterionKind, Outcome
 from ralph.core.settings import Config
 from ralph.core.work import Agent, RunStatus
 from ralph.formats.log import encode_line
+from ralph.learning import inbox
 from ralph.loop import distil, engine, recovery, run_record, runs, scratchpad_file
 from ralph.loop.criteria import CriteriaVerdict
 from ralph.loop.parts import Workbench
@@ -308,7 +309,21 @@ def _run_to_end(
     run = _learn_from(bench, run)
     iterations = count_noun(run.iterations, "iteration")
     bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
+    _best_effort(lambda: _print_next_steps(bench, run))
     return run
+
+
+def _print_next_steps(bench: Workbench, run: Run) -> None:
+    """Print what a person can do now: merge the branches of finished tasks, and review."""
+    for name in run.done:
+        work = task_files.find_task(bench.home, name).task
+        if work.worktree:
+            bench.printer.print_line(f"  `ralph task merge {name}` merges {work.branch}")
+    waiting = len(inbox.items(bench.home))
+    if run.iterations and waiting:
+        items = count_noun(waiting, "item")
+        verb = "waits" if waiting == 1 else "wait"
+        bench.printer.print_line(f"  {items} {verb} for review: `ralph review`")
 
 
 def _learn_from(bench: Workbench, run: Run) -> Run:

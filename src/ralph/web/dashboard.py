@@ -53,6 +53,7 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
         "week": usage.count_week(lists.read_ledger(root)),
         "learning": asdict(weekly.weekly_report(root)),
+        "loop": usage.loop_usage(root),
         "tokens": token_usage(root),
         "doctor": problems,
     }

@@ -37,7 +37,7 @@ export function Page() {
             <${Sessions} sessions=${data.sessions} />
             <${Health} counts=${waiting.value && { ...waiting.value.counts, ...secrets.value }} />
             <${Doctor} notes=${data.doctor} />
-            <${Ended} runs=${data.runs} />
+            <${Ended} runs=${data.runs} loop=${data.loop} />
           </div>
         </div>
         <p class="quiet small board-foot">Diagnostics: <a href="/hooks" data-link>hook latency</a></p>`}
@@ -219,12 +219,21 @@ function Sessions({ sessions }) {
   <//>`;
 }
 
-function Ended({ runs }) {
+function Ended({ runs, loop }) {
   const ended = runs.filter((run) => !run.alive).slice(0, 4);
   if (!ended.length) return null;
   return html`<${Section} title="Recent runs" aside=${html`<a href="/runs" data-link>All runs</a>`}>
+    <${SuccessRate} loop=${loop} />
     <ul class="entries is-narrow">${ended.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>
   <//>`;
+}
+
+/** How many runs succeeded, and in how many iterations on average. */
+function SuccessRate({ loop }) {
+  if (loop?.success_rate == null) return null;
+  return html`<p class="quiet small num loop-rate">${number(loop.succeeded)} of ${count(loop.runs - loop.running, "run")}
+    succeeded (${Math.round(100 * loop.success_rate)}%)${loop.mean_iterations != null
+      && `, in ${loop.mean_iterations.toFixed(1)} iterations on average`}</p>`;
 }
 
 /** Problems with the hooks, if there are any. */

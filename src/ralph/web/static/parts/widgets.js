@@ -5,7 +5,7 @@ import { html, useId, useRef } from "../lib.js";
 const STATE_ICONS = {
   done: "✓", success: "✓", passed: "✓", accepted: "✓", used: "✓",
   failed: "✕", gone: "✕", crashed: "✕", rejected: "✕",
-  blocked: "◼", retried: "↻", interrupted: "⏸", stopped: "◼",
+  unchecked: "○", blocked: "◼", retried: "↻", interrupted: "⏸", stopped: "◼",
   running: "▶", in_progress: "▶", pending: "○", ready: "●", open: "▶", ended: "✓", archived: "–", proposed: "○",
 };
 
