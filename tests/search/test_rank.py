@@ -66,6 +66,40 @@ def test_a_rare_longer_form_does_not_outrank_the_word_itself() -> None:
     assert found[8:] == [longer.id]
 
 
+# --- meaning -----------------------------------------------------------------------------------
+
+QUERY = "gateway websocket deploy kubernetes"
+ANSWER = memory("the gateway speaks websocket", 60)
+CHANCE = [memory(f"deploy number {n} was on a Thursday", 70 + n) for n in range(12)]
+SIMILAR = memory("connections are lost when a new version goes live", 90)
+
+
+def rank_by_meaning(text: str, *records: Record, closest: Sequence[Record]) -> Ranking:
+    """Rank records, of which some are very close to the query in meaning and the others are not."""
+    with indexed(*records) as connection:
+        key_of = {
+            row["id"]: row["key"] for row in connection.execute("SELECT id, key FROM records")
+        }
+        cosines = {key_of[record.id]: 0.1 for record in records}
+        for record in closest:
+            cosines[key_of[record.id]] = 0.9
+        return rank(connection, text, today=TODAY, limit=5, meaning=lambda text, keys: cosines)
+
+
+def test_an_answer_by_words_stays_in_front_of_what_is_closer_in_meaning() -> None:
+    found = rank_by_meaning(QUERY, ANSWER, *CHANCE, closest=CHANCE)
+    assert ANSWER.id in names(found)
+    assert not found.weak
+
+
+def test_a_record_found_by_meaning_alone_comes_after_every_answer_and_is_weak() -> None:
+    found = rank_by_meaning(QUERY, ANSWER, SIMILAR, *NOISE, closest=[SIMILAR])
+    assert [(row.row.id, row.weak) for row in found.best] == [
+        (ANSWER.id, False),
+        (SIMILAR.id, True),
+    ]
+
+
 # --- long queries ------------------------------------------------------------------------------
 
 ISSUE = (

@@ -127,6 +127,8 @@ def rank(
     _prefer_memories(ranked)
     related = [row for row in ranked if row.outstanding or not row.meaning_alone]
     _put_answers_before_meaning(related, search.recipe)
+    if pool.similarities:
+        _keep_answer_in_front(related, search.recipe)
     return _conclude(search, related, max(pool.total, len(related)), limit)
 
 
@@ -241,6 +243,15 @@ def _put_answers_before_meaning(ranked: list[RankedRow], recipe: Recipe) -> None
             if row.meaning_alone:
                 row.score = min(row.score, highest_score)
     _sort_by_score(ranked)
+
+
+def _keep_answer_in_front(ranked: list[RankedRow], recipe: Recipe) -> None:
+    """Raise the best answer into the first rows, if meaning has moved all answers further down."""
+    answers = [row for row in ranked if is_answer(row, recipe)]
+    first_rows = ranked[: candidates.ANSWERS_WITHIN]
+    if answers and answers[0] not in first_rows:
+        answers[0].score = first_rows[-1].score + _SCORE_STEP
+        _sort_by_score(ranked)
 
 
 def _follow_links(search: Search, ranked: Sequence[RankedRow]) -> list[RankedRow]:
