@@ -395,3 +395,20 @@ def test_each_layer_costs_more_than_the_one_before(tmp_path: Path, hits: int) ->
     assert costs == sorted(costs)
     assert costs[0] <= 100
     assert 200 <= costs[1] <= 300
+
+
+def test_a_failed_command_is_listed_with_the_line_that_names_its_error() -> None:
+    failed = Record(
+        "obs-1700000001-0001",
+        ObservationKind.ERROR,
+        "$ npm test\n# Run the tests\nexit code 1\n> shop@1.0.0 test\nTypeError: x is undefined",
+        Family.OBSERVATION,
+        title="Bash: npm test",
+        extra={"command": "npm test", "error": "TypeError: x is undefined"},
+    )
+    assert record_lines.record_line(failed) == (
+        "obs-1700000001-0001 error npm test: TypeError: x is undefined"
+    )
+    assert record_lines.record_moment(failed) == (
+        "obs-1700000001-0001 npm test: TypeError: x is undefined"
+    )

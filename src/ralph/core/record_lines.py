@@ -26,7 +26,19 @@ def record_line(
     record: Record, name: str = "", count: int = 1, budget: int = LINES_BUDGET // MIN_HITS
 ) -> str:
     """Render a record on one line, with its id or short name, its kind, and its first words."""
-    return MatchWindow(line_head(record, name, count), line_text(record), 0).resize(budget)
+    text = " ".join(outcome_text(record).split()) or line_text(record)
+    return MatchWindow(line_head(record, name, count), text, 0).resize(budget)
+
+
+def outcome_text(record: Record) -> str:
+    """Return what failed and the line that names the error, or "" for anything else."""
+    error = record.extra.get("error")
+    if not isinstance(error, str) or not error:
+        return ""
+    command = record.extra.get("command")
+    if not isinstance(command, str) or not command:
+        command = record.title
+    return f"{command}: {error}"
 
 
 def hit_head(hit: Hit, today: str, name: str, count: int = 1, note: str = "") -> str:
@@ -101,7 +113,10 @@ def linked_line(head: str, target: Record | str) -> str:
 
 
 def _beginning(record: Record, budget: int = NEIGHBOUR_TOKENS) -> str:
-    text = titled_text(record)[: _BEGINNING_CHARACTERS_PER_TOKEN * budget]
+    text = titled_text(record)
+    if budget <= NEIGHBOUR_TOKENS:
+        text = outcome_text(record) or text
+    text = text[: _BEGINNING_CHARACTERS_PER_TOKEN * budget]
     return " ".join(f"{scope_mark(record)}{text}".split())
 
 

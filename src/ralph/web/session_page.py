@@ -94,6 +94,8 @@ def _timeline(
     for key, injections in zip(keys, after_item, strict=True):
         record = records[key]
         row = record_row(record, locations[key], "")
+        if record.extra.get("error"):
+            row["text"] = record.extra["error"]  # its title has the command
         items.append({**row, "at": record.created_at, "injected": injections})
     return {"items": items[:limit], "total": session.observations, "before": before_first}
 
