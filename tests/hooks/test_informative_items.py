@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from tests.support.world import World, payload, world
 
+from ralph.core import paths
+from ralph.core.record import Family, ObservationKind, Origin, Record
+from ralph.formats.log import encode_record
 from ralph.hooks.handler import run_event
 from ralph.search import index
 
@@ -54,6 +57,26 @@ def test_a_failed_command_comes_with_the_line_that_names_its_error(project: Proj
     assert IMPORT_ERROR in given
     assert "exit code" not in given
     assert "Bash:" not in given
+
+
+def test_an_imported_failure_with_a_poor_line_comes_with_what_its_output_says(
+    project: Project,
+) -> None:
+    request = "$ pytest -q tests/test_cli.py\nexit code 2"
+    stored = Record(
+        "obs-1700000001-0001",
+        ObservationKind.ERROR,
+        f"{request}\n{COLLECTION_ERROR[:1500]}",
+        Family.OBSERVATION,
+        title="Bash: pytest -q tests/test_cli.py",
+        origin=Origin(by="tool", session="s-old"),
+        created_at="2026-01-01T10:00:00Z",
+        extra={"error": "ERROR tests/test_cli.py", "own": len(request)},
+    )
+    log = paths.sessions_folder(project.made.root) / "s-old.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(encode_record(stored), encoding="utf-8")
+    assert IMPORT_ERROR in project.ask("why does pytest tests/test_cli.py fail?")
 
 
 def test_a_failed_command_that_names_no_error_is_left_out(project: Project) -> None:

@@ -27,6 +27,7 @@ from ralph.core.family import Family
 from ralph.core.terms import EVERYDAY_WORDS, TermMatcher
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
+from ralph.privacy import injection
 from ralph.search import rank, scoring
 from ralph.search.question import coverage
 from ralph.storage import index_schema
@@ -182,11 +183,18 @@ def informative_text(row: RecordRow) -> str:
 
 
 def error_of(row: RecordRow) -> str:
-    """Return the line that names a failed call's error, or "" if there is none."""
-    error: str = row.error[:_MAX_ERROR_LINE_CHARACTERS]
-    if error.lower().startswith(_EXIT_PREFIXES):
-        return ""
-    return error
+    """Return the line that names a failed call's error, or "" if there is none.
+
+    An imported record may have been stored with a line that names nothing. Its output decides then.
+    """
+    from ralph.capture.error_lines import name_error, names_nothing  # few prompts get errors
+
+    error: str = row.error
+    if names_nothing(error):
+        error = name_error(row.text[len(row.authored_text) :])
+        if injection.looks_like_instructions(error):  # only the stored line has been checked
+            return ""
+    return error[:_MAX_ERROR_LINE_CHARACTERS]
 
 
 def is_command(text: str) -> bool:
