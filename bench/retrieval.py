@@ -65,7 +65,8 @@ SPEED_HEADINGS = (
     "p95 ms",
     "bare p50 ms",
     "p95 ms",
-    "ratio",
+    "ratio p50",
+    "ratio p95",
     "sync p50 ms",
     "p95 ms",
     "rebuild s",
@@ -450,6 +451,7 @@ def _speed_cells(measured: Speed) -> tuple[str, ...]:
         measured.search_p95,
         measured.bare_p50,
         measured.bare_p95,
+        measured.usual_ratio,
         measured.ratio,
     )
     rates = (measured.sync_p50, measured.sync_p95, measured.rebuild_seconds)

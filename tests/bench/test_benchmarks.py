@@ -15,12 +15,12 @@ from bench.metrics import Answered, Figures
 from bench.retrieval import Result
 from bench.sessions import SESSION, Words
 
-from bench import baselines, loaders, metrics, retrieval, scale, speed
+from bench import ablate, baselines, loaders, metrics, retrieval, scale, speed
 from ralph.core.errors import NotFound, Unreadable, UsageError
-from ralph.core.record import Family, Hit, MemoryKind, Origin, Record, Status
+from ralph.core.record import Family, Hit, Link, MemoryKind, Origin, Record, Status
 from ralph.install import doctor
 from ralph.recall import sessions
-from ralph.search import index
+from ralph.search import index, scoring
 from ralph.search.embeddings import ProviderFailed
 from ralph.search.vectors import Matrix
 from ralph.testing import HashEmbedder
@@ -274,6 +274,40 @@ def test_the_held_out_half_runs_only_when_it_is_named(tmp_path: Path) -> None:
         retrieval.data_sets([tmp_path], ["issues"])
     with pytest.raises(UsageError, match="'poems'"):
         retrieval.data_sets([tmp_path], ["poems"])
+
+
+def test_own_records_keep_their_links_and_whether_they_are_retired() -> None:
+    told = {
+        "id": "m1",
+        "family": "memory",
+        "kind": "decision",
+        "text": "x",
+        "tags": [],
+        "files": [],
+    }
+    linked = {**told, "links": [["supersedes", "m0"]], "status": "retired"}
+    (collection,) = loaders.own("mixed-dev", [linked], []).collections
+    (record,) = collection.records
+    assert record.links == (Link("supersedes", "m0"),)
+    assert record.status is Status.RETIRED
+
+
+def test_the_body_of_a_long_issue_is_cut() -> None:
+    store = {
+        "docs": [{"id": "d", "text": "x"}],
+        "queries": [{"id": "q", "text": "y" * 9_000, "rel": ["d"]}],
+    }
+    (collection,) = loaders.long_issues("issue-commits", [store]).collections
+    assert len(collection.questions[0].text) == loaders.ISSUE_CHARACTERS
+
+
+def test_every_weight_can_be_switched_off() -> None:
+    meaning = {name for name in vars(scoring.WEIGHTS) if "meaning" in name}
+    assert ablate.NEUTRAL.keys() | meaning == vars(scoring.WEIGHTS).keys()
+    assert ablate.without("phrase").weights.phrase == 0.0
+    small = ablate.Effect(0.003, -0.002)
+    assert ablate.row("age", {"one": small}).endswith("NO EFFECT")
+    assert "NO EFFECT" not in ablate.row("age", {"one": small, "two": ablate.Effect(0.0, -0.01)})
 
 
 # --- baselines and meaning -----------------------------------------------------------------------
