@@ -13,7 +13,7 @@ Each prompt is asked on its own, in a new session, and nothing is recorded. Prin
 - delivered: 60% of the distinctive words of a lesson are in the text that is injected without its pointers;
 - quoted: a record of the right session, or the right memory, is injected, whatever it says;
 - pointed: one of the pointers names a record of the right session, or the right memory;
-- reached: delivered or pointed;
+- reached: delivered, quoted or pointed; a quoted session is named as well;
 - precision: the share of prompts with a passage or record, related or not, where a right one is among these;
 - no passage, nothing: the share of unrelated prompts without a passage or record, and without a pointer as well;
 - tokens: what a prompt costs in the median; pointers: the most tokens that the pointers of one prompt cost;
@@ -49,6 +49,7 @@ from ralph.core.record import MemoryKind, Query
 from ralph.core.tokens import estimate
 from ralph.memory import memory
 from ralph.recall import prompt_context, search
+from ralph.recall.one_line import short_id
 from ralph.search import index
 from ralph.storage import lookup, queries
 
@@ -90,8 +91,8 @@ class Verdict:
 
     @property
     def reached(self) -> bool:
-        """Whether the lesson was delivered or pointed to."""
-        return self.delivered or self.pointed
+        """Whether the lesson was delivered, or its session quoted or pointed to."""
+        return self.delivered or self.quoted or self.pointed
 
 
 def weeks(files: Sequence[str]) -> Iterator[tuple[str, Json]]:
@@ -178,7 +179,9 @@ class Judge:
         pointed = [reason["id"] for reason in answer.reasons if reason.get("pointer")]
         shown = [reason["id"] for reason in answer.reasons if not reason.get("pointer")]
         lines = answer.text.splitlines()
-        pointer_lines = [line for line in lines if any(f"[{name}]" in line for name in pointed)]
+        pointer_lines = [
+            line for line in lines if any(f"[{short_id(name)}]" in line for name in pointed)
+        ]
         passage = "\n".join(line for line in lines if line not in pointer_lines)
         right = self._right_records(lessons)
         found = search.search(self.root, Query(prompt["text"], limit=SEARCHED)).found.hits

@@ -483,16 +483,14 @@ HOOK_MODULES = {
     *(f"storage/{name}.py" for name in ("record_filters", "supersession")),
     *(
         f"search/{name}.py"
-        for name in ("candidates", "long_queries", "question", "rank", "scoring")
+        for name in ("background", "candidates", "long_queries", "question", "rank", "scoring")
     ),
     "capture/error_lines.py",
     *(f"recall/{name}.py" for name in ("action_recall", "citation_cache", "command_lines")),
     *(f"recall/{name}.py" for name in ("eligibility", "error_features", "file_mentions")),
     *(f"recall/{name}.py" for name in ("lessons", "one_line", "prompt_recall", "shown_records")),
-    *(
-        f"recall/{name}.py"
-        for name in ("amendments", "passage_search", "passages", "quotes", "recaps")
-    ),
+    *(f"recall/{name}.py" for name in ("amendments", "passage_search", "passages", "pointers")),
+    *(f"recall/{name}.py" for name in ("quotes", "recaps", "relevance")),
     *(
         f"core/{name}.py"
         for name in (

@@ -112,6 +112,7 @@ def test_the_wheel_holds_the_texts_and_no_tests(installed: Path) -> None:
     licences = [name for name in names if ".dist-info/licenses/" in name]
     assert {Path(name).name for name in licences} == {
         "LICENSE",
+        "frequent_words.NOTICE",
         "vocabulary.NOTICE",
         "LICENSES.txt",
     }

@@ -49,7 +49,11 @@ ANSWERING = {
 }  # fmt: skip
 FOR_PROMPTS = {
     "ralph.core.remember",
+    "ralph.recall.one_line",
     "ralph.recall.passage_search",
+    "ralph.recall.pointers",
+    "ralph.recall.relevance",
+    "ralph.search.background",
     "ralph.recall.passages",
     "ralph.recall.prompt_recall",
 }

@@ -376,7 +376,7 @@ class TestPrompt:
         found = asked(project)
         assert len(found["items"]) == 5
         assert {each["why"] for each in found["left_out"] if HANG_FIX in each["title"]} == {
-            "no room left after more relevant records"
+            "better matches used the budget"
         }
 
     def test_small_budget_shortens_records_and_then_omits_them(self, project: Path) -> None:
@@ -440,7 +440,7 @@ class TestStart:
             found["notes"][-1]
             == f"left out for lack of room: {3 - len(found['items'])}; withheld as prompt injection: 0"
         )
-        assert {each["why"] for each in found["left_out"]} == {"does not fit into the budget"}
+        assert {each["why"] for each in found["left_out"]} == {"better memories used the budget"}
 
     def test_settings_are_the_reason_when_injection_is_off(self, project: Path) -> None:
         found = preview.preview(project, with_memories(inject=Inject.MANUAL), None)

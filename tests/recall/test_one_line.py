@@ -44,7 +44,7 @@ def test_a_record_without_a_date_has_none_on_its_line() -> None:
     assert render_line(RECORD, "", HEADS, 60).startswith("alembic heads: ")
 
 
-@pytest.mark.parametrize("tokens", [20, 26, 40])
+@pytest.mark.parametrize("tokens", [34, 40])
 def test_a_long_line_is_cut_but_keeps_both_parts_and_its_id(tokens: int) -> None:
     gist = Gist("why does the login fail " * 20, "because the cookie is not sent " * 20)
     line = render_line(RECORD, "2026-10-08", gist, tokens, "2026-11-18")
@@ -65,16 +65,31 @@ def test_an_id_is_shortened_to_its_kind_and_its_last_part(record_id: str, short:
     assert short_id(record_id) == short
 
 
-def test_the_outcome_of_an_exchange_is_the_sentence_that_says_most() -> None:
-    gist = gist_of_exchange(
-        "why is staging red? please look",
-        [
-            "I looked around. The heads of alembic differ. Shall I merge the two heads?",
-            "no! never merge heads of alembic, rebase the migration",
-        ],
-        lambda sentence: sentence.count("heads") + sentence.count("alembic"),
+def weigh(sentence: str) -> float:
+    return sentence.count("heads") + sentence.count("alembic")
+
+
+def test_the_outcome_of_an_exchange_is_the_reply_that_says_most() -> None:
+    asked = "guten morgen. alembic shows two heads. please look"
+    replies = [
+        "I looked around. The heads differ.",
+        "no! never merge heads of alembic, rebase the migration",
+    ]
+    assert gist_of_exchange(asked, replies, weigh) == Gist(
+        "alembic shows two heads.", "never merge heads of alembic, rebase the migration"
     )
-    assert gist == Gist("why is staging red?", "never merge heads of alembic, rebase the migration")
+
+
+def test_a_question_that_says_more_than_its_replies_is_a_statement() -> None:
+    asked = "no! never merge heads of alembic. rebase the migration"
+    assert gist_of_exchange(asked, ["Done, rebased and pushed."], weigh) == Gist(
+        "", "never merge heads of alembic."
+    )
+
+
+def test_with_little_room_a_line_shows_only_the_outcome() -> None:
+    line = render_line(RECORD, "2026-10-08", HEADS, 20, "2026-11-18")
+    assert line.startswith("Oct 8: rebase the migration")
 
 
 def test_sentences_have_no_code_blocks_and_no_filler() -> None:

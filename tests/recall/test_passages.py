@@ -61,7 +61,7 @@ def test_where_nothing_gathers_one_record_is_enough(tmp_path: Path) -> None:
         "Bye.",
     )
     fill(tmp_path, observations=other)
-    assert ids(asked(tmp_path, PROMPT)) == [other[1].id]
+    assert other[1].id in ids(asked(tmp_path, PROMPT))
 
 
 def test_with_less_room_an_answer_is_not_cut_from_what_the_person_said_to_it(

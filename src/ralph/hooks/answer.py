@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ralph.recall.eligibility import RecallOptions
     from ralph.recall.shown_records import Recalled
 
+_LINE_LAYER = 1  # the level of detail of a pointer, which is one line
 SUBAGENT_TOKENS = 600  # the most that a subagent is given
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer with a preview
 _MAX_STATE_FILE = 1 << 20  # bytes to read from a session's list of records or tasks
@@ -107,7 +108,9 @@ def _encode_answer(project: Project, event: str, text: str, memory: Recalled) ->
     answer: dict[str, object] = {}
     if project.settings.presence == "full":
         tokens = sum(cost for _, cost in memory.records)
-        answer["systemMessage"] = f"Ralph: {len(memory.records)} injected, {tokens} tokens"
+        tokens += sum(pointer.tokens for pointer in memory.pointers)
+        count = len(memory.records) + len(memory.pointers)
+        answer["systemMessage"] = f"Ralph: {count} injected, {tokens} tokens"
     answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -334,14 +337,16 @@ def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
 def _note_in_ledger(project: Project, session: str, event: str, memory: Recalled) -> None:
     """Append one line per injected record to the ledger."""
     now = hook_files.timestamp()
+    items = [(record_id, tokens, memory.layer) for record_id, tokens in memory.records]
+    items += [(pointer.row.id, pointer.tokens, _LINE_LAYER) for pointer in memory.pointers]
     lines = []
-    for record_id, tokens in memory.records:
+    for record_id, tokens, layer in items:
         injection = {
             "v": 1,
             "type": "injection",
             "at": now,
             "event": event,
-            "layer": memory.layer,
+            "layer": layer,
             "record": record_id,
             "session": session,
             "tokens": tokens,
@@ -354,6 +359,7 @@ def _note_in_ledger(project: Project, session: str, event: str, memory: Recalled
 def _note_as_seen(project: Project, session: str, memory: Recalled, runs: Sequence[str]) -> None:
     """Append what was injected to the session's list, so that it is injected only once."""
     names = [*runs, *(record_id for record_id, _ in memory.records)]
+    names += [pointer.mark for pointer in memory.pointers]
     lines = [f"{name}\n" for name in names if "\n" not in name]
     project.append(
         discovery.INJECTED, session_name(session), "".join(lines).encode("utf-8", "replace")

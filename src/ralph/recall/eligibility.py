@@ -32,6 +32,10 @@ CITATIONS_BYTES = 4_000_000
 # line is no longer in the session's context.
 COMPACTED = "compacted "
 
+# Prefix of a line in that list: a pointer to this session or memory was given. Unlike the record
+# itself, a pointer does not keep the record from being injected later.
+POINTED = "pointer "
+
 _LESSON_KINDS = ("fix", "decision")
 _PATH_ONLY_TITLES = (
     "Read ",
@@ -65,7 +69,7 @@ class RecallOptions:
 
     today: str
     session: str = ""
-    seen: Collection[str] = ()  # record ids, and `COMPACTED` lines
+    seen: Collection[str] = ()  # record ids, and `COMPACTED` and `POINTED` lines
     # The ids of records that an accepted memory was learned from, each with the memory's id.
     learned: Mapping[str, str] = NOTHING_LEARNED
     enabled: bool = True  # if not, no memories are injected except knowledge

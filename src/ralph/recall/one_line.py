@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
     from ralph.storage.lookup import RecordRow
 
-_SUBJECT_SHARE = 0.4  # of the room for words, at most, if there is also an outcome
+_SUBJECT_SHARE = 0.35  # of the room for words, at most, if there is also an outcome
+_MIN_TOKENS_FOR_BOTH = 18  # with less room, only the outcome is shown
 _ELLIPSIS = "…"
 _LINE_START = "-*#>| \t"  # marks of Markdown at the beginning of a line
+_MAX_ABBREVIATION = 2  # characters before the period
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
 _MIN_SENTENCE_BYTES = 12  # of its letters; a shorter one ("Done.", "ok passt") says nothing alone
 _MAX_READ_CHARACTERS = 4_000  # of a turn
+_DETAIL_WEIGHT = 0.1  # of a sentence with a number, a name or a path, which a reader cannot guess
+_MIN_REPLY_SHARE = 0.5  # of the question's weight, from which a reply is the outcome
 
 
 @record
@@ -56,6 +60,8 @@ def render_line(record_id: str, created_at: str, gist: Gist, tokens: int, today:
     if not outcome:
         return f"{head}{_cut(subject, room)}{tail}"
     if estimate(f"{subject}: {outcome}") > room:
+        if room < _MIN_TOKENS_FOR_BOTH:
+            return f"{head}{_cut(outcome, room)}{tail}"
         subject_room = max(int(room * _SUBJECT_SHARE), room - estimate(outcome) - 2)
         subject = _cut(subject, subject_room)
     return f"{head}{_cut(f'{subject}: {outcome}', room)}{tail}"
@@ -96,21 +102,29 @@ def gist_of(row: RecordRow) -> Gist:
 def gist_of_exchange(asked: str, replies: Iterable[str], weigh: Callable[[str], float]) -> Gist:
     """Return what a person asked in a chat, and the sentence of the replies that says most.
 
-    `weigh` returns how much a sentence says about the subject at hand. Between equal sentences, the
-    first one of the last reply counts.
+    `weigh` returns how much a sentence says about the subject at hand. If the question says more
+    than the replies, it is a statement itself, and the outcome is its best sentence.
     """
-    subject = _first(split_sentences(asked)) or asked
+    subject, subject_weight = _best_sentence([asked], weigh)
+    outcome, outcome_weight = _best_sentence(replies, weigh)
+    if not outcome or outcome_weight < _MIN_REPLY_SHARE * subject_weight:
+        return Gist("", subject or asked)
+    return Gist(subject, outcome)
+
+
+def _best_sentence(texts: Iterable[str], weigh: Callable[[str], float]) -> tuple[str, float]:
+    """Return the sentence that says most, with its weight. Of equal ones, the first counts."""
     best = ""
-    best_weight = 0.0
-    for reply in replies:
-        weighed = [(weigh(sentence), sentence) for sentence in split_sentences(reply)]
-        if not weighed:
-            continue
-        weight, sentence = max(weighed, key=lambda pair: pair[0])
-        if weight >= best_weight:
-            best_weight = weight
-            best = sentence
-    return Gist(subject, best)
+    best_weight = -1.0
+    for text in texts:
+        for sentence in split_sentences(text):
+            weight = weigh(sentence)
+            if render.has_digits_or_code(sentence):
+                weight += _DETAIL_WEIGHT
+            if weight > best_weight:
+                best_weight = weight
+                best = sentence
+    return best, max(best_weight, 0.0)
 
 
 def split_sentences(text: str) -> list[str]:
@@ -134,12 +148,15 @@ def _split_line(line: str) -> Sequence[str]:
     parts = []
     start = 0
     for position in range(1, len(line)):
-        if line.startswith(_SENTENCE_ENDS, position - 1):
+        is_end = line.startswith(_SENTENCE_ENDS, position - 1)
+        if is_end and not _ends_in_abbreviation(line[start : position - 1]):
             parts.append(line[start:position].strip())
             start = position
     parts.append(line[start:].strip())
     return parts
 
 
-def _first(sentences: Sequence[str]) -> str:
-    return sentences[0] if sentences else ""
+def _ends_in_abbreviation(text: str) -> bool:
+    """Return whether a text ends in a short word with a capital, such as "Dr"."""
+    word = text.rpartition(" ")[2]
+    return word[:1].isupper() and word[1:].islower() and len(word) <= _MAX_ABBREVIATION

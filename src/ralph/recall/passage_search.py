@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ralph.core.terms import EVERYDAY_WORDS, is_cjk
 from ralph.lean import TYPE_CHECKING
-from ralph.recall.passages import has_answer, is_speech, read_passage
+from ralph.recall.passages import read_passage
 from ralph.search.question import coverage, split_words
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ralph.storage.lookup import RecordRow
 
 # Limits that decide which sessions are quoted.
-_MIN_MATCHING_TURNS = 2
 _MAX_SESSIONS = 3
 _MAX_SESSIONS_READ = 6  # some of them may be left out
 _MIN_ANSWER_BYTES = 24  # letters of an answer in UTF-8; a shorter one ("ok") explains nothing
@@ -99,18 +98,13 @@ def _required_part(words: Sequence[WeightedWord]) -> float:
     return _MIN_PART_COVER
 
 
-def gather(
-    source: TurnSource, best: Sequence[RankedRow], words: Sequence[WeightedWord]
-) -> list[Passage]:
-    """Return passages from the sessions that answer a prompt, best first.
+def gather(source: TurnSource, sessions: Sequence[Sequence[RankedRow]]) -> list[Passage]:
+    """Return passages from the sessions that certainly relate to a prompt, best first.
 
-    If two are about the same subject, the newer one comes first.
+    Each session is given by the turns that match the prompt, best first. If two sessions are about
+    the same subject, the newer one comes first.
     """
-    sessions: dict[str, list[RankedRow]] = {}
-    for ranked in best:
-        if ranked.matched and is_speech(ranked.row) and source.may_quote(ranked.row):
-            sessions.setdefault(ranked.row.session, []).append(ranked)
-    answering = [matches for matches in sessions.values() if _is_answered(matches, words)]
+    answering = [matches for matches in sessions if matches]
     answering.sort(key=_session_score, reverse=True)
     passages: list[Passage] = []
     texts: set[str] = set()
@@ -144,10 +138,3 @@ def _session_score(matches: Sequence[RankedRow]) -> float:
     scores = [match.score for match in matches]
     next_scores = scores[1 : 1 + _NEXT_TURNS]
     return scores[0] + _NEXT_TURN_WEIGHT * sum(next_scores)
-
-
-def _is_answered(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
-    """Return whether several turns of a session, including an answer, cover enough of a prompt."""
-    if len(matches) < _MIN_MATCHING_TURNS:
-        return False
-    return has_answer(matches) and answers(matches, words)

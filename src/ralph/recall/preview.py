@@ -59,10 +59,10 @@ _WHY_LEFT_OUT = {
     Reason.PATH_ONLY: "only names a path",
     Reason.FILTERED: "out of date, or excluded by the settings (memories.*)",
     Reason.INJECTION: "reads like an instruction to an agent; `ralph review` lists it",
-    Reason.WEAK_MATCH: "not relevant enough",
-    Reason.NO_ROOM: "no room left after more relevant records",
+    Reason.WEAK_MATCH: "has too little to do with the prompt",
+    Reason.NO_ROOM: "better matches used the budget",
 }
-_OVER_BUDGET = "does not fit into the budget"
+_OVER_BUDGET = "better memories used the budget"
 
 
 def preview(

@@ -22,13 +22,15 @@ from ralph.search import explanations, index, scoring
 from ralph.storage import files, lookup, queries, record_rows
 
 if TYPE_CHECKING:
+    from ralph.recall.pointers import Pointer
     from ralph.search.question import WeightedWord
 
 
 class PromptContext(NamedTuple):
     """The text that is injected with a prompt, and the reasons.
 
-    Each reason has `id`, `score` (0 for a record found by a file name), `why` and `tokens`.
+    Each reason has `id`, `score` (0 for a record found by a file name), `why` and `tokens`, and
+    `pointer` if only one line points to the record.
     `left_out` counts the relevant records for which there was no room.
     """
 
@@ -66,9 +68,21 @@ def answer_prompt(
                     }
                 )
         left_out = len(recalled.shown) - len(reasons)
+        reasons += [_explain_pointer(pointer) for pointer in recalled.pointers]
         return PromptContext(recalled.text, recalled.layer, tuple(reasons), left_out)
 
     return index.ask(root, ask)
+
+
+def _explain_pointer(pointer: Pointer) -> dict[str, Any]:
+    """Return why one line points to a record. Its score is the evidence for it."""
+    return {
+        "id": pointer.row.id,
+        "score": round(pointer.unit.evidence, 4),
+        "why": ["likely related: one line points to it"],
+        "tokens": pointer.tokens,
+        "pointer": True,
+    }
 
 
 def _why_recalled(shown: Shown, words: Sequence[WeightedWord], options: RecallOptions) -> list[str]:

@@ -2,12 +2,15 @@
 
 `recall_for_prompt` takes these steps:
 
-1. Rank all records that may be injected. The ranking decides which of them are relevant enough.
-2. Quote turns of earlier sessions that answer the prompt together (`passage_search`).
-3. Add the latest records about files that the prompt names.
+1. Rank all records that may be injected, and judge how certainly each session and memory relates to
+   the prompt (`relevance`).
+2. Quote turns of earlier sessions that certainly relate to it (`passages`).
+3. Add the best records of what certainly relates to it, and the latest records about files that the
+   prompt names.
 4. Remove duplicates and records that the session has seen, and move records with stale citations
    down.
-5. Render the rest within the budget (`shown_records`).
+5. Point to what likely relates to it (`pointers`).
+6. Render the result within the budget (`shown_records`).
 
 Often nothing is relevant enough, and the result is `NOTHING`. Hooks load this module.
 """
@@ -18,7 +21,7 @@ from ralph.core import render
 from ralph.core.family import Family
 from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.lean import TYPE_CHECKING, replace
-from ralph.recall import passage_search, passages
+from ralph.recall import passage_search, passages, pointers, relevance
 from ralph.recall.eligibility import may_inject, prompt_filter
 from ralph.recall.shown_records import (
     FRAME_TOKENS,
@@ -48,7 +51,9 @@ if TYPE_CHECKING:
 
     from ralph.recall.citation_cache import CitationCache
     from ralph.recall.eligibility import RecallOptions
-    from ralph.recall.passages import Passage
+    from ralph.recall.passages import Passage, TurnSource
+    from ralph.recall.pointers import Pointer
+    from ralph.recall.relevance import Judged, Unit
     from ralph.search.question import WeightedWord
     from ralph.search.rank import Ranking, Repeated
     from ralph.search.scoring import RankedRow
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
 MAX_RECORDS = 5  # injected with a prompt, not counting passages
 _MAX_RECORDS_PER_SESSION = 2  # from one earlier session
 _MAX_RANKED_RECORDS = 20
+_MAX_MATCHING_TURNS = 12  # read from a session that is quoted
 # Records that are checked for stale citations. One further down cannot move up far enough.
 # Of the words of a prompt that a record has, the share that its memory must have to replace it.
 _MIN_COVERED_SHARE = 0.25
@@ -104,24 +110,27 @@ def recall_for_prompt(
     """Return the records related to a prompt, in as much detail as the budget allows."""
     allowed = prompt_filter(connection, options)
     ranking = _rank_prompt(connection, prompt, allowed, options)
-    quoted = _gather_passages(connection, ranking, allowed, options)
-    if quoted:
-        singles = _records_besides_passages(ranking)
-    else:
-        singles = _records_and_turns(ranking)
-    if ranking.best and all(passages.is_speech(ranked.row) for ranked in ranking.best):
-        # Many similar turns crowd out the memories, so these are ranked on their own.
-        singles = [*_rank_memories(connection, prompt, ranking.words, allowed, options), *singles]
-    sufficient = [ranked for ranked in singles if _is_sufficient(ranked, ranking.words)]
-    answers = show_answers(relevant_records(sufficient), ranking.words)
+    judged = relevance.judge_units(
+        connection,
+        ranking.words,
+        allowed,
+        ignored=_repetitions(ranking, prompt),
+        is_crowded=bool(options.task),
+    )
+    certain = [each.unit for each in judged if each.level is relevance.Level.CERTAIN]
+    quoted = _gather_passages(connection, ranking, certain, allowed, options)
+    singles = [*_rank_records(connection, prompt, ranking, allowed, options)]
+    if not quoted:
+        singles += _single_turns(ranking)
+    related = [ranked for ranked in singles if _is_given_whole(ranked.row, judged)]
     candidates = []
-    for shown in answers:  # what is visible must suffice
+    for shown in show_answers(relevant_records(related), ranking.words):
         if shown.is_same_error or _is_sufficient(shown.ranked, ranking.words):
-            candidates.append(shown)
+            candidates.append(shown)  # what is visible suffices
     candidates = candidates[:MAX_RECORDS]
-    keys = {shown.row.key for shown in candidates}
+    shown_keys = {shown.row.key for shown in candidates}
     for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], allowed):
-        if shown.row.key not in keys:
+        if shown.row.key not in shown_keys:
             candidates.append(shown)
     if quoted:  # a passage says what came of a command
         candidates = [shown for shown in candidates if not is_bare_command(shown)]
@@ -134,13 +143,63 @@ def recall_for_prompt(
         from ralph.recall.solutions import add_solutions  # few prompts are about an error
 
         chosen = add_solutions(connection, chosen)
-    if not (chosen or quoted):
+    given = {shown.row.id for shown in chosen}
+    given.update(shown.row.session for shown in chosen)
+    given.update(passage.session for passage in quoted)
+    pointed: list[Pointer] = []
+    if len(chosen) < MAX_RECORDS:
+        source = pointers.PointerSource(connection, ranking.words, allowed, options)
+        pointed = source.point_to(judged, given)
+    if not (chosen or quoted or pointed):
         return NOTHING
-    recalled = _render_with_passages(chosen, quoted, options)
+    recalled = _render_all(chosen, quoted, pointed, options)
     turns: list[Shown] = []
     for passage in quoted:
         turns += map(show_whole, passage.ranked_turns())
     return replace(recalled, shown=[*chosen, *turns], words=ranking.words)
+
+
+def _rank_records(
+    connection: sqlite3.Connection,
+    prompt: str,
+    ranking: Ranking,
+    allowed: Filter,
+    options: RecallOptions,
+) -> Sequence[RankedRow]:
+    """Return the ranked records without turns, which are quoted in passages."""
+    singles = [ranked for ranked in ranking.best if not passages.is_speech(ranked.row)]
+    if ranking.best and not singles:
+        # Many similar turns crowd out the memories, so these are ranked on their own.
+        return _rank_memories(connection, prompt, ranking.words, allowed, options)
+    if ranking.weak:
+        return ()
+    return singles
+
+
+def _single_turns(ranking: Ranking) -> list[RankedRow]:
+    """Return the ranked turns of agents, which may answer a prompt on their own."""
+    if ranking.weak:
+        return []
+    return [
+        ranked
+        for ranked in ranking.best
+        if passages.is_speech(ranked.row) and ranked.row.title != _PROMPT_TITLE
+    ]
+
+
+def _is_given_whole(row: RecordRow, judged: Sequence[Judged]) -> bool:
+    """Return whether a record may be given whole, and not only pointed to.
+
+    Unlike a session, a memory is short, so it is given if it is likely related. For the use of a
+    tool, the words that are shown of it decide (`show_answers`).
+    """
+    if index_schema.is_observation(row.key) and row.by == "tool":
+        return True
+    is_turn = passages.is_speech(row)
+    for each in judged:
+        if row.key in each.unit.keys:
+            return each.level is relevance.Level.CERTAIN or not is_turn
+    return False
 
 
 # --- ranking -------------------------------------------------------------------------------------
@@ -179,6 +238,16 @@ def _rank_prompt(
     if repeated.count:
         ranking = ranked(repeated)
     return ranking
+
+
+def _repetitions(ranking: Ranking, prompt: str) -> list[int]:
+    """Return the keys of earlier prompts with the same text, which say nothing new."""
+    words = prompt.split()
+    keys = []
+    for ranked in ranking.best:
+        if ranked.row.title == _PROMPT_TITLE and ranked.row.text.split() == words:
+            keys.append(ranked.row.key)
+    return keys
 
 
 def _find_repetitions(connection: sqlite3.Connection, ranking: Ranking, prompt: str) -> Repeated:
@@ -221,23 +290,6 @@ def _rank_memories(
     return ranked.best
 
 
-def _records_besides_passages(ranking: Ranking) -> list[RankedRow]:
-    """Return the ranked records without turns, which are quoted in passages."""
-    if ranking.weak:
-        return []
-    return [ranked for ranked in ranking.best if not passages.is_speech(ranked.row)]
-
-
-def _records_and_turns(ranking: Ranking) -> list[RankedRow]:
-    """Return the ranked records, including turns that answer on their own.
-
-    An earlier prompt is not an answer.
-    """
-    if ranking.weak:
-        return []
-    return [ranked for ranked in ranking.best if ranked.row.title != _PROMPT_TITLE]
-
-
 def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Return whether a record may be injected on its own.
 
@@ -267,14 +319,40 @@ def relevant_records(
 
 
 def _gather_passages(
-    connection: sqlite3.Connection, ranking: Ranking, allowed: Filter, options: RecallOptions
+    connection: sqlite3.Connection,
+    ranking: Ranking,
+    certain: Sequence[Unit],
+    allowed: Filter,
+    options: RecallOptions,
 ) -> list[Passage]:
-    """Return the passages from earlier sessions that answer a prompt, if there is room for any."""
+    """Return the passages from sessions that certainly relate to a prompt, if there is room."""
     room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
-    if room < passages.MIN_TOKENS:
+    if room < passages.MIN_TOKENS or not certain:
         return []
     source = passages.TurnSource(connection, allowed, lambda row: _may_quote(row, options))
-    return passage_search.gather(source, ranking.best, ranking.words)
+    sessions = [_matching_turns(source, unit, ranking) for unit in certain if unit.session]
+    return passage_search.gather(source, sessions)
+
+
+def _matching_turns(source: TurnSource, unit: Unit, ranking: Ranking) -> list[RankedRow]:
+    """Return the turns of a session that match a prompt and may be quoted, best first.
+
+    The ranking has read only the best records of all sessions. The others come after them.
+    """
+    ranked_turns = [ranked for ranked in ranking.best if ranked.row.session == unit.session]
+    known = {ranked.row.key for ranked in ranked_turns}
+    lowest_score = min((ranked.score for ranked in ranking.best), default=0.0)
+    rows = lookup.fetch_rows(source.connection, unit.keys[:_MAX_MATCHING_TURNS])
+    for key in unit.keys[:_MAX_MATCHING_TURNS]:
+        if key in rows and key not in known:
+            ranked = scoring.RankedRow(rows[key], lowest_score)
+            ranked.matched = scoring.match_words(rows[key], ranking.words)
+            ranked_turns.append(ranked)
+    return [
+        ranked
+        for ranked in ranked_turns
+        if ranked.matched and passages.is_speech(ranked.row) and source.may_quote(ranked.row)
+    ]
 
 
 class _Evidence:
@@ -460,29 +538,39 @@ def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[S
 # --- rendering -----------------------------------------------------------------------------------
 
 
-def _render_with_passages(
-    shown: Sequence[Shown], quoted: Sequence[Passage], options: RecallOptions
+def _render_all(
+    shown: Sequence[Shown],
+    quoted: Sequence[Passage],
+    pointed: Sequence[Pointer],
+    options: RecallOptions,
 ) -> Recalled:
-    """Render records in as much detail as fits, followed by passages from earlier sessions."""
+    """Render records in as much detail as fits, then passages, and pointers at the end."""
     recalled = render_records(shown, options)
-    if not quoted:
+    if not quoted and not pointed:
         return recalled
-    from ralph.recall import quotes  # few prompts have a passage
-
     entries = render_entries(shown, recalled.layer, options)[: len(recalled.records)]
     budget = options.budget or _UNLIMITED_TOKENS
     unspent = budget - FRAME_TOKENS - sum(entry.tokens + 1 for entry in entries)
-    room = int(min(passages.BUDGET_SHARE * budget, unspent))
+    unspent -= sum(pointer.tokens for pointer in pointed)
     blocks: list[str] = []
     costs: list[Sequence[tuple[str, int]]] = []  # the records in each block
     for entry in entries:
         blocks.append(entry.text)
         costs.append([(entry.id, entry.tokens)])
-    for quote in quotes.quote_all(quoted, room, options.session):
-        blocks.append(quote.text)
-        costs.append(quote.turns)
+    if quoted:
+        from ralph.recall import quotes  # few prompts have a passage
+
+        room = int(min(passages.BUDGET_SHARE * budget, unspent))
+        for quote in quotes.quote_all(quoted, room, options.session):
+            blocks.append(quote.text)
+            costs.append(quote.turns)
+    if pointed and unspent >= 0:
+        lines = [pointer.line for pointer in pointed]
+        blocks.append("\n".join([pointers.HEADING, *lines]))
+        costs.append(())
     text, kept = render.within(blocks, len(blocks), SEARCH_HINT, options.characters)
     records: list[tuple[str, int]] = []
     for index in kept:
         records += costs[index]
-    return Recalled(text, records, recalled.layer)
+    is_pointed = bool(pointed) and bool(kept) and costs[kept[-1]] == ()
+    return Recalled(text, records, recalled.layer, pointed if is_pointed else ())

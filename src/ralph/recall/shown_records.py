@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ralph.recall.citation_cache import CitationCache
     from ralph.recall.eligibility import RecallOptions
+    from ralph.recall.pointers import Pointer
     from ralph.search.question import WeightedWord
     from ralph.search.scoring import RankedRow
     from ralph.storage.lookup import RecordRow
@@ -82,12 +83,14 @@ class Recalled:
     """The text to inject, and where it comes from.
 
     `records` has the id and token count of each record in the text, and `layer` is their level of
-    detail. `shown` has the candidates that were rendered, and `words` the words of the prompt.
+    detail. `pointers` are the lines that only point to records. `shown` has the candidates that
+    were rendered, and `words` the words of the prompt.
     """
 
     text: str = ""
     records: Sequence[tuple[str, int]] = ()
     layer: int = 0
+    pointers: Sequence[Pointer] = ()
     shown: Sequence[Shown] = ()
     words: Sequence[WeightedWord] = ()
 
@@ -125,7 +128,7 @@ def show_answers(best: Iterable[RankedRow], words: Sequence[WeightedWord]) -> li
 
 def _show_answer(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
     row = ranked.row
-    if _is_failed_run(row):
+    if is_failed_run(row):
         text = _without_checks(row, words)
         return _show_judged(ranked, words, text, f"{row.title} {row.tags} {text}")
     if not _is_tool_use(row):
@@ -258,7 +261,7 @@ def _is_same_error(error: str, words: Sequence[WeightedWord]) -> bool:
     return len(matching) >= _SAME_ERROR_WORDS
 
 
-def _is_failed_run(row: RecordRow) -> bool:
+def is_failed_run(row: RecordRow) -> bool:
     """Return whether a record is a journal entry about work that did not succeed."""
     return index_schema.family_of(row.key) is Family.JOURNAL and row.kind != "done"
 

@@ -4,6 +4,7 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
+    "background",
     "candidates",
     "citations",
     "embedding_providers",

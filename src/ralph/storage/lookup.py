@@ -423,6 +423,44 @@ def best_matches(
     return [(key, score) for key, score in connection.execute(sql, (match, *values, limit))]
 
 
+def keys_with_term(
+    connection: sqlite3.Connection, term: str, limit: int, record_filter: Filter | None = None
+) -> list[int]:
+    """Return the keys of up to `limit` records that contain a term."""
+    condition = ""
+    values: list[object] = []
+    if record_filter is not None:
+        condition, values = _filter_condition(record_filter)
+    sql = f"SELECT rowid FROM search WHERE search MATCH ?{condition} LIMIT ?"
+    return [key for (key,) in connection.execute(sql, (f'"{term}"', *values, limit))]
+
+
+def sessions_and_kinds(
+    connection: sqlite3.Connection, keys: Sequence[int], record_filter: Filter
+) -> dict[int, tuple[str, str, str]]:
+    """Return the session, the kind and the title of the records that pass a filter, by key.
+
+    A memory has no session, and the session of a journal entry is its run.
+    """
+    found: dict[int, tuple[str, str, str]] = {}
+    for family, test, values in record_filter:
+        columns = f"{{key}}, {_ROW_COLUMNS[family].session}, {_ROW_COLUMNS[family].kind}, title"
+        for key, *place in select_keys(
+            connection, family, columns, keys, where=test, values=values
+        ):
+            found[key] = tuple(place)
+    return found
+
+
+def count_memories_and_sessions(connection: sqlite3.Connection) -> int:
+    """Count the memories, sessions and runs in the index."""
+    sql = (
+        "SELECT (SELECT count(*) FROM records) + (SELECT count(*) FROM session_list)"
+        " + (SELECT count(*) FROM loop_runs)"
+    )
+    return int(connection.execute(sql).fetchone()[0])
+
+
 def count_matching(connection: sqlite3.Connection, match: str, record_filter: Filter) -> int:
     """Count all full-text matches that pass the filter."""
     condition, values = _filter_condition(record_filter)

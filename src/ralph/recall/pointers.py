@@ -1,0 +1,158 @@
+"""Point to earlier work that likely relates to a prompt, on one line each.
+
+A pointer names the date, the subject, the outcome and the id of a session or memory (`one_line`).
+All pointers of a prompt together cost at most `MAX_TOKENS`. For a session, the subject is what a
+person asked before the best match, and the outcome is the sentence of the following turns that has
+most to do with the prompt. That may be the agent's conclusion or the person's correction. Hooks
+load this module.
+"""
+
+from __future__ import annotations
+
+from ralph.core import render
+from ralph.core.terms import TermMatcher
+from ralph.core.tokens import estimate
+from ralph.lean import TYPE_CHECKING, record
+from ralph.recall import one_line
+from ralph.recall.eligibility import POINTED, may_inject
+from ralph.recall.shown_records import is_failed_run
+from ralph.storage import index_schema, lookup
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Collection, Sequence
+
+    from ralph.recall.eligibility import RecallOptions
+    from ralph.recall.relevance import Judged, Unit
+    from ralph.search.question import WeightedWord
+    from ralph.storage.lookup import RecordRow
+    from ralph.storage.record_filters import Filter
+
+MAX_POINTERS = 3
+MAX_TOKENS = 80  # for all pointers of a prompt together
+HEADING = "Perhaps related (`ralph search ID` shows more):"
+
+# A pointer has at least this share of the evidence of the best unit. Of the 40 prompts in weeks 1
+# to 4, 33 are reached with 0.5, and 32 with 0.6.
+_MIN_SHARE_OF_BEST = 0.5
+_MAX_LINE_TOKENS = 45  # for a single pointer
+_MAX_UNITS_READ = 6  # to find pointers that the session has not been given yet
+_TURNS_AFTER = 3  # turns after a question in which its outcome is looked for
+_MAX_TURNS_READ = 2_000
+_PROMPT_TITLE = "prompt"
+
+
+@record
+class Pointer:
+    """A line that points to a record. `mark` is noted so that a session gets it only once."""
+
+    row: RecordRow
+    unit: Unit
+    line: str
+    mark: str
+
+    @property
+    def tokens(self) -> int:
+        """What the line costs, with its line break."""
+        return estimate(self.line) + 1
+
+
+class PointerSource:
+    """Reads the records that pointers name, as far as they may be injected."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        words: Sequence[WeightedWord],
+        allowed: Filter,
+        options: RecallOptions,
+    ) -> None:
+        self._connection = connection
+        self._words = words
+        self._allowed = allowed
+        self._options = options
+
+    def point_to(self, judged: Sequence[Judged], shown: Collection[str]) -> list[Pointer]:
+        """Return pointers to the best units, except those that are shown or were given before.
+
+        `shown` has the ids of the records and sessions that are injected with this prompt.
+        """
+        found: list[tuple[Unit, RecordRow, one_line.Gist]] = []
+        outcomes: set[str] = set()
+        for unit in [each.unit for each in judged[:_MAX_UNITS_READ]]:
+            is_far_behind = unit.evidence < _MIN_SHARE_OF_BEST * judged[0].unit.evidence
+            if is_far_behind or len(found) == MAX_POINTERS:
+                break
+            if unit.session in shown or f"{POINTED}{unit.session}" in self._options.seen:
+                continue
+            described = self._describe(unit)
+            if described is None or described[0].id in shown:
+                continue
+            row, gist = described
+            if gist.outcome not in outcomes:
+                found.append((unit, row, gist))
+                outcomes.add(gist.outcome)
+        if not found:
+            return []
+        room = min(MAX_TOKENS // len(found), _MAX_LINE_TOKENS) - 1
+        return [self._render(unit, row, gist, room) for unit, row, gist in found]
+
+    def _render(self, unit: Unit, row: RecordRow, gist: one_line.Gist, room: int) -> Pointer:
+        marker = "- "
+        tokens = room - estimate(marker)
+        line = one_line.render_line(row.id, row.created_at, gist, tokens, self._options.today)
+        return Pointer(row, unit, f"{marker}{line}", f"{POINTED}{unit.session or row.id}")
+
+    def _describe(self, unit: Unit) -> tuple[RecordRow, one_line.Gist] | None:
+        """Return the record to point to and its gist, or None if it may not be injected."""
+        best = unit.keys[0]
+        row = lookup.fetch_rows(self._connection, [best]).get(best)
+        if row is None or is_failed_run(row) or not may_inject(row, self._options):
+            return None
+        if f"{POINTED}{row.id}" in self._options.seen:
+            return None
+        turns = self._exchange(unit, best)
+        if any(turn.id in self._options.seen for turn in turns):
+            return None
+        if not turns:
+            if index_schema.is_observation(row.key):
+                return None  # a command that nobody said anything about
+            return row, one_line.gist_of(row)
+        asked = turns[0].text
+        replies = [turn.text for turn in turns[1:] if may_inject(turn, self._options)]
+        gist = one_line.gist_of_exchange(asked, replies, self._weigh_sentence())
+        if row.error:
+            gist = one_line.Gist(gist.subject, row.error)
+        return row, gist
+
+    def _exchange(self, unit: Unit, key: int) -> list[RecordRow]:
+        """Return the question before a record of a session, and the turns after the question."""
+        if not unit.session:
+            return []
+        keys = lookup.keys_with_titles(
+            self._connection, unit.session, render.SPEECH_TITLES, _MAX_TURNS_READ
+        )
+        until_match = [position for position, turn in enumerate(keys) if turn <= key]
+        last = until_match[-1] if until_match else 0
+        near = keys[max(0, last - _TURNS_AFTER) : last + _TURNS_AFTER + 1]
+        visible = lookup.filter_keys(self._connection, near, self._allowed)
+        rows = lookup.fetch_rows(self._connection, [turn for turn in near if turn in visible])
+        turns = [rows[turn] for turn in near if turn in rows]
+        questions = [
+            position
+            for position, turn in enumerate(turns)
+            if turn.title == _PROMPT_TITLE and turn.key <= key
+        ]
+        if not questions:
+            return []
+        return turns[questions[-1] :][: _TURNS_AFTER + 1]
+
+    def _weigh_sentence(self) -> Callable[[str], float]:
+        """Return a function that tells how much a sentence has to do with the prompt."""
+        words = [word for word in self._words if word.counts and word.certain]
+
+        def weigh(sentence: str) -> float:
+            text = TermMatcher(sentence)
+            return sum(word.weight * word.match(text) for word in words)
+
+        return weigh

@@ -1,0 +1,368 @@
+"""Decide how certainly earlier work relates to a prompt: certain, likely, or not at all.
+
+What is injected without being asked for has three levels. If a session or memory certainly relates
+to the prompt, its passage or text is given. If it likely does, one line points to it. Otherwise
+nothing is given. The ranking orders records. This module alone decides about the level.
+
+What is compared are *units*: sessions, runs and memories. A word counts by its *information*, which
+is low if many units contain it or if it is an ordinary word (`search/background.py`). For example,
+"nordlys wants a bulk uploader":
+
+    nordlys   in 1 of 40 units, not an ordinary word     1.0
+    wants     in no unit                                 -
+    bulk      in no unit                                 -
+    uploader  in 2 of 40 units                           0.85
+
+The *evidence* for a unit is the summed information of the words that it contains: half of it counts
+for the whole unit, and half for the one record that contains most, because words that occur
+together mean more. Words that no record has are not counted against a unit, so a prompt that names
+something unique finds it, however much else it says. Only the best paragraph of a long prompt
+counts, so that a paste does not collect evidence word by word.
+
+All numbers are here. They were set with `bench/prompts.py` on weeks 1 to 4 of the written weeks,
+and checked on weeks 5 and 6, on the weeks joined into one project, and on the decisions of
+`bench/delivery.py` (ADR 0010). Hooks load this module.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+from ralph.core import terms
+from ralph.lean import TYPE_CHECKING, record
+from ralph.search import background
+from ralph.search.question import split_words
+from ralph.storage import index_schema, lookup
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ralph.search.question import WeightedWord
+    from ralph.storage.record_filters import Filter
+
+# --- thresholds of unasked injection ---
+
+# Evidence from which a unit likely relates to a prompt. One unique word has 1. With 1.15, the right
+# session is named or quoted for .80 of the prompts in all written weeks, and .67 of the unrelated
+# ones get nothing; with 1.25, .73 and .75.
+MIN_LIKELY_EVIDENCE = 1.15
+# Evidence from which a unit certainly relates to a prompt, if it also stands out. In the written
+# weeks and in 100 unrelated prompts, no unrelated prompt has 2.
+MIN_CERTAIN_EVIDENCE = 2.0
+# The same if the unit contains this share of the information in the prompt, as for a short prompt.
+MIN_CERTAIN_EVIDENCE_OF_COVERED = 1.6
+MIN_CERTAIN_COVERAGE = 0.4
+# A unit that contains much of the information in a prompt is likely with less evidence, and with
+# still less if it has a word that is not an ordinary one: most sessions cover "run the tests".
+MIN_LIKELY_EVIDENCE_OF_COVERED = 0.95
+MIN_COMPLETE_COVERAGE = 0.75
+MIN_CERTAIN_EVIDENCE_OF_COMPLETE = 0.9
+MIN_LIKELY_EVIDENCE_OF_COMPLETE = 0.45
+MIN_LIKELY_EVIDENCE_OF_NAMED = 0.35
+# A certain unit has at least this many times the evidence of the best unit that is not certain.
+MIN_MARGIN = 1.3
+# Evidence that needs no margin. A long prompt may share that much with several sessions about one
+# subject, of which one amends another.
+MIN_EVIDENCE_WITHOUT_MARGIN = 3.0
+# More units than this never stand out together.
+MAX_CERTAIN = 3
+
+# --- weights of evidence ---
+
+# Share of evidence that the best single record of a unit decides. The rest counts for the unit.
+_SINGLE_RECORD_SHARE = 0.5
+# What a word counts in a command, its output or an edit, compared with a turn of the chat. With 1,
+# the right session is among the first three for .88 instead of .93 of the prompts.
+_TOOL_RECORD_SHARE = 0.5
+# What a word counts in a memory if it is not an ordinary word. A memory is short, so such a word is
+# its subject, and a single one that is unique is enough for a pointer.
+_SUBJECT_FACTOR = 1.25
+# What a pair of CJK characters counts, which is about half a word.
+_CJK_PAIR_SHARE = 0.5
+# What a word that no record contains counts for the coverage.
+_UNKNOWN_WORD_SHARE = 0.5
+
+# --- effort ---
+
+_SAID = "note"  # the kind of what a person or an agent said
+_PROMPT_TITLE = "prompt"
+_ANSWER_TITLE = "answer"
+_MAX_MATCHES = 800  # records with a word, summed over the rarest words
+
+
+class Level(Enum):
+    """How certainly a unit relates to a prompt."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    NONE = "none"
+
+
+@record
+class Unit:
+    """A session, run or memory that contains words of a prompt.
+
+    `keys` are its records with such words, those with most evidence first. `session` is "" for a
+    memory. `only_asked` says that all of these records are prompts, and
+    `names_something` that a word in them is not an ordinary one.
+    """
+
+    session: str
+    keys: Sequence[int]
+    evidence: float
+    coverage: float
+    only_asked: bool = False
+    names_something: bool = False
+
+
+@record
+class Judged:
+    """A unit, and how certainly it relates to a prompt."""
+
+    unit: Unit
+    level: Level
+
+
+def judge_units(
+    connection: sqlite3.Connection,
+    words: Sequence[WeightedWord],
+    allowed: Filter,
+    *,
+    ignored: Collection[int] = (),
+    is_crowded: bool = False,
+) -> list[Judged]:
+    """Return the units that certainly or likely relate to a prompt, those with most evidence first.
+
+    `words` are the weighted words of the prompt, and `allowed` selects the records to consider,
+    except those with a key in `ignored`. Set `is_crowded` if many records may not be considered.
+    """
+    units: list[Unit] = []
+    for unit in find_units(connection, words, allowed, ignored=ignored, is_crowded=is_crowded):
+        if not _has_likely_evidence(unit) and len(units) > MAX_CERTAIN:
+            break
+        if not _is_unanswered(connection, unit):
+            units.append(unit)
+    return judge(units)
+
+
+def _is_unanswered(connection: sqlite3.Connection, unit: Unit) -> bool:
+    """Return whether a session only asked, so that there is nothing to learn from it."""
+    if not (unit.session and unit.only_asked):
+        return False
+    return not lookup.keys_with_titles(connection, unit.session, [_ANSWER_TITLE], 1)
+
+
+def judge(units: Sequence[Unit]) -> list[Judged]:
+    """Assign levels to units, which are sorted by evidence, and leave out those without one."""
+    certain = _count_certain(units)
+    judged = [Judged(unit, Level.CERTAIN) for unit in units[:certain]]
+    for unit in units[certain:]:
+        if _has_likely_evidence(unit):
+            judged.append(Judged(unit, Level.LIKELY))
+    return judged
+
+
+def _count_certain(units: Sequence[Unit]) -> int:
+    """Return how many of the first units are certain."""
+    certain = 0
+    for position, unit in enumerate(units[:MAX_CERTAIN]):
+        if not _has_certain_evidence(unit):
+            break
+        next_evidence = 0.0
+        if position + 1 < len(units):
+            next_evidence = units[position + 1].evidence
+        stands_out = unit.evidence >= MIN_MARGIN * next_evidence
+        if stands_out or unit.evidence >= MIN_EVIDENCE_WITHOUT_MARGIN:
+            certain = position + 1
+    return certain
+
+
+def _has_certain_evidence(unit: Unit) -> bool:
+    if unit.coverage >= MIN_COMPLETE_COVERAGE:
+        return unit.evidence >= MIN_CERTAIN_EVIDENCE_OF_COMPLETE
+    if unit.coverage >= MIN_CERTAIN_COVERAGE:
+        return unit.evidence >= MIN_CERTAIN_EVIDENCE_OF_COVERED
+    return unit.evidence >= MIN_CERTAIN_EVIDENCE
+
+
+def _has_likely_evidence(unit: Unit) -> bool:
+    if unit.coverage >= MIN_COMPLETE_COVERAGE:
+        if unit.names_something:
+            return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_NAMED
+        return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COMPLETE
+    if unit.names_something and unit.coverage >= MIN_CERTAIN_COVERAGE:
+        return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COVERED
+    return unit.evidence >= MIN_LIKELY_EVIDENCE
+
+
+# --- evidence ------------------------------------------------------------------------------------
+
+
+def find_units(
+    connection: sqlite3.Connection,
+    words: Sequence[WeightedWord],
+    allowed: Filter,
+    *,
+    ignored: Collection[int] = (),
+    is_crowded: bool = False,
+) -> list[Unit]:
+    """Return the units that contain words of a prompt, those with most evidence first."""
+    matches = _find_matches(connection, words, allowed if is_crowded else None)
+    keys: dict[int, None] = {}
+    for match in matches.values():
+        keys.update(dict.fromkeys(key for key in match if key not in ignored))
+    places = lookup.sessions_and_kinds(connection, list(keys), allowed)
+    unit_count = max(lookup.count_memories_and_sessions(connection), 1)
+    evidence = _Evidence(matches, places, unit_count)
+    units: dict[str | int, Unit] = {}
+    for paragraph in split_words(words):
+        for name, unit in evidence.weigh(paragraph).items():
+            if name not in units or unit.evidence > units[name].evidence:
+                units[name] = unit
+    return sorted(units.values(), key=lambda unit: (-unit.evidence, -max(unit.keys)))
+
+
+def _find_matches(
+    connection: sqlite3.Connection, words: Sequence[WeightedWord], allowed: Filter | None
+) -> dict[str, dict[int, float]]:
+    """Map each word to the records that contain it, with the share that each contains.
+
+    The rarest words come first. Those that too many records contain are left out or, with a filter,
+    searched for in the records that pass it.
+    """
+    matches: dict[str, dict[int, float]] = {}
+    room = _MAX_MATCHES
+    usable = [word for word in words if word.counts and not _is_guess(word)]
+    for word in sorted(usable, key=lambda word: min(word.counts.values())):
+        found: dict[int, float] = {}
+        for term, share in _shares_of_terms(word).items():
+            if word.counts[term] <= room:
+                keys = lookup.keys_with_term(connection, term, room)
+            elif allowed is not None and room > 0:
+                keys = lookup.keys_with_term(connection, term, room, allowed)
+            else:
+                continue
+            room -= len(keys)
+            for key in keys:
+                found[key] = min(found.get(key, 0.0) + share, word.share)
+        if found:
+            matches[word.word] = found
+    return matches
+
+
+def _is_guess(word: WeightedWord) -> bool:
+    """Return whether the terms of a word may not stand for the word itself.
+
+    A term replaces a word that no record contains if it differs by one typo, and only if the word
+    is not an ordinary one: "convert" is not a misspelled "convent".
+    """
+    if not word.replaced:
+        return False
+    return not word.certain or is_ordinary(word)
+
+
+def is_ordinary(word: WeightedWord) -> bool:
+    """Return whether a word is in the list of ordinary words."""
+    return any(background.frequency(term) > 0 for term in terms.word_terms(word.word))
+
+
+def _shares_of_terms(word: WeightedWord) -> dict[str, float]:
+    """Return the share of a word that each of its terms stands for, rarest term first.
+
+    A part of an identifier stands for its share of it, and less if it is an ordinary word.
+    """
+    rarest_first = sorted(word.counts, key=word.counts.__getitem__)
+    if word.replaced or word.parts < 2:
+        return dict.fromkeys(rarest_first, word.share)
+    shares = {}
+    for term in rarest_first:
+        if term == word.identifier:
+            shares[term] = word.share
+        else:
+            shares[term] = background.information(term) * word.share / word.parts
+    return shares
+
+
+class _Evidence:
+    """The records that contain words of a prompt, grouped by unit."""
+
+    def __init__(
+        self,
+        matches: Mapping[str, Mapping[int, float]],
+        places: Mapping[int, tuple[str, str, str]],
+        unit_count: int,
+    ) -> None:
+        self._matches = matches
+        self._places = places
+        self._unit_count = unit_count
+        self._names: set[str] = set()  # words that are not ordinary ones
+
+    def weigh(self, paragraph: Sequence[WeightedWord]) -> dict[str | int, Unit]:
+        """Return the evidence for each unit in one paragraph of a prompt.
+
+        A unit is named by its session or, without one, by its key.
+        """
+        totals: dict[str | int, dict[str, float]] = {}  # by unit and word
+        by_record: dict[str | int, dict[int, float]] = {}  # by unit and record
+        information = 0.0
+        self._names.update(word.word for word in paragraph if not is_ordinary(word))
+        for word in paragraph:
+            shares = self._shares_by_unit(word)
+            weight = self._information(word, len(shares))
+            information += weight
+            for name, shares_by_key in shares.items():
+                subject = self._subject_factor(name, word)
+                records = by_record.setdefault(name, {})
+                best = 0.0
+                for key, share in shares_by_key.items():
+                    records[key] = records.get(key, 0.0) + subject * weight * share
+                    best = max(best, share)
+                totals.setdefault(name, {})[word.word] = subject * weight * best
+        units = {}
+        for name, words in totals.items():
+            records = by_record[name]
+            keys = sorted(records, key=lambda key: (-records[key], key))
+            together = sum(words.values())
+            evidence = together + _SINGLE_RECORD_SHARE * (records[keys[0]] - together)
+            session = self._places[keys[0]][0]
+            only_asked = all(self._places[key][2] == _PROMPT_TITLE for key in keys)
+            coverage = evidence / max(information, evidence)
+            names_something = any(word in self._names for word in words)
+            units[name] = Unit(session, keys, evidence, coverage, only_asked, names_something)
+        return units
+
+    def _shares_by_unit(self, word: WeightedWord) -> dict[str | int, dict[int, float]]:
+        """Return the records that contain a word with what they count, by unit."""
+        found: dict[str | int, dict[int, float]] = {}
+        for key, share in self._matches.get(word.word, {}).items():
+            if key in self._places:
+                session, kind, _ = self._places[key]
+                if index_schema.is_observation(key) and kind != _SAID:
+                    share *= _TOOL_RECORD_SHARE
+                found.setdefault(session or key, {})[key] = share
+        return found
+
+    def _information(self, word: WeightedWord, units_with_word: int) -> float:
+        """Return how much a word says: less if many units contain it, or if it is ordinary."""
+        if not units_with_word:
+            return _UNKNOWN_WORD_SHARE * _information_in_general(word)
+        rarity = math.log(1 + self._unit_count / (units_with_word + 0.5))
+        return _information_in_general(word) * rarity / math.log(1 + self._unit_count / 1.5)
+
+    def _subject_factor(self, name: str | int, word: WeightedWord) -> float:
+        is_memory = isinstance(name, int) and index_schema.is_memory(name)
+        if is_memory and word.word in self._names:
+            return _SUBJECT_FACTOR
+        return 1.0
+
+
+def _information_in_general(word: WeightedWord) -> float:
+    """Return how much a word says apart from this project. An identifier says everything."""
+    if word.parts > 1:
+        return 1.0
+    information = max(map(background.information, terms.word_terms(word.word)), default=1.0)
+    if terms.is_cjk(word.word):
+        return _CJK_PAIR_SHARE * information
+    return information

@@ -1,0 +1,135 @@
+"""Three levels of what a prompt gets: what is certain, pointers to what is likely, or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.recalls import asked, fill, ids, observed, wanting
+from tests.support.runner import Block
+
+from ralph.core.record import Record
+from ralph.core.tokens import estimate
+from ralph.recall import pointers, relevance
+from ralph.recall.eligibility import POINTED
+from ralph.recall.relevance import Level, Unit
+
+SUBJECTS = (
+    ("why is the nordlys gateway slow in the evening?", "The nordlys gateway retries with a lock."),
+    ("the invoice export drops leading zeros", "Quote the part numbers in the invoice export."),
+    ("staging is red again", "The migration has two alembic heads; rebase it, never merge heads."),
+    ("make the charts blue", "The palette of the charts is in theme.css and now blue."),
+    ("mails arrive twice", "The visibility timeout of the broker redelivers long mails."),
+)
+
+SEVERAL = "broker visibility, alembic heads, the palette of the charts, and the invoice zeros"
+"""A prompt that four sessions have about equally much to do with."""
+
+
+def chat(number: int, question: str, answer: str) -> list[Record]:
+    session = f"s-{number}"
+    return [
+        observed(2 * number, question, session=session, by="human", title="prompt"),
+        observed(2 * number + 1, answer, session=session, by="agent", title="answer"),
+    ]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with a few sessions, each about something else."""
+    turns: list[Record] = []
+    for number, (question, answer) in enumerate(SUBJECTS, 1):
+        turns += chat(number, question, answer)
+    fill(tmp_path, observations=turns)
+    return tmp_path
+
+
+def pointed(root: Path, prompt: str) -> list[str]:
+    return [pointer.line for pointer in asked(root, prompt).pointers]
+
+
+def test_what_certainly_relates_to_a_prompt_is_quoted(root: Path) -> None:
+    told = asked(root, "alembic says multiple heads, merge them pls")
+    assert "rebase it, never merge heads" in told.text
+    assert ids(told)
+
+
+def test_words_that_no_record_has_do_not_silence_a_prompt_that_names_something(root: Path) -> None:
+    prompt = "the customer wants a bulk uploader, so write it for nordlys and its gateway today"
+    assert "nordlys" in asked(root, prompt).text
+
+
+def test_if_nothing_stands_out_pointers_name_date_outcome_and_id(root: Path) -> None:
+    lines = pointed(root, SEVERAL)
+    assert all(line.startswith("- Nov 13: ") for line in lines)
+    assert any("palette of the charts" in line for line in lines)
+    assert all(line.endswith("]") and "[obs-00" in line for line in lines)
+    assert not ids(asked(root, SEVERAL))
+
+
+@pytest.mark.parametrize(
+    "prompt", ["run the tests", "hi", "make it nicer please", "write a haiku about the sea"]
+)
+def test_an_unrelated_prompt_gets_nothing(root: Path, prompt: str) -> None:
+    assert asked(root, prompt).text == ""
+
+
+def test_a_matched_question_brings_its_session(root: Path) -> None:
+    told = asked(root, "mails arrive twice since monday")
+    assert "redelivers" in told.text
+
+
+def test_an_ordinary_word_is_not_corrected_like_a_typo(tmp_path: Path) -> None:
+    turns = chat(
+        1, "which rules do we have for commits?", "Use conventions of Angular, convent too."
+    )
+    fill(tmp_path, observations=[*turns, *chat(2, "unrelated talk", "Nothing of interest here.")])
+    assert asked(tmp_path, "convert this").text == ""
+
+
+def test_pointers_are_few_short_and_one_for_each_session(root: Path) -> None:
+    found = asked(root, SEVERAL).pointers
+    assert len(found) == pointers.MAX_POINTERS
+    assert len({pointer.unit.session for pointer in found}) == len(found)
+    assert sum(pointer.tokens for pointer in found) <= pointers.MAX_TOKENS
+
+
+def test_a_pointer_is_given_once_but_does_not_withhold_the_passage(root: Path) -> None:
+    marks = [pointer.mark for pointer in asked(root, SEVERAL).pointers]
+    assert all(mark.startswith(POINTED) for mark in marks)
+    again = wanting(seen=frozenset(marks))
+    assert not {pointer.mark for pointer in asked(root, SEVERAL, again).pointers} & set(marks)
+    assert "redelivers" in asked(root, "visibility timeout of the broker", again).text
+
+
+def test_a_memory_that_the_prompt_names_is_given_whole(tmp_path: Path) -> None:
+    memory = Block("Frobnicators need grease every week.", "mem-1705751401-a001")
+    fill(tmp_path, memory, observations=chat(1, "other things", "Nothing of interest here."))
+    told = asked(tmp_path, "frobnicators")
+    assert ids(told) == ["mem-1705751401-a001"]
+
+
+def test_a_session_that_only_asked_is_not_pointed_to(tmp_path: Path) -> None:
+    asking = observed(1, "why does nordlys drop frames?", by="human", title="prompt")
+    fill(tmp_path, observations=[asking])
+    assert asked(tmp_path, "nordlys frames").text == ""
+
+
+@pytest.mark.parametrize(
+    ("evidence", "levels"),
+    [
+        pytest.param([2.6, 1.2], [Level.CERTAIN, Level.LIKELY], id="one stands out"),
+        pytest.param([2.6, 2.5, 2.4, 2.3], [Level.LIKELY] * 4, id="a crowd"),
+        pytest.param([3.4, 3.3, 1.0], [Level.CERTAIN] * 2, id="two with much evidence"),
+        pytest.param([1.0, 0.4], [], id="too little"),
+    ],
+)
+def test_the_level_follows_from_the_evidence_and_the_margin(
+    evidence: list[float], levels: list[Level]
+) -> None:
+    units = [Unit(f"s-{number}", [number], value, 0.2) for number, value in enumerate(evidence)]
+    assert [judged.level for judged in relevance.judge(units)] == levels
+
+
+def test_a_prompt_with_pointers_costs_little(root: Path) -> None:
+    assert estimate(asked(root, SEVERAL).text) <= 150
