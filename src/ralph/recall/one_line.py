@@ -33,7 +33,7 @@ _LINE_START = "-*#>| \t"  # marks of Markdown at the beginning of a line
 _MAX_ABBREVIATION = 2  # characters before the period
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
 _MIN_SENTENCE_BYTES = 12  # of its letters; a shorter one ("Done.", "ok passt") says nothing alone
-_MAX_READ_CHARACTERS = 4_000  # of a turn
+_MAX_READ_CHARACTERS = 1_200  # of a turn
 _DETAIL_WEIGHT = 0.1  # of a sentence with a number, a name or a path, which a reader cannot guess
 _MIN_REPLY_SHARE = 0.5  # of the question's weight, from which a reply is the outcome
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 # --- thresholds of unasked injection ---
 
 # Evidence from which a unit likely relates to a prompt. One unique word has 1. With 1.15, the right
-# session is named or quoted for .80 of the prompts in all written weeks, and .67 of the unrelated
-# ones get nothing; with 1.25, .73 and .75.
+# session is named or quoted for .78 of the prompts in all written weeks, and .67 of the unrelated
+# ones get nothing; with 1.25, .73 and .75 (measured with 800 matches, which reach .80).
 MIN_LIKELY_EVIDENCE = 1.15
 # Evidence from which a unit certainly relates to a prompt, if it also stands out. In the written
 # weeks and in 100 unrelated prompts, no unrelated prompt has 2.
@@ -89,7 +89,8 @@ _UNKNOWN_WORD_SHARE = 0.5
 _SAID = "note"  # the kind of what a person or an agent said
 _PROMPT_TITLE = "prompt"
 _ANSWER_TITLE = "answer"
-_MAX_MATCHES = 800  # records with a word, summed over the rarest words
+_MAX_WORDS = 40  # rarest words of a long prompt that are looked up
+_MAX_MATCHES = 400  # records with a word, summed over the rarest words
 
 
 class Level(Enum):
@@ -235,7 +236,8 @@ def _find_matches(
     matches: dict[str, dict[int, float]] = {}
     room = _MAX_MATCHES
     usable = [word for word in words if word.counts and not _is_guess(word)]
-    for word in sorted(usable, key=lambda word: min(word.counts.values())):
+    usable.sort(key=lambda word: min(word.counts.values()))
+    for word in usable[:_MAX_WORDS]:
         found: dict[int, float] = {}
         for term, share in _shares_of_terms(word).items():
             if word.counts[term] <= room:
