@@ -140,3 +140,20 @@ def test_the_prompt_hook_delivers_the_newest_rule_of_the_own_amended_decisions()
     assert measured.amended >= delivery.MIN_NEWEST
     assert measured.clauses >= delivery.MIN_SHARE_OF_BOUND
     assert measured.tokens <= delivery.MAX_TOKENS
+
+
+def test_the_prompt_hook_delivers_the_same_after_a_compaction() -> None:
+    loaded = delivery.load(
+        json.loads((delivery.KOREAN / delivery.FILE).read_text(encoding="utf-8"))
+    )
+    plain, _ = delivery.split_projects(*loaded)
+    source = delivery.SentenceSource(plain.chats)
+
+    def clauses(arm: delivery.Arm) -> list[tuple[bool, ...]]:
+        return [
+            delivery.judge(arm(each.prompt, each.chats), each, plain.chats, source).clauses
+            for each in plain.decisions
+        ]
+
+    with delivery.recorded(plain.chats) as hooks:
+        assert clauses(hooks[delivery.RALPH]) == clauses(hooks[delivery.COMPACTED])

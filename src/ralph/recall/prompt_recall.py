@@ -109,12 +109,12 @@ def recall_for_prompt(
 ) -> Recalled:
     """Return the records related to a prompt, in as much detail as the budget allows."""
     allowed = prompt_filter(connection, options)
-    ranking = _rank_prompt(connection, prompt, allowed, options)
+    ranking, repeated = _rank_prompt(connection, prompt, allowed, options)
     judged = relevance.judge_units(
         connection,
         ranking.words,
         allowed,
-        ignored=_repetitions(ranking, prompt),
+        ignored=repeated.keys,
         is_crowded=bool(options.task),
     )
     certain = [each.unit for each in judged if each.level is relevance.Level.CERTAIN]
@@ -207,8 +207,8 @@ def _is_given_whole(row: RecordRow, judged: Sequence[Judged]) -> bool:
 
 def _rank_prompt(
     connection: sqlite3.Connection, prompt: str, allowed: Filter, options: RecallOptions
-) -> Ranking:
-    """Rank the records for a prompt.
+) -> tuple[Ranking, Repeated]:
+    """Rank the records for a prompt, and return the earlier prompts that only repeat it as well.
 
     More candidates are considered if records from other tasks would crowd out the rest.
     """
@@ -235,19 +235,9 @@ def _rank_prompt(
 
     ranking = ranked(rank.NOT_REPEATED)
     repeated = _find_repetitions(connection, ranking, prompt)
-    if repeated.count:
+    if repeated.keys:
         ranking = ranked(repeated)
-    return ranking
-
-
-def _repetitions(ranking: Ranking, prompt: str) -> list[int]:
-    """Return the keys of earlier prompts with the same text, which say nothing new."""
-    words = prompt.split()
-    keys = []
-    for ranked in ranking.best:
-        if ranked.row.title == _PROMPT_TITLE and ranked.row.text.split() == words:
-            keys.append(ranked.row.key)
-    return keys
+    return ranking, repeated
 
 
 def _find_repetitions(connection: sqlite3.Connection, ranking: Ranking, prompt: str) -> Repeated:
@@ -256,15 +246,15 @@ def _find_repetitions(connection: sqlite3.Connection, ranking: Ranking, prompt: 
     A prompt matches itself better than any answer. It also makes its own words look more frequent.
     """
     words = prompt.split()
-    count = 0
+    keys: list[int] = []
     without_answer: list[int] = []
     for ranked in ranking.best:
         row = ranked.row
         if row.title == _PROMPT_TITLE and row.text.split() == words:
-            count += 1
+            keys.append(row.key)
             if not lookup.keys_with_titles(connection, row.session, [_ANSWER_TITLE], 1):
                 without_answer.append(row.key)
-    return rank.Repeated(count, without_answer)
+    return rank.Repeated(keys, without_answer)
 
 
 def _rank_memories(

@@ -66,9 +66,9 @@ class Ranking:
 
 @record
 class Repeated:
-    """Earlier records that only repeat a query: how many there are, and which have no answer."""
+    """The keys of earlier records that only repeat a query, and of those that have no answer."""
 
-    count: int = 0
+    keys: Collection[int] = ()
     without_answer: Collection[int] = ()
 
 
@@ -106,7 +106,7 @@ def rank(
             min_name_weight=recipe.weights.min_name_weight,
             thorough=recipe.thorough,
             store=store,
-            repetitions=repeated.count,
+            repetitions=len(repeated.keys),
         )
     if not words:
         return Ranking((), 0, ())
