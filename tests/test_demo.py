@@ -44,7 +44,7 @@ def test_session_starts_with_guardrails_memories_and_the_last_session(output: st
     brief = between(output, "=== Session 2", "> prompt:")
     assert "npm test fails: run npm run build first" in brief
     assert "| - [mem-" in brief
-    assert "Failed, then passed: npm test" in brief
+    assert "Let login in src/auth.ts return a JWT. Outcome: " in brief
 
 
 def test_prompt_is_remembered_and_an_accepted_fix_is_known_in_the_next_session(output: str) -> None:

@@ -216,7 +216,8 @@ def test_what_hooks_recorded_and_a_person_forgot_does_not_come_back(
     ralph("init")
     Claude(ralph.root).prompt("the blue whale").say("Seen.").write(home)
     hook(ralph, "UserPromptSubmit", {"prompt": "the blue whale"})
-    [hit] = ralph("search", "whale", "--format", "json").json["hits"]
+    hook(ralph, "Stop", {"last_assistant_message": "Seen."})
+    hit = ralph("search", "blue whale", "--format", "json").json["hits"][0]
     assert ralph("forget", hit["id"], "--yes").code == 0
     bring(ralph)
     assert "blue whale" not in sessions(ralph)
