@@ -270,7 +270,7 @@ def _topic_terms(search: Search, text: str) -> list[str]:
     """
     from ralph.search import long_queries  # loaded only if needed, since hooks load this module
 
-    repetitions = long_queries.count_terms(text)
+    repetitions = long_queries.count_terms(text, search.recipe.max_topic_words)
     counts = search.store.frequencies(search.connection, list(repetitions))
     record_count = search.store.size(search.connection)
     weights = {}

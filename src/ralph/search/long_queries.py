@@ -64,15 +64,25 @@ def split_paragraphs(text: str) -> tuple[list[list[terms.QueryWord]], list[terms
     return paragraphs, error_words
 
 
-def count_terms(text: str) -> dict[str, int]:
-    """Count how often each informative term occurs in a long text."""
-    counts: dict[str, int] = {}
+def count_terms(text: str, max_words: int) -> dict[str, int]:
+    """Count how often the informative terms of a long text occur.
+
+    Only the words that occur most often are counted, because reducing a word to terms takes time.
+    Of words that occur equally often, the longer ones are likely to say more.
+    """
+    repetitions: dict[str, int] = {}
     for word in terms.split_words(terms.unaccented(_shorten(text))):
+        repetitions[word] = repetitions.get(word, 0) + 1
+    informative = []
+    for word in repetitions:
         lowered = word.lower()
-        if lowered in terms.STOP_WORDS or lowered in terms.EVERYDAY_WORDS:
-            continue
+        if lowered not in terms.STOP_WORDS and lowered not in terms.EVERYDAY_WORDS:
+            informative.append(word)
+    informative.sort(key=lambda word: (-repetitions[word], -len(word)))
+    counts: dict[str, int] = {}
+    for word in informative[:max_words]:
         for term in terms.word_terms(word):
-            counts[term] = counts.get(term, 0) + 1
+            counts[term] = counts.get(term, 0) + repetitions[word]
     return counts
 
 

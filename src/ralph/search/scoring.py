@@ -170,6 +170,9 @@ class Recipe:
     # Maximum number of matches, summed over the rarest terms, that select the candidates.
     max_term_matches: int = 40_000
 
+    # Maximum number of words of a long query that are considered for its topic.
+    max_topic_words: int = 400
+
     # Whether unknown words are compared with many terms, and frequencies are counted exactly up to
     # a higher limit.
     thorough: bool = True
@@ -177,7 +180,12 @@ class Recipe:
 
 SEARCH = Recipe()
 HOOK = Recipe(
-    max_candidates=60, max_spreading=30, max_scored=10, max_term_matches=800, thorough=False
+    max_candidates=60,
+    max_spreading=30,
+    max_scored=10,
+    max_term_matches=800,
+    max_topic_words=25,
+    thorough=False,
 )
 """For hooks: fewer candidates, selected by rarer words, and little effort on unknown words."""
 
