@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ralph.storage.lookup import RecordRow
 
-_SUBJECT_SHARE = 0.35  # of the room for words, at most, if there is also an outcome
-_MIN_TOKENS_FOR_BOTH = 18  # with less room, only the outcome is shown
+_SUBJECT_SHARE = 0.4  # of the room for words, at most, if there is also an outcome
+_MIN_TOKENS_FOR_BOTH = 12  # with less room, only the outcome is shown
 _ELLIPSIS = "…"
 _LINE_START = "-*#>| \t"  # marks of Markdown at the beginning of a line
 _MAX_ABBREVIATION = 2  # characters before the period

@@ -35,10 +35,13 @@ HEADING = "Perhaps related (`ralph search ID` shows more):"
 # A pointer has at least this share of the evidence of the best unit. Of the 40 prompts in weeks 1
 # to 4, 33 are reached with 0.5, and 32 with 0.6.
 _MIN_SHARE_OF_BEST = 0.5
+# The same for the third pointer, which makes the others shorter. Up to 0.8, it loses no prompt.
+_MIN_SHARE_OF_LAST = 0.7
 _MAX_LINE_TOKENS = 45  # for a single pointer
 _MAX_UNITS_READ = 6  # to find pointers that the session has not been given yet
 _TURNS_AFTER = 3  # turns after a question in which its outcome is looked for
 _MAX_TURNS_READ = 2_000
+_FRAME_TOKENS = 14  # for the date, the id and the marks of a line
 _PROMPT_TITLE = "prompt"
 
 
@@ -55,6 +58,20 @@ class Pointer:
     def tokens(self) -> int:
         """What the line costs, with its line break."""
         return estimate(self.line) + 1
+
+
+def _share_room(gists: Sequence[one_line.Gist]) -> list[int]:
+    """Return how many tokens each line gets. What short lines leave is shared by the others."""
+    needs = [estimate(f"{gist.subject}: {gist.outcome}") + _FRAME_TOKENS for gist in gists]
+    rooms = [0] * len(gists)
+    left = MAX_TOKENS
+    shortest_first = sorted(range(len(gists)), key=needs.__getitem__)
+    for number, position in enumerate(shortest_first):
+        fair_share = left // (len(gists) - number)
+        room = min(needs[position], fair_share, _MAX_LINE_TOKENS)
+        rooms[position] = room - 1  # for the line break
+        left -= room
+    return rooms
 
 
 class PointerSource:
@@ -80,7 +97,10 @@ class PointerSource:
         found: list[tuple[Unit, RecordRow, one_line.Gist]] = []
         outcomes: set[str] = set()
         for unit in [each.unit for each in judged[:_MAX_UNITS_READ]]:
-            is_far_behind = unit.evidence < _MIN_SHARE_OF_BEST * judged[0].unit.evidence
+            min_share = _MIN_SHARE_OF_BEST
+            if len(found) == MAX_POINTERS - 1:
+                min_share = _MIN_SHARE_OF_LAST
+            is_far_behind = unit.evidence < min_share * judged[0].unit.evidence
             if is_far_behind or len(found) == MAX_POINTERS:
                 break
             if unit.session in shown or f"{POINTED}{unit.session}" in self._options.seen:
@@ -94,8 +114,11 @@ class PointerSource:
                 outcomes.add(gist.outcome)
         if not found:
             return []
-        room = min(MAX_TOKENS // len(found), _MAX_LINE_TOKENS) - 1
-        return [self._render(unit, row, gist, room) for unit, row, gist in found]
+        rooms = _share_room([gist for _, _, gist in found])
+        return [
+            self._render(unit, row, gist, room)
+            for (unit, row, gist), room in zip(found, rooms, strict=True)
+        ]
 
     def _render(self, unit: Unit, row: RecordRow, gist: one_line.Gist, room: int) -> Pointer:
         marker = "- "
