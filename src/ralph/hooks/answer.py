@@ -5,13 +5,12 @@ The answer is one JSON object with `additionalContext`, or nothing. Each injecte
 twice: in the ledger, with its tokens, and in the session's own list, so that the session is not
 given the same record again. The index is opened read-only, and nothing waits for a lock.
 
-This is the answering tier of the hooks. It may load `re`, `json`, `enum` and `collections`, but
-neither `typing` nor `dataclasses`.
+This is the answering tier of the hooks. It may load `re`, `enum` and `collections`, but neither
+`typing` nor `dataclasses`. An answer to a prompt does not load `json` either.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     from ralph.recall.citation_cache import CitationCache
     from ralph.recall.eligibility import RecallOptions
     from ralph.recall.shown_records import Recalled
+
+# How a JSON string writes characters that it may not contain as they are.
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x20)}
+_JSON_ESCAPES |= {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"}
 
 _LINE_LAYER = 1  # the level of detail of a pointer, which is one line
 SUBAGENT_TOKENS = 600  # the most that a subagent is given
@@ -94,6 +97,8 @@ def join_answers(first: bytes, second: bytes) -> bytes:
     """Return the first answer with the context of the second one added. Either may be empty."""
     if not first or not second:
         return first or second
+    import json  # few prompts ask to remember something
+
     joined = _parse_object(first)
     contexts = [_context_of(joined), _context_of(_parse_object(second))]
     joined["hookSpecificOutput"]["additionalContext"] = "\n".join(contexts)
@@ -112,7 +117,21 @@ def _encode_answer(project: Project, event: str, text: str, memory: Recalled) ->
         count = len(memory.records) + len(memory.pointers)
         answer["systemMessage"] = f"Ralph: {count} injected, {tokens} tokens"
     answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
-    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+    return _encode_object(answer)
+
+
+def _encode_object(members: Mapping[str, object]) -> bytes:
+    return _format_json(members).encode("utf-8", "replace")
+
+
+def _format_json(value: object) -> str:
+    """Format an object, a text or an integer as JSON. The module `json` takes longer to load."""
+    if isinstance(value, str):
+        return f'"{value.translate(_JSON_ESCAPES)}"'
+    if isinstance(value, dict):
+        members = [f"{_format_json(name)}: {_format_json(value[name])}" for name in value]
+        return "{" + ", ".join(members) + "}"
+    return str(value)
 
 
 # --- what an event asks -------------------------------------------------------------------------
@@ -180,13 +199,15 @@ def _take_subagent_task(payload: Payload, project: Project) -> str:
             taken += 1
     if taken >= len(tasks):
         return ""
-    mark = json.dumps({"taken": agent_type}, ensure_ascii=False) + "\n"
-    project.append(discovery.SUBAGENTS, session, mark.encode("utf-8", "replace"))
+    mark = _encode_object({"taken": agent_type}) + b"\n"
+    project.append(discovery.SUBAGENTS, session, mark)
     return f"{_text(tasks[taken], 'description')}\n{_text(tasks[taken], 'prompt')}"
 
 
 def _parse_object(line: bytes) -> dict[str, Any]:
     """Return the JSON object on a line, or {} if the line is anything else."""
+    import json  # a prompt's answer parses nothing
+
     try:
         value = json.loads(line.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
@@ -351,9 +372,9 @@ def _note_in_ledger(project: Project, session: str, event: str, memory: Recalled
             "session": session,
             "tokens": tokens,
         }
-        lines.append(json.dumps(injection, ensure_ascii=False) + "\n")
+        lines.append(_encode_object(injection) + b"\n")
     if lines:
-        project.append(discovery.LOG, "injections.jsonl", "".join(lines).encode("utf-8", "replace"))
+        project.append(discovery.LOG, "injections.jsonl", b"".join(lines))
 
 
 def _note_as_seen(project: Project, session: str, memory: Recalled, runs: Sequence[str]) -> None:

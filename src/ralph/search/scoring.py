@@ -396,15 +396,21 @@ def _kind(ranked: RankedRow, match: float) -> float:
 
 
 def _day_number(time: str) -> int | None:
-    from datetime import date  # only a search with candidates needs it
+    """Return the number of a day, one more than that of the day before, or None without a date.
 
-    iso_date = time[: len("YYYY-MM-DD")]
-    if len(iso_date) < len("YYYY-MM-DD"):
-        return None
+    Hooks load this module, and `datetime` would take longer to load than the ages to compute.
+    """
     try:
-        return date.fromisoformat(iso_date).toordinal()
+        year, month, day = map(int, time[: len("YYYY-MM-DD")].split("-"))
     except ValueError:
         return None
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    # Years are counted from March, so that a leap day is the last day of its year. The months from
+    # March on begin after 0, 31, 61, 92, ... days.
+    year, month = divmod(12 * year + month - 3, 12)
+    leap_days = year // 4 - year // 100 + year // 400
+    return 365 * year + leap_days + (153 * month + 2) // 5 + day
 
 
 def _coverage_weight(search: Search, key: int) -> float:
