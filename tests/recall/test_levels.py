@@ -127,9 +127,25 @@ def test_a_session_that_only_asked_is_not_pointed_to(tmp_path: Path) -> None:
 def test_the_level_follows_from_the_evidence_and_the_margin(
     evidence: list[float], levels: list[Level]
 ) -> None:
-    units = [Unit(f"s-{number}", [number], value, 0.2) for number, value in enumerate(evidence)]
+    units = [
+        Unit(f"s-{number}", [number], value, 0.2, shared_information=3.0)
+        for number, value in enumerate(evidence)
+    ]
     assert [judged.level for judged in relevance.judge(units)] == levels
 
 
 def test_a_prompt_with_pointers_costs_little(root: Path) -> None:
     assert estimate(asked(root, SEVERAL).text) <= 150
+
+
+@pytest.mark.parametrize("prompt", ["commit this", "run the tests", "please fix it"])
+def test_ordinary_words_alone_bring_nothing(tmp_path: Path, prompt: str) -> None:
+    fill(
+        tmp_path,
+        Block(
+            id="mem-1705751401-a001", text="The output of the code generator has to be committed."
+        ),
+        Block(id="mem-1705751402-a002", text="Integration tests may run in parallel, each alone."),
+        Block(id="mem-1705751403-a003", text="Fixed: response bodies were not closed."),
+    )
+    assert asked(tmp_path, prompt).text == ""

@@ -122,7 +122,7 @@ def recall_for_prompt(
     singles = [*_rank_records(connection, prompt, ranking, allowed, options)]
     if not quoted:
         singles += _single_turns(ranking)
-    related = [ranked for ranked in singles if _is_given_whole(ranked.row, judged)]
+    related = [ranked for ranked in singles if _is_given_whole(ranked, judged, ranking.words)]
     candidates = []
     for shown in show_answers(relevant_records(related), ranking.words):
         if shown.is_same_error or _is_sufficient(shown.ranked, ranking.words):
@@ -187,18 +187,25 @@ def _single_turns(ranking: Ranking) -> list[RankedRow]:
     ]
 
 
-def _is_given_whole(row: RecordRow, judged: Sequence[Judged]) -> bool:
+def _is_given_whole(
+    ranked: RankedRow, judged: Sequence[Judged], words: Sequence[WeightedWord]
+) -> bool:
     """Return whether a record may be given whole, and not only pointed to.
 
     Unlike a session, a memory is short, so it is given if it is likely related. For the use of a
-    tool, the words that are shown of it decide (`show_answers`).
+    tool, the words that are shown of it decide (`show_answers`), but ordinary words alone, as in
+    "run the tests", bring only errors.
     """
+    row = ranked.row
     if index_schema.is_observation(row.key) and row.by == "tool":
-        return True
+        matched = [word for word in words if word.word in ranked.matched]
+        return bool(row.error) or not all(map(relevance.is_ordinary, matched))
     is_turn = passages.is_speech(row)
     for each in judged:
         if row.key in each.unit.keys:
-            return each.level is relevance.Level.CERTAIN or not is_turn
+            if each.level is relevance.Level.CERTAIN:
+                return True
+            return not is_turn and each.unit.is_telling
     return False
 
 

@@ -4,7 +4,7 @@ A session is shown only if it belongs to work that is still in progress:
 
 - it was held on the branch that is checked out now, unless that is a main branch;
 - it edited a file that has changed since HEAD last moved, so the change is probably not committed
-  (where nothing was ever committed, that holds for the newest session that edited a file);
+  (where nothing was ever committed, that holds for the only session so far);
 - it left something open or was cut off, and no later session took that up.
 
 A line names the goal, the outcome, and what is open:
@@ -233,7 +233,7 @@ def _choose(past: Sequence[_PastSession], root: Path) -> list[_PastSession]:
             and not any(later.takes_up(one) for later in past[:number])
         )
         is_uncommitted = _has_changed_file(root, one.changed, changed_since)
-        if changed_since is None and number == 0:
+        if changed_since is None and len(past) == 1:
             is_uncommitted = bool(one.changed)
         if is_on_branch or is_open or is_uncommitted:
             chosen.append(one)

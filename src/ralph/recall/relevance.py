@@ -59,7 +59,7 @@ MIN_CERTAIN_COVERAGE = 0.4
 MIN_LIKELY_EVIDENCE_OF_COVERED = 0.95
 MIN_COMPLETE_COVERAGE = 0.75
 MIN_CERTAIN_EVIDENCE_OF_COMPLETE = 0.9
-MIN_LIKELY_EVIDENCE_OF_COMPLETE = 0.45
+MIN_LIKELY_EVIDENCE_OF_COMPLETE = 0.8
 MIN_LIKELY_EVIDENCE_OF_NAMED = 0.35
 # A certain unit has at least this many times the evidence of the best unit that is not certain.
 MIN_MARGIN = 1.3
@@ -68,6 +68,9 @@ MIN_MARGIN = 1.3
 MIN_EVIDENCE_WITHOUT_MARGIN = 3.0
 # More units than this never stand out together.
 MAX_CERTAIN = 3
+# Information, apart from this project, in the words that a unit shares with a prompt, unless it
+# names something. "Commit this" has 0.9 and "run the tests" 1.4, and both bring nothing.
+MIN_SHARED_INFORMATION = 1.6
 
 # --- weights of evidence ---
 
@@ -106,8 +109,9 @@ class Unit:
     """A session, run or memory that contains words of a prompt.
 
     `keys` are its records with such words, those with most evidence first. `session` is "" for a
-    memory. `only_asked` says that all of these records are prompts, and
-    `names_something` that a word in them is not an ordinary one.
+    memory. `only_asked` says that all of these records are prompts, and `names_something` that a
+    word in them is not an ordinary one. `shared_information` is that of the words of the prompt in
+    the unit, apart from this project.
     """
 
     session: str
@@ -116,6 +120,12 @@ class Unit:
     coverage: float
     only_asked: bool = False
     names_something: bool = False
+    shared_information: float = 0.0
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it shares more with the prompt than one or two ordinary words."""
+        return self.names_something or self.shared_information >= MIN_SHARED_INFORMATION
 
 
 @record
@@ -181,6 +191,8 @@ def _count_certain(units: Sequence[Unit]) -> int:
 
 
 def _has_certain_evidence(unit: Unit) -> bool:
+    if not unit.is_telling:
+        return False
     if unit.coverage >= MIN_COMPLETE_COVERAGE:
         return unit.evidence >= MIN_CERTAIN_EVIDENCE_OF_COMPLETE
     if unit.coverage >= MIN_CERTAIN_COVERAGE:
@@ -192,8 +204,8 @@ def _has_likely_evidence(unit: Unit) -> bool:
     if unit.coverage >= MIN_COMPLETE_COVERAGE:
         if unit.names_something:
             return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_NAMED
-        return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COMPLETE
-    if unit.names_something and unit.coverage >= MIN_CERTAIN_COVERAGE:
+        return unit.is_telling and unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COMPLETE
+    if unit.is_telling and unit.coverage >= MIN_CERTAIN_COVERAGE:
         return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COVERED
     return unit.evidence >= MIN_LIKELY_EVIDENCE
 
@@ -300,6 +312,7 @@ class _Evidence:
         self._places = places
         self._unit_count = unit_count
         self._names: set[str] = set()  # words that are not ordinary ones
+        self._general: dict[str, float] = {}  # the information of words apart from this project
 
     def weigh(self, paragraph: Sequence[WeightedWord]) -> dict[str | int, Unit]:
         """Return the evidence for each unit in one paragraph of a prompt.
@@ -310,6 +323,8 @@ class _Evidence:
         by_record: dict[str | int, dict[int, float]] = {}  # by unit and record
         information = 0.0
         self._names.update(word.word for word in paragraph if not is_ordinary(word))
+        for word in paragraph:
+            self._general[word.word] = _information_in_general(word)
         for word in paragraph:
             shares = self._shares_by_unit(word)
             weight = self._information(word, len(shares))
@@ -332,7 +347,10 @@ class _Evidence:
             only_asked = all(self._places[key][2] == _PROMPT_TITLE for key in keys)
             coverage = evidence / max(information, evidence)
             names_something = any(word in self._names for word in words)
-            units[name] = Unit(session, keys, evidence, coverage, only_asked, names_something)
+            shared = sum(self._general[word] for word in words)
+            units[name] = Unit(
+                session, keys, evidence, coverage, only_asked, names_something, shared
+            )
         return units
 
     def _shares_by_unit(self, word: WeightedWord) -> dict[str | int, dict[int, float]]:
