@@ -141,11 +141,15 @@ class PointerSource:
             if index_schema.is_observation(row.key):
                 return None  # a command that nobody said anything about
             return row, one_line.gist_of(row)
-        asked = turns[0].text
+        asked = ""
+        if may_inject(turns[0], self._options):
+            asked = turns[0].text
         replies = [turn.text for turn in turns[1:] if may_inject(turn, self._options)]
         gist = one_line.gist_of_exchange(asked, replies, self._weigh_sentence())
         if row.error:
             gist = one_line.Gist(gist.subject, row.error)
+        if not (gist.subject or gist.outcome):
+            return None
         return row, gist
 
     def _exchange(self, unit: Unit, key: int) -> list[RecordRow]:
