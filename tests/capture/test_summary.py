@@ -253,6 +253,8 @@ class TestWhatIsFound:
             ),
             ("0.7.0 in all three places. Not committed.", ("Not committed.",)),
             ("I haven't run it. Bye", ("I haven't run it.",)),
+            ("Tests pass - not yet committed.", ("Tests pass - not yet committed.",)),
+            ("It is pinned to 3. Still to do: docs", ("Still to do: docs",)),
             ("Bon courage ! Il manque l'index unique.", ("Il manque l'index unique.",)),
             ("Pushed. There is nothing uncommitted.", ()),
             ("Jobs are ordered by remaining time, which remains slow.", ()),

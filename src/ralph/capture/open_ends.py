@@ -70,7 +70,7 @@ _CHECKBOX = re.compile(r"\s*[-*]\s*\[ \]")
 _HEADING = re.compile(
     r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$"
 )
-_BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
+_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 
 
 # --- commands -----------------------------------------------------------------------------------
