@@ -56,3 +56,8 @@ def test_the_error_is_found_at_both_ends_of_a_long_output() -> None:
     assert name_error(f"{noise}E   ValueError: no rate\n{noise}") == "compiling"
     assert name_error(f"{noise}E   ValueError: no rate\n") == "ValueError: no rate"
     assert name_error(f"E   ValueError: no rate\n{noise}") == "ValueError: no rate"
+
+
+def test_lines_that_only_announce_an_error_are_joined_up_to_a_limit() -> None:
+    assert name_error("Error:\n\nno rate\n") == "Error: no rate"
+    assert len(name_error("a Error\n" * 5_000)) < 200

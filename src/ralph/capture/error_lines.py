@@ -83,13 +83,13 @@ def _next_text(lines: Lines, number: int) -> str:
 
 
 def _with_next_line(lines: Lines, number: int) -> str:
-    """Return a line. If it only announces the error, the next line is added."""
+    """Return a line. If it only announces the error, the next lines are added."""
     line = lines[number].strip().removesuffix(" |-")  # YAML, as in TAP
-    following = number + 1
-    while following < len(lines) and _ANNOUNCEMENT.search(line):
-        if lines[following].strip():
-            line = f"{line.rstrip(':')}: {lines[following].strip()}"
-        following += 1
+    for following in lines[number + 1 : number + 1 + _MAX_DETAIL_LINES]:
+        if not _ANNOUNCEMENT.search(line):
+            break
+        if following.strip():
+            line = f"{line.rstrip(':')}: {following.strip()}"
     return line
 
 
