@@ -71,6 +71,11 @@ def test_the_negative_form_of_a_flag_is_an_option() -> None:
     assert split_options("--no-verify do it", start) == (["--no-verify"], "do it")
 
 
+def test_apostrophes_do_not_hide_an_option_between_them() -> None:
+    typed = split_options("it's slow --since 1h, isn't it", search_)
+    assert typed == (["--since", "1h,"], "it's slow  isn't it")
+
+
 def test_mem_inject_takes_options_and_words(project: Project) -> None:
     said = project("slash", "context", "--best", "-", stdin="refresh --format json\n")
     assert said.code == 0

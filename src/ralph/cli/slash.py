@@ -20,7 +20,8 @@ from ralph.core.errors import RalphError, UsageError
 _WORDS_FOLLOW = "-"  # the last argument, if the typed words are on standard input
 _WORD = re.compile(
     r"""
-    (?: "[^"]*" | '[^']*' | \S )+  # quotes keep a value with spaces together
+    (?: [^\s"'=]+= )? (?: "[^"]*" | '[^']*' ) (?!\S)  # quotes keep a value together
+    | \S+  # an apostrophe inside a word is not a quote
     """,
     re.VERBOSE,
 )
