@@ -44,6 +44,11 @@ def test_a_record_without_a_date_has_none_on_its_line() -> None:
     assert render_line(RECORD, "", HEADS, 60).startswith("alembic heads: ")
 
 
+@pytest.mark.parametrize("date", ["2026-1²-01", "²026-10-08", "2026-10-8²"])
+def test_digits_that_are_not_numbers_are_not_a_date(date: str) -> None:
+    assert render_line(RECORD, date, HEADS, 60).startswith("alembic heads: ")
+
+
 @pytest.mark.parametrize("tokens", [34, 40])
 def test_a_long_line_is_cut_but_keeps_both_parts_and_its_id(tokens: int) -> None:
     gist = Gist("why does the login fail " * 20, "because the cookie is not sent " * 20)

@@ -144,7 +144,7 @@ def short_day(timestamp: str, today: str) -> str:
     """Return a date as people write it, or "" if there is none. Without `today`'s year."""
     year, _, rest = timestamp[:10].partition("-")
     month, _, day = rest.partition("-")
-    if not (year.isdigit() and month.isdigit() and day.isdigit()):
+    if not (year.isdecimal() and month.isdecimal() and day.isdecimal()):
         return ""
     if not 1 <= int(month) <= len(_MONTHS):
         return ""
