@@ -21,7 +21,7 @@ from ralph.core import render
 from ralph.core.family import Family
 from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.lean import TYPE_CHECKING, replace
-from ralph.recall import passage_search, passages, pointers, relevance
+from ralph.recall import passage_search, passages, relevance
 from ralph.recall.eligibility import may_inject, prompt_filter
 from ralph.recall.shown_records import (
     FRAME_TOKENS,
@@ -147,7 +147,9 @@ def recall_for_prompt(
     given.update(shown.row.session for shown in chosen)
     given.update(passage.session for passage in quoted)
     pointed: list[Pointer] = []
-    if len(chosen) < MAX_RECORDS:
+    if judged and len(chosen) < MAX_RECORDS:
+        from ralph.recall import pointers  # most prompts have nothing to point to
+
         source = pointers.PointerSource(connection, ranking.words, allowed, options)
         pointed = source.point_to(judged, given)
     if not (chosen or quoted or pointed):
@@ -562,6 +564,8 @@ def _render_all(
             blocks.append(quote.text)
             costs.append(quote.turns)
     if pointed and unspent >= 0:
+        from ralph.recall import pointers
+
         lines = [pointer.line for pointer in pointed]
         blocks.append("\n".join([pointers.HEADING, *lines]))
         costs.append(())

@@ -37,7 +37,7 @@ from ralph.storage import index_schema, lookup
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ralph.search.question import WeightedWord
     from ralph.storage.record_filters import Filter
@@ -220,7 +220,7 @@ def find_units(
     *,
     ignored: Collection[int] = (),
     is_crowded: bool = False,
-) -> list[Unit]:
+) -> Iterator[Unit]:
     """Return the units that contain words of a prompt, those with most evidence first."""
     matches = _find_matches(connection, words, allowed if is_crowded else None)
     keys: dict[int, None] = {}
@@ -229,12 +229,13 @@ def find_units(
     places = lookup.sessions_and_kinds(connection, list(keys), allowed)
     unit_count = max(lookup.count_memories_and_sessions(connection), 1)
     evidence = _Evidence(matches, places, unit_count)
-    units: dict[str | int, Unit] = {}
+    best: dict[str | int, _Weighed] = {}  # in any paragraph
     for paragraph in split_words(words):
-        for name, unit in evidence.weigh(paragraph).items():
-            if name not in units or unit.evidence > units[name].evidence:
-                units[name] = unit
-    return sorted(units.values(), key=lambda unit: (-unit.evidence, -max(unit.keys)))
+        for name, weighed in evidence.weigh(paragraph).items():
+            if name not in best or weighed.evidence > best[name].evidence:
+                best[name] = weighed
+    by_evidence = sorted(best.values(), key=lambda unit: (-unit.evidence, -max(unit.records)))
+    return map(evidence.describe, by_evidence)
 
 
 def _find_matches(
@@ -299,8 +300,27 @@ def _shares_of_terms(word: WeightedWord) -> dict[str, float]:
     return shares
 
 
+class _Weighed:
+    """The evidence for a unit in a paragraph, by word and by record.
+
+    `information` is the summed information of the paragraph. There are many of these, so they are
+    simpler to create than a `record`.
+    """
+
+    __slots__ = ("evidence", "information", "records", "words")
+
+    def __init__(self) -> None:
+        self.words: dict[str, float] = {}
+        self.records: dict[int, float] = {}
+        self.evidence = 0.0
+        self.information = 0.0
+
+
 class _Evidence:
-    """The records that contain words of a prompt, grouped by unit."""
+    """The records that contain words of a prompt, grouped by unit.
+
+    A unit is named by its session or, without one, by its key.
+    """
 
     def __init__(
         self,
@@ -313,69 +333,78 @@ class _Evidence:
         self._unit_count = unit_count
         self._names: set[str] = set()  # words that are not ordinary ones
         self._general: dict[str, float] = {}  # the information of words apart from this project
+        self._unit_names: dict[int, str | int] = {}
+        self._said: set[int] = set()  # records that are not the use of a tool
+        for key, (session, kind, _) in places.items():
+            self._unit_names[key] = session or key
+            if kind == _SAID or not index_schema.is_observation(key):
+                self._said.add(key)
 
-    def weigh(self, paragraph: Sequence[WeightedWord]) -> dict[str | int, Unit]:
-        """Return the evidence for each unit in one paragraph of a prompt.
-
-        A unit is named by its session or, without one, by its key.
-        """
-        totals: dict[str | int, dict[str, float]] = {}  # by unit and word
-        by_record: dict[str | int, dict[int, float]] = {}  # by unit and record
+    def weigh(self, paragraph: Sequence[WeightedWord]) -> dict[str | int, _Weighed]:
+        """Return the evidence for each unit in one paragraph of a prompt."""
+        units: dict[str | int, _Weighed] = {}
         information = 0.0
-        self._names.update(word.word for word in paragraph if not is_ordinary(word))
         for word in paragraph:
+            is_name = not is_ordinary(word)
+            if is_name:
+                self._names.add(word.word)
             self._general[word.word] = _information_in_general(word)
-        for word in paragraph:
             shares = self._shares_by_unit(word)
             weight = self._information(word, len(shares))
             information += weight
             for name, shares_by_key in shares.items():
-                subject = self._subject_factor(name, word)
-                records = by_record.setdefault(name, {})
-                best = 0.0
+                if name not in units:
+                    units[name] = _Weighed()
+                unit = units[name]
+                factor = weight
+                if is_name and _is_memory(name):
+                    factor *= _SUBJECT_FACTOR
                 for key, share in shares_by_key.items():
-                    records[key] = records.get(key, 0.0) + subject * weight * share
-                    best = max(best, share)
-                totals.setdefault(name, {})[word.word] = subject * weight * best
-        units = {}
-        for name, words in totals.items():
-            records = by_record[name]
-            keys = sorted(records, key=lambda key: (-records[key], key))
-            together = sum(words.values())
-            evidence = together + _SINGLE_RECORD_SHARE * (records[keys[0]] - together)
-            session = self._places[keys[0]][0]
-            only_asked = all(self._places[key][2] == _PROMPT_TITLE for key in keys)
-            coverage = evidence / max(information, evidence)
-            names_something = any(word in self._names for word in words)
-            shared = sum(self._general[word] for word in words)
-            units[name] = Unit(
-                session, keys, evidence, coverage, only_asked, names_something, shared
-            )
+                    unit.records[key] = unit.records.get(key, 0.0) + factor * share
+                unit.words[word.word] = factor * max(shares_by_key.values())
+        for unit in units.values():
+            together = sum(unit.words.values())
+            best_record = max(unit.records.values())
+            unit.evidence = together + _SINGLE_RECORD_SHARE * (best_record - together)
+            unit.information = information
         return units
+
+    def describe(self, weighed: _Weighed) -> Unit:
+        """Return a unit with its records in order."""
+        records = weighed.records
+        keys = sorted(records, key=lambda key: (-records[key], key))
+        return Unit(
+            session=self._places[keys[0]][0],
+            keys=keys,
+            evidence=weighed.evidence,
+            coverage=weighed.evidence / max(weighed.information, weighed.evidence),
+            only_asked=all(self._places[key][2] == _PROMPT_TITLE for key in keys),
+            names_something=not self._names.isdisjoint(weighed.words),
+            shared_information=sum(self._general[word] for word in weighed.words),
+        )
 
     def _shares_by_unit(self, word: WeightedWord) -> dict[str | int, dict[int, float]]:
         """Return the records that contain a word with what they count, by unit."""
         found: dict[str | int, dict[int, float]] = {}
         for key, share in self._matches.get(word.word, {}).items():
-            if key in self._places:
-                session, kind, _ = self._places[key]
-                if index_schema.is_observation(key) and kind != _SAID:
+            if key in self._unit_names:
+                if key not in self._said:
                     share *= _TOOL_RECORD_SHARE
-                found.setdefault(session or key, {})[key] = share
+                found.setdefault(self._unit_names[key], {})[key] = share
         return found
 
     def _information(self, word: WeightedWord, units_with_word: int) -> float:
         """Return how much a word says: less if many units contain it, or if it is ordinary."""
+        general = self._general[word.word]
         if not units_with_word:
-            return _UNKNOWN_WORD_SHARE * _information_in_general(word)
+            return _UNKNOWN_WORD_SHARE * general
         rarity = math.log(1 + self._unit_count / (units_with_word + 0.5))
-        return _information_in_general(word) * rarity / math.log(1 + self._unit_count / 1.5)
+        return general * rarity / math.log(1 + self._unit_count / 1.5)
 
-    def _subject_factor(self, name: str | int, word: WeightedWord) -> float:
-        is_memory = isinstance(name, int) and index_schema.is_memory(name)
-        if is_memory and word.word in self._names:
-            return _SUBJECT_FACTOR
-        return 1.0
+
+def _is_memory(name: str | int) -> bool:
+    """Return whether the name of a unit is the key of a memory."""
+    return isinstance(name, int) and index_schema.is_memory(name)
 
 
 def _information_in_general(word: WeightedWord) -> float:

@@ -19,7 +19,9 @@ _MAX_BYTES = 1 << 18
 _LOWEST_LETTER = ord("A")  # the letter after a term stands for its frequency
 _LOWEST_FREQUENCY = 4.0
 _FREQUENCY_STEP = 0.25
+_MAX_CACHED_TERMS = 10_000
 _lists: dict[str, bytes] = {}
+_frequencies: dict[str, float] = {}
 
 # From here up, a word says less and less about a prompt, on the Zipf scale: 4.75 is once in 18,000
 # words ("mail"), 6.5 once in 300 ("get", "was"). With 5 and 6.25 instead, written weeks 1 to 4
@@ -35,6 +37,16 @@ def frequency(term: str) -> float:
 
     The Zipf scale is logarithmic: 6 is once in a thousand words, 4 once in a hundred thousand.
     """
+    known = _frequencies.get(term)
+    if known is None:
+        if len(_frequencies) >= _MAX_CACHED_TERMS:
+            _frequencies.clear()
+        known = _look_up(term)
+        _frequencies[term] = known
+    return known
+
+
+def _look_up(term: str) -> float:
     wanted = term.encode("utf-8", "replace")
     listed = _read_list()
     first = 0

@@ -19,6 +19,7 @@ Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` 
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from ralph.lean import TYPE_CHECKING, record, replace
@@ -231,7 +232,10 @@ def _match_question(
     """
     scores: dict[int, float] = {}
     for words in paragraphs:
-        matches, _ = _match_paragraph(search, words, limit, filter_late)
+        # For hooks, the phrases in a long query change any@5 on no data set.
+        matches, _ = _match_paragraph(
+            search, words, limit, filter_late, with_phrases=search.recipe.thorough
+        )
         found = matches.weighted_sums(search.recipe.weights)
         best_first = sorted(found, key=found.__getitem__, reverse=True)
         is_printed = words[0].paragraph == question.PRINTED
@@ -277,18 +281,28 @@ def _topic_terms(search: Search, text: str) -> list[str]:
     for term, count in counts.items():
         repetitions[term] = min(repetitions[term], _MAX_REPETITIONS)
         weights[term] = repetitions[term] * question.rarity(record_count, count)
-    topic: list[str] = []
+    topic: dict[str, int] = {}
     remaining_matches = search.recipe.max_term_matches
     best_first = sorted(weights, key=lambda term: (-weights[term], term))
     for term in best_first[:_MAX_TOPIC_TERMS]:
         if counts[term] <= remaining_matches:
             remaining_matches -= counts[term]
-            topic += [term] * repetitions[term]
-    return topic
+            topic[term] = repetitions[term]
+    # Only the proportion matters, and every repetition takes time.
+    common_factor = math.gcd(*topic.values()) or 1
+    repeated: list[str] = []
+    for term, count in topic.items():
+        repeated += [term] * (count // common_factor)
+    return repeated
 
 
 def _match_paragraph(
-    search: Search, words: Sequence[WeightedWord], limit: int | None, filter_late: bool
+    search: Search,
+    words: Sequence[WeightedWord],
+    limit: int | None,
+    filter_late: bool,
+    *,
+    with_phrases: bool = True,
 ) -> tuple[Matches, int]:
     """Return the records that match a short query or one paragraph, and their number."""
     recipe = search.recipe
@@ -311,7 +325,9 @@ def _match_paragraph(
         scores |= _match_longer_forms(search, longer_terms, scores, max_matches, record_filter)
         total = max(total, len(scores))
     phrase_scores = {}
-    phrases = _rare_phrases(words, set(rarest), recipe.max_term_matches)
+    phrases: Sequence[str] = ()
+    if with_phrases:
+        phrases = _rare_phrases(words, set(rarest), recipe.max_term_matches)
     if phrases:
         phrase_match = " OR ".join(phrases[:_MAX_PHRASES])
         for key, score in search.store.best_matches(

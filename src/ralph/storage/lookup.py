@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 
 COUNTED = 50_000  # records counted per term; counting more takes longer than a search
+_MAX_TERMS_PER_STATEMENT = 500
 _MAX_LITERAL_PARTS = 8  # words of a query that are searched for literally
 
 
@@ -362,12 +363,12 @@ def frequencies(
 
 
 def _exact_frequencies(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, int]:
-    sql = "SELECT term, doc FROM search_terms WHERE term = ?"
     counts: dict[str, int] = {}
-    for term in terms:
-        for found, count in connection.execute(sql, (term,)):
-            counts[found] = count
-    return counts
+    for first in range(0, len(terms), _MAX_TERMS_PER_STATEMENT):
+        part = tuple(terms[first : first + _MAX_TERMS_PER_STATEMENT])
+        sql = f"SELECT term, doc FROM search_terms WHERE term IN ({placeholders(part)})"
+        counts.update(connection.execute(sql, part).fetchall())
+    return {term: counts[term] for term in terms if term in counts}
 
 
 def terms_with_prefix(
@@ -445,10 +446,10 @@ def sessions_and_kinds(
     found: dict[int, tuple[str, str, str]] = {}
     for family, test, values in record_filter:
         columns = f"{{key}}, {_ROW_COLUMNS[family].session}, {_ROW_COLUMNS[family].kind}, title"
-        for key, *place in select_keys(
+        for key, session, kind, title in select_keys(
             connection, family, columns, keys, where=test, values=values
         ):
-            found[key] = tuple(place)
+            found[key] = (session, kind, title)
     return found
 
 
