@@ -109,6 +109,22 @@ def test_a_memory_that_the_prompt_names_is_given_whole(tmp_path: Path) -> None:
     assert ids(told) == ["mem-1705751401-a001"]
 
 
+def test_a_memory_that_is_given_does_not_hide_the_pointer_to_another_one(tmp_path: Path) -> None:
+    gateway = "The nordlys gateway needs a fresh token for each upload of a manifest."
+    turns: list[Record] = []
+    for number, (question, answer) in enumerate(SUBJECTS[1:], 1):
+        turns += chat(number, question, answer)
+    fill(
+        tmp_path,
+        Block(gateway, "mem-1705751401-a001"),
+        Block("The tarball mirror of nordlys is frozen.", "mem-1705751402-a002"),
+        observations=turns,
+    )
+    told = asked(tmp_path, "token nordlys mirror tarball")
+    assert ids(told) == ["mem-1705751402-a002"]
+    assert [pointer.row.id for pointer in told.pointers] == ["mem-1705751401-a001"]
+
+
 def test_a_session_that_only_asked_is_not_pointed_to(tmp_path: Path) -> None:
     asking = observed(1, "why does nordlys drop frames?", by="human", title="prompt")
     fill(tmp_path, observations=[asking])

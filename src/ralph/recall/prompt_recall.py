@@ -144,7 +144,7 @@ def recall_for_prompt(
 
         chosen = add_solutions(connection, chosen)
     given = {shown.row.id for shown in chosen}
-    given.update(shown.row.session for shown in chosen)
+    given.update(shown.row.session for shown in chosen if shown.row.session)
     given.update(passage.session for passage in quoted)
     pointed: list[Pointer] = []
     if judged and len(chosen) < MAX_RECORDS:
