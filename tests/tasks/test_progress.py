@@ -257,6 +257,15 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
     assert [story.passes for story in prd_file.list_stories(shop.root, work.id)] == [True, True]
 
 
+def test_a_story_that_does_not_say_whether_it_passes_can_be_ticked(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    stories = '{"userStories": [{"id": "US-1", "title": "a" }, {"id": "US-2", "title": "b"}]}'
+    work = task.add(shop.root, "refunds", prd=stories).task
+    assert prd_file.tick_stories(shop.root, work.id, ["US-1"]) == ["US-1"]
+    found = prd_file.list_stories(shop.root, work.id)
+    assert [story.id for story in found if story.passes] == ["US-1"]
+
+
 def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     run = shop.start(

@@ -76,7 +76,7 @@ def parse_prd(text: str) -> PrdDocument:
 def pass_stories(text: str, ids: Collection[str] | None = None) -> str:
     """Return a prd.json with these stories, or all of them, marked as passing.
 
-    Nothing else is changed.
+    Nothing else is changed. A story without the member `passes` gets one.
     """
     root = json_text.read_json(text)
     if not isinstance(root, JsonNode):
@@ -84,15 +84,19 @@ def pass_stories(text: str, ids: Collection[str] | None = None) -> str:
     stories = _find_member(root, "userStories")
     if stories is None:
         return text
-    failing: list[JsonNode] = []
-    for story in stories.node.items:
-        if ids is not None and _story_id(story) not in ids:
-            continue
-        for member in story.members:
-            if member.key == "passes" and member.node.value is False:
-                failing.append(member.node)
-    for node in reversed(failing):  # from the end, so that the positions before it stay valid
-        text = f"{text[: node.start]}true{text[node.end :]}"
+    for story in reversed(stories.node.items):  # so that the positions before it stay valid
+        if story.members and (ids is None or _story_id(story) in ids):
+            text = _pass_story(text, story)
+    return text
+
+
+def _pass_story(text: str, story: JsonNode) -> str:
+    passes = _find_member(story, "passes")
+    if passes is None:
+        end = story.members[-1].node.end
+        return f'{text[:end]}, "passes": true{text[end:]}'
+    if passes.node.value is False:
+        return f"{text[: passes.node.start]}true{text[passes.node.end :]}"
     return text
 
 
