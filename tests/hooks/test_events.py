@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ordinary_user
+from tests.support.recalls import fill, observed
 from tests.support.runner import Block, page
-from tests.support.world import SESSION, World, world
+from tests.support.world import SESSION, World, call_hook, payload, world
 
 from ralph.capture import recorder
 from ralph.capture.events import EventKind
@@ -317,13 +318,18 @@ def test_the_instructions_name_a_program_that_the_agent_can_start(
     assert "ralph memory add" not in started(found, "resume", session="s-2")
 
 
-def test_the_instructions_name_the_tools_as_the_client_does(here: World) -> None:
+def add_server(here: World) -> None:
+    """Let Claude Code start our MCP server."""
     server = {
         "type": "stdio",
         "command": sys.executable,
         "args": ["-I", "-m", "ralph", "mcp", "serve"],
     }
     put(here.home / ".claude.json", json.dumps({"mcpServers": {"ralph": server}}))
+
+
+def test_the_instructions_name_the_tools_as_the_client_does(here: World) -> None:
+    add_server(here)
     text = started(here)
     assert "`mcp__ralph__memory_search`" in text
     assert "`mcp__ralph__memory_add`" in text
@@ -331,6 +337,29 @@ def test_the_instructions_name_the_tools_as_the_client_does(here: World) -> None
     put(here.home / ".claude.json", "{}")
     plugin = replace(here, more={"CLAUDE_PLUGIN_ROOT": "/nowhere"})
     assert "`mcp__plugin_ralph_ralph__memory_search`" in started(plugin)
+
+
+def answered(here: World, prompt: str, session: str = SESSION) -> str:
+    """What a prompt is answered with."""
+    sent = payload("UserPromptSubmit", prompt=prompt, session_id=session)
+    return call_hook("UserPromptSubmit", sent, here.env).stdout.decode()
+
+
+@pytest.mark.parametrize("source", ["startup", "compact", "fork"])
+def test_pointers_name_the_tool_or_the_command_that_shows_more(here: World, source: str) -> None:
+    turns = []
+    for number, subject in enumerate(("alembic heads", "broker visibility", "invoice zeros")):
+        session = f"s-old-{number}"
+        turns += [
+            observed(2 * number, f"and {subject}?", session=session, by="human", title="prompt"),
+            observed(2 * number + 1, f"The {subject} are ok.", session=session, title="answer"),
+        ]
+    fill(here.root, observations=turns)
+    prompt = "alembic heads, broker visibility and invoice zeros"
+    assert "(`ralph search ID` shows more)" in answered(here, prompt)
+    add_server(here)
+    started(here, source, session="s-2")
+    assert "(`mcp__ralph__search` with an ID shows more)" in answered(here, prompt, "s-2")
 
 
 def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: World) -> None:

@@ -294,8 +294,8 @@ def _start_session(
 
     A resumed or forked session gets only what is new to it.
     """
-    from ralph.install import merge_registration
-    from ralph.recall.eligibility import COMPACTED
+    from ralph.install import installations, merge_registration
+    from ralph.recall.eligibility import COMPACTED, TOOLS
     from ralph.recall.session_start import SessionState, brief_session
 
     states = {
@@ -309,6 +309,10 @@ def _start_session(
         with _count_failures(root, name):
             injection_ledger.forget_session(root, event.session)
             injection_ledger.mark_seen(root, event.session, marks)
+    tool_prefix = installations.tool_prefix(event.host, root, env)
+    if tool_prefix is not None:
+        with _count_failures(root, name):  # prompt hooks cannot read the client's settings
+            injection_ledger.mark_seen(root, event.session, [f"{TOOLS}{tool_prefix}"])
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
     brief = brief_session(
@@ -317,7 +321,7 @@ def _start_session(
         event.session,
         state=state,
         task=task,
-        instructions=_instructions(event.host, root, env),
+        instructions=_instructions(tool_prefix, env),
     )
     message = ""
     with _leave_out(root, name):
@@ -337,15 +341,13 @@ def _start_session(
     return _context_json(name, brief.text, message)
 
 
-def _instructions(host: str, root: Path, env: Mapping[str, str]) -> str:
+def _instructions(tool_prefix: str | None, env: Mapping[str, str]) -> str:
     """Return one line that tells an agent how to use Ralph, by its tools or by its commands."""
     from ralph.core import launchers
-    from ralph.install import installations
     from ralph.recall import skill
 
-    prefix = installations.tool_prefix(host, root, env)
-    if prefix is not None:
-        return skill.instructions_for_tools(prefix)
+    if tool_prefix is not None:
+        return skill.instructions_for_tools(tool_prefix)
     return skill.instructions_for_commands(launchers.agent_program(sys.executable, env))
 
 

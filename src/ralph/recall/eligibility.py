@@ -36,6 +36,10 @@ COMPACTED = "compacted "
 # itself, a pointer does not keep the record from being injected later.
 POINTED = "pointer "
 
+# Prefix of a line in that list: what the session's agent reads in front of the names of Ralph's MCP
+# tools. There is no such line if it does not have these tools.
+TOOLS = "tools "
+
 _LESSON_KINDS = ("fix", "decision")
 _PATH_ONLY_TITLES = (
     "Read ",
@@ -69,7 +73,7 @@ class RecallOptions:
 
     today: str
     session: str = ""
-    seen: Collection[str] = ()  # record ids, and `COMPACTED` and `POINTED` lines
+    seen: Collection[str] = ()  # record ids, and lines with the prefixes above
     # The ids of records that an accepted memory was learned from, each with the memory's id.
     learned: Mapping[str, str] = NOTHING_LEARNED
     enabled: bool = True  # if not, no memories are injected except knowledge
@@ -88,6 +92,12 @@ class RecallOptions:
         """The time of the session's last compaction, or ""."""
         times = [name[len(COMPACTED) :] for name in self.seen if name.startswith(COMPACTED)]
         return max(times, default="")
+
+    @property
+    def tool_prefix(self) -> str | None:
+        """What precedes the names of Ralph's MCP tools, or None if the session has no tools."""
+        prefixes = [name[len(TOOLS) :] for name in self.seen if name.startswith(TOOLS)]
+        return max(prefixes, default=None)
 
 
 def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_POINTERS = 3
 MAX_TOKENS = 80  # for all pointers of a prompt together
-HEADING = "Perhaps related (`ralph search ID` shows more):"
+_HEADING = "Perhaps related ({} shows more):"
 
 # A pointer has at least this share of the evidence of the best unit. Of the 40 prompts in weeks 1
 # to 4, 33 are reached with 0.5, and 32 with 0.6.
@@ -43,6 +43,13 @@ _TURNS_AFTER = 3  # turns after a question in which its outcome is looked for
 _MAX_TURNS_READ = 2_000
 _FRAME_TOKENS = 14  # for the date, the id and the marks of a line
 _PROMPT_TITLE = "prompt"
+
+
+def heading(options: RecallOptions) -> str:
+    """Return the line above pointers, with the tool or the command that shows more of a record."""
+    if options.tool_prefix is None:
+        return _HEADING.format("`ralph search ID`")
+    return _HEADING.format(f"`{options.tool_prefix}search` with an ID")
 
 
 @record

@@ -567,7 +567,7 @@ def _render_all(
         from ralph.recall import pointers
 
         lines = [pointer.line for pointer in pointed]
-        blocks.append("\n".join([pointers.HEADING, *lines]))
+        blocks.append("\n".join([pointers.heading(options), *lines]))
         costs.append(())
     text, kept = render.within(blocks, len(blocks), SEARCH_HINT, options.characters)
     records: list[tuple[str, int]] = []
