@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 MAX_RECORDS = 5  # injected with a prompt, not counting passages
 _MAX_RECORDS_PER_SESSION = 2  # from one earlier session
-_MAX_RANKED_RECORDS = 20
+_MAX_RANKED_RECORDS = 12
 _MAX_MATCHING_TURNS = 12  # read from a session that is quoted
 # Records that are checked for stale citations. One further down cannot move up far enough.
 # Of the words of a prompt that a record has, the share that its memory must have to replace it.
