@@ -85,11 +85,6 @@ def is_speech(row: RecordRow) -> bool:
     )
 
 
-def has_answer(turns: Sequence[RankedRow]) -> bool:
-    """Return whether one of the turns is by the agent. A question alone is not an answer."""
-    return any(turn.row.by == "agent" for turn in turns)
-
-
 def read_passage(source: TurnSource, matches: Sequence[RankedRow]) -> Passage:
     """Read the turns near the matches, which are from one session."""
     connection = source.connection
