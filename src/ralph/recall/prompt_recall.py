@@ -151,6 +151,8 @@ def recall_for_prompt(
         from ralph.recall import pointers  # most prompts have nothing to point to
 
         source = pointers.PointerSource(connection, ranking.words, allowed, options)
+        if any(map(_is_curated, chosen)):  # a memory says more than the sessions around it
+            judged = [each for each in judged if not each.unit.session]
         pointed = source.point_to(judged, given)
     if not (chosen or quoted or pointed):
         return NOTHING
@@ -187,6 +189,10 @@ def _single_turns(ranking: Ranking) -> list[RankedRow]:
         for ranked in ranking.best
         if passages.is_speech(ranked.row) and ranked.row.title != _PROMPT_TITLE
     ]
+
+
+def _is_curated(shown: Shown) -> bool:
+    return index_schema.is_memory(shown.row.key)
 
 
 def _is_given_whole(
