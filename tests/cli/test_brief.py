@@ -233,7 +233,7 @@ def test_it_says_why_others_are_not_given(known: Project) -> None:
         known("memory", "add", f"Redis integration tests need case {number} of the printer")
     told = known("context", "redis integration", "--explain")
     left = [line for line in told.err.splitlines() if line.startswith("not ")]
-    assert "no room" in left[0]
+    assert "better matches used the budget" in left[0]
     assert not any(
         line.startswith("not ") for line in known("context", "redis integration").err.splitlines()
     )

@@ -59,8 +59,8 @@ graph neighbors {memory}
 graph search money
 graph path {memory} {other}
 context
-context money
-context money --explain
+context rotateRefreshToken
+context rotateRefreshToken --explain
 session list
 session show {session}
 session show {session} --layer 3

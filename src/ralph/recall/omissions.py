@@ -78,7 +78,7 @@ def explain_omissions(
         reason: Reason | None = Reason.OTHER_TASK
         if row.key in visible:
             reason = _find_exclusion(row, options, is_allowed=row.key in allowed)
-        if reason is None and row.key not in relevant_keys:
+        if reason is None and (not injected or row.key not in relevant_keys):
             reason = Reason.WEAK_MATCH
         omissions.append(Omission(row, reason or Reason.NO_ROOM))
     return omissions

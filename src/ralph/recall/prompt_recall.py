@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ralph.recall.citation_cache import CitationCache
     from ralph.recall.eligibility import RecallOptions
     from ralph.recall.passages import Passage, TurnSource
-    from ralph.recall.pointers import Pointer
+    from ralph.recall.pointers import Pointer, PointerSource
     from ralph.recall.relevance import Judged, Unit
     from ralph.search.question import WeightedWord
     from ralph.search.rank import Ranking, Repeated
@@ -143,17 +143,12 @@ def recall_for_prompt(
         from ralph.recall.solutions import add_solutions  # few prompts are about an error
 
         chosen = add_solutions(connection, chosen)
-    given = {shown.row.id for shown in chosen}
-    given.update(shown.row.session for shown in chosen if shown.row.session)
-    given.update(passage.session for passage in quoted)
-    pointed: list[Pointer] = []
+    pointed: Sequence[Pointer] = ()
     if judged and len(chosen) < MAX_RECORDS:
         from ralph.recall import pointers  # most prompts have nothing to point to
 
         source = pointers.PointerSource(connection, ranking.words, allowed, options)
-        if any(map(_is_curated, chosen)):  # a memory says more than the sessions around it
-            judged = [each for each in judged if not each.unit.session]
-        pointed = source.point_to(judged, given)
+        pointed = _point_besides(source, judged, chosen, quoted)
     if not (chosen or quoted or pointed):
         return NOTHING
     recalled = _render_all(chosen, quoted, pointed, options)
@@ -191,8 +186,22 @@ def _single_turns(ranking: Ranking) -> list[RankedRow]:
     ]
 
 
-def _is_curated(shown: Shown) -> bool:
-    return index_schema.is_memory(shown.row.key)
+def _point_besides(
+    source: PointerSource,
+    judged: Sequence[Judged],
+    chosen: Sequence[Shown],
+    quoted: Sequence[Passage],
+) -> list[Pointer]:
+    """Return pointers to what is neither given whole nor quoted.
+
+    A memory says more than the sessions around it, so beside one, only memories are pointed to.
+    """
+    given = {shown.row.id for shown in chosen}
+    given.update(shown.row.session for shown in chosen if shown.row.session)
+    given.update(passage.session for passage in quoted)
+    if any(index_schema.is_memory(shown.row.key) for shown in chosen):
+        judged = [each for each in judged if not each.unit.session]
+    return source.point_to(judged, given)
 
 
 def _is_given_whole(

@@ -57,7 +57,7 @@ MIN_CERTAIN_COVERAGE = 0.4
 # A unit that contains much of the information in a prompt is likely with less evidence, and with
 # still less if it has a word that is not an ordinary one: most sessions cover "run the tests".
 MIN_LIKELY_EVIDENCE_OF_COVERED = 0.95
-MIN_COMPLETE_COVERAGE = 0.75
+MIN_COMPLETE_COVERAGE = 0.65
 MIN_CERTAIN_EVIDENCE_OF_COMPLETE = 0.9
 MIN_LIKELY_EVIDENCE_OF_COMPLETE = 0.8
 MIN_LIKELY_EVIDENCE_OF_NAMED = 0.35

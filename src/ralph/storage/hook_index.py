@@ -19,15 +19,13 @@ _MAPPED_BYTES = 1 << 28  # of the index, mapped into memory because a query read
 
 def open_index(path: str) -> sqlite3.Connection | None:
     """Open the index read-only. Return None unless it is complete and has this version."""
-    # Recording must not load it. The package `sqlite3` would also load `datetime`, for converters
-    # that no query here uses, and so make an answer 4 % slower.
-    import _sqlite3
+    import sqlite3  # recording must not load it
 
     if not is_index_complete(path):
         return None
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
-    connection = _sqlite3.connect(
+    connection = sqlite3.connect(
         f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
     )
     deadline = time.monotonic() + _ANSWER_SECONDS  # `signal` would cost as much as an answer
