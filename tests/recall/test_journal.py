@@ -18,6 +18,7 @@ from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Family, Origin, Outcome, Record
 from ralph.core.work import JournalEntry
 from ralph.formats.journal import journal_record
+from ralph.formats.journal_sentences import SAID_NOTHING
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.recall import journal
 from ralph.recall.journal import JournalFilter
@@ -297,6 +298,21 @@ def test_one_word_in_common_is_a_match_however_long_the_task_is(tmp_path: Path, 
     written(tmp_path, entry("run-c", 1, "Moved the buttons to the left."))
     assert {each.run for each in journal.matches(tmp_path, "run-a", title)} == {"run-b"}
     assert len(journal.matches(tmp_path, "run-a", title)) == 5
+
+
+@pytest.mark.parametrize(
+    ("notes", "is_match"),
+    [
+        (SAID_NOTHING, False),
+        (f"Moved the buttons.\n\n{SAID_NOTHING}", False),
+        (f"The agent list is sorted.\n\n{SAID_NOTHING}", True),
+    ],
+    ids=["nothing else", "the word is only in it", "the word is also in the notes"],
+)
+def test_the_loops_own_sentence_is_no_match(tmp_path: Path, notes: str, is_match: bool) -> None:
+    written(tmp_path, entry("run-b", 1, notes, title="left"), entry("run-b", 2, "Blue borders."))
+    found = journal.matches(tmp_path, "run-a", "Show the agents in a table")
+    assert [each.iteration for each in found] == [1] * is_match
 
 
 def test_an_everyday_word_alone_is_no_match(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ __all__ = [
     "host_toml",
     "insight_files",
     "journal",
+    "journal_sentences",
     "knowledge",
     "knowledge_text",
     "log",

@@ -18,9 +18,10 @@ from ralph.capture.short_text import trim
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import Family, Outcome, Record
-from ralph.core.terms import EVERYDAY_WORDS
+from ralph.core.terms import EVERYDAY_WORDS, index_terms, word_terms
 from ralph.core.work import JournalEntry
 from ralph.formats.journal import JOURNAL_PREFIX, is_journal_entry, journal_entry, journal_record
+from ralph.formats.journal_sentences import SENTENCES, without_sentences
 from ralph.formats.log import encode_record, parse_log
 from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.json_values import map_texts, redact_members
@@ -37,6 +38,7 @@ _DUPLICATE_FACTOR = 4  # read more matches, because some have the same text
 _SCORE_DIGITS = 4
 _MAX_NAMES = 5  # runs listed in an error
 _UNGATED = scoring.Recipe(min_coverage=0.0)  # this module decides which entries fit
+_SENTENCE_TERMS = frozenset(index_terms(" ".join(SENTENCES)).split())
 _RETRY_NOTE = "see Retry Information"  # the prompt section that contains the notes
 _REDACTED_TEXTS = ("task", "title", "feature", "agent", "model", "session")
 
@@ -197,12 +199,13 @@ def matches(
     """Return entries from other runs that share a word with `words`, best first.
 
     A loop asks for them, so the thresholds for what is injected unasked do not apply. An everyday
-    word alone does not count. Entries with the same notes are returned only once.
+    word alone does not count, nor does a word of the loop's own sentences. Entries with the same
+    notes are returned only once.
     """
     if not words.strip():
         return ()
     condition = _visible_to(
-        task, query_filters.iteration_condition(except_run=run, with_notes=True)
+        task, query_filters.iteration_condition(except_run=run, except_notes=("", *SENTENCES))
     )
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
@@ -218,12 +221,23 @@ def matches(
         informative = _informative_words(ranked)
         by_notes: dict[str, JournalEntry] = {}
         for row, entry in entries:
-            notes = entry.notes.strip()
-            if notes and not informative.isdisjoint(row.matched):
-                by_notes.setdefault(notes, entry)
+            matched = informative.intersection(row.matched)
+            if any(_is_about(entry, word) for word in matched):
+                by_notes.setdefault(entry.notes.strip(), entry)
         return tuple(by_notes.values())[:most]
 
     return index.ask(root, question)
+
+
+def _is_about(entry: JournalEntry, word: str) -> bool:
+    """Return whether more than the loop's own sentences in an entry's notes contain a word."""
+    notes = without_sentences(entry.notes)
+    if not notes:
+        return False
+    terms = set(word_terms(word))
+    if terms.isdisjoint(_SENTENCE_TERMS):
+        return True
+    return not terms.isdisjoint(index_terms(f"{entry.title}\n{notes}").split())
 
 
 def _informative_words(ranked: rank.Ranking) -> set[str]:

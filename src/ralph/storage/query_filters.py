@@ -145,12 +145,12 @@ def iteration_condition(
     task: str = "",
     outcome: str = "",
     since: str = "",
-    with_notes: bool = False,
+    except_notes: Sequence[str] = (),
 ) -> tuple[str, list[object]]:
     """Return an SQL condition that selects iterations in the journal, and its values.
 
-    `run` may be the beginning of a run's id. With `with_notes`, iterations without notes are left
-    out.
+    `run` may be the beginning of a run's id. Iterations whose notes are one of `except_notes`
+    are left out.
     """
     test, values = join_conditions(
         (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (except_run,)),
@@ -159,7 +159,7 @@ def iteration_condition(
         (outcome, "outcome = ?", (outcome,)),
         (since, "created_at >= ?", (since,)),
         (run, "substr(run_id, 1, ?) = ?", (len(storable_text(run)), run)),
-        (with_notes, "notes <> ''", ()),
+        (except_notes, f"notes NOT IN ({', '.join('?' * len(except_notes))})", except_notes),
     )
     return test, _storable(values)
 
