@@ -56,7 +56,7 @@ def test_an_agent_ticks_stories_in_both_ways_and_commits(looping: Looping) -> No
         say("The first story is done."),
     )
     looping.script(2, say("The second one as well.\n\n<story-done>US-002</story-done>"))
-    looping.script(3, claim())
+    looping.script(3, claim("<story-done>US-003</story-done>"))
 
     run = looping.run("--task", task, "-c", "none", "--no-verify")
 

@@ -20,7 +20,7 @@ from ralph.recall import search
 from ralph.search import index
 from ralph.storage import task_files
 from ralph.storage.board import status_of
-from ralph.tasks import feature, task
+from ralph.tasks import feature, progress, task
 from ralph.testing import Step
 
 CHECK = "custom:test -f ok"
@@ -497,7 +497,7 @@ def test_a_story_that_the_agent_calls_done_is_ticked(shop: Workshop, in_worktree
     name = task.add(shop.root, "till", prd=STORIES, in_worktree=in_worktree).task.id
     run = shop.start(
         Step(say="<story-done>US-001</story-done>\n<story-done>US-009</story-done>"),
-        says_done(),
+        says_done("<story-done>US-002</story-done>"),
         PASSES,
         request=LoopRequest(task=name, criteria=("none",)),
     )
@@ -506,6 +506,40 @@ def test_a_story_that_the_agent_calls_done_is_ticked(shop: Workshop, in_worktree
     assert "- [x] US-001: totals" in shop.prompt(run, 2)
     assert "story US-001 is done" in shop.said
     assert any("named US-009, which is not an open story" in line for line in shop.said)
+
+
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "not verified"])
+def test_a_task_with_an_open_story_is_not_done(shop: Workshop, verify: bool) -> None:
+    name = task.add(shop.root, "till", prd=STORIES).task.id
+    run = shop.start(
+        Step(say="<story-done>US-001</story-done>"),
+        says_done("It is ready: <story-done>US-002</story-done>"),
+        says_done("<story-done>US-002</story-done>"),
+        PASSES,
+        request=LoopRequest(task=name, criteria=("none",), verify=verify),
+    )
+    assert run.reason == "success"
+    assert shop.outcomes(run) == ["blocked", "blocked", "done"]
+    assert "- [ ] US-002: change" in shop.prompt(run, 3)
+    why = "these stories are open: US-002;"
+    assert any(why in line for line in shop.said)
+    for told in (shop.journal(run)[1].notes, shop.prompt(run, 3)):
+        assert why in told
+        assert "<story-done>US-002</story-done> does not count" in told
+
+
+def test_an_iteration_that_finished_a_story_is_done_in_the_progress(shop: Workshop) -> None:
+    shop.set(max_iterations=1)
+    name = task.add(shop.root, "till", prd=STORIES).task.id
+    shop.start(
+        Step(say="<story-done>US-001</story-done>"),
+        request=LoopRequest(task=name, criteria=("none",)),
+    )
+    file = progress.task_folder(shop.root, name) / "progress.txt"
+    block = file.read_text(encoding="utf-8").rpartition("## ")[2]
+    assert " - US-001\n" in block
+    assert "\n- Done: US-001\n---" in block
+    assert "Outcome: blocked" not in block
 
 
 def test_in_a_worktree_the_agent_may_commit_and_reach_its_tasks_folder(shop: Workshop) -> None:

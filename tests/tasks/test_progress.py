@@ -125,7 +125,7 @@ def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(
 ) -> None:
     work = task.add(tmp_path, "refunds", prd=prd()).task
     made = entry(work.id, notes=noted(), files=("a.py", "b.py"), session="abc-1")
-    progress.append_iteration(tmp_path, made, story=prd_file.current_story(tmp_path, work.id))
+    progress.append_iteration(tmp_path, made, story=prd_file.open_stories(tmp_path, work.id)[0])
     assert text(tmp_path, work.id).endswith(
         "## 2026-01-01 10:00 - US-1\n"
         "Thread: ralph://session/abc-1\n"
@@ -246,7 +246,9 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
     work = task.add(shop.root, "refunds", prd=prd()).task
     first = Step(say=f"<journal>{noted()}</journal>")
     run = shop.start(
-        first, says_done(), request=LoopRequest(task=work.id, criteria=("none",), verify=False)
+        first,
+        says_done("<story-done>US-1</story-done>\n<story-done>US-2</story-done>"),
+        request=LoopRequest(task=work.id, criteria=("none",), verify=False),
     )
     told = shop.prompt(run, 2)
     order = [told.index(f"## {name}\n") for name in ("Assigned Task", "Stories", "Run Journal")]

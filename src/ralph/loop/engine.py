@@ -15,6 +15,7 @@ from typing import NamedTuple, assert_never
 from ralph.core.ids import timestamp
 from ralph.core.record import Outcome
 from ralph.core.work import Ask, JournalEntry, Reply, StopReason, Task
+from ralph.formats import journal_sentences
 from ralph.formats.sigils import IgnoredSigil, Sigils
 from ralph.loop.check_output import failure_signature
 from ralph.loop.criteria import CriteriaVerdict
@@ -100,7 +101,8 @@ class Parts:
     verify: Callable[[Run, Task, AgentWork], Judgement]
     """Get a second opinion on a task that seems done.
 
-    The outcome is done, retried with the reason why not, or blocked if there is no verdict.
+    The outcome is done, retried with the reason why not, or blocked if there is no verdict or a
+    story of the task is open.
     """
 
     journal: Callable[[JournalEntry, str], None]
@@ -202,7 +204,7 @@ def _iterate(
         state = replace(state, seconds=state.seconds + verdict.seconds)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
     if judgement.outcome is Outcome.DONE:
-        judgement = parts.verify(state, task, work)
+        judgement = _with_remarks(task, work.sigils, parts.verify(state, task, work))
     if judgement.outcome is Outcome.INTERRUPTED:
         return _interrupt(state, task, work, parts)
     _journal(state, task, work, judgement, parts)
@@ -252,6 +254,11 @@ def judge(
     The reason says which of the agent's sigils do not count, and why.
     """
     judgement = _judge_outcome(task, reply, sigils, verdict, failing=failing)
+    return _with_remarks(task, sigils, judgement)
+
+
+def _with_remarks(task: Task, sigils: Sigils, judgement: Judgement) -> Judgement:
+    """Add to the reason why a task is not done which of the agent's sigils do not count."""
     if judgement.outcome in (Outcome.DONE, Outcome.INTERRUPTED):
         return judgement
     return _make_judgement(judgement.outcome, *_remarks(task, sigils), judgement.reason)
@@ -277,13 +284,13 @@ def _judge_outcome(
                 Outcome.BLOCKED, f"the agent could not be reached: {reply.error}"
             )
         case StopReason.END_TURN if _ignored_claims(task, sigils):
-            unfinished = "so the agent did not say that the task is done"
+            unfinished = journal_sentences.SAID_NOTHING_THAT_COUNTS
         case StopReason.END_TURN:
-            unfinished = "the agent did not say that the task is done"
+            unfinished = journal_sentences.SAID_NOTHING
         case StopReason.MAX_TOKENS:
-            unfinished = "the agent reached its token limit"
+            unfinished = journal_sentences.TOO_LONG_ANSWER
         case StopReason.MAX_TURNS:
-            unfinished = "the agent reached its turn limit"
+            unfinished = journal_sentences.TOO_MANY_TURNS
         case _:
             assert_never(reply.stop)
     return _judge_work(task, sigils, verdict, unfinished, failing=failing)
@@ -329,8 +336,9 @@ def _judge_work(
     if verdict.passed and (says_done or was_repaired):
         return Judgement(Outcome.DONE)
     if says_done:
-        disagreement = "it was called done, but the criteria do not agree"
-        return _make_judgement(Outcome.RETRIED, disagreement, verdict.failures)
+        return _make_judgement(
+            Outcome.RETRIED, journal_sentences.CRITERIA_DISAGREE, verdict.failures
+        )
     names = (*sigils.done, *sigils.failed)
     others = "; ".join(f"it named {name}, which is not the assigned task" for name in names)
     return _make_judgement(Outcome.BLOCKED, unfinished, others, verdict.failures)

@@ -93,7 +93,7 @@ class Workbench:
         self._last_renewal = 0.0
         # The current iteration.
         self._prompt = ""
-        self._story = ""
+        self._open_stories: list[str] = []  # when the iteration began
         self._learned: list[knowledge.LearnedEntry] = []
         self._checks: list[dict[str, object]] = []
         # The verdict before the first iteration, kept until the first task begins.
@@ -229,7 +229,7 @@ class Workbench:
         """Build the prompt for the next iteration, and store a snapshot of it."""
         iteration = run.iterations + 1
         self._prompt = self._build_prompt(run, work)
-        self._story = prd_file.current_story(self.root, work.id)
+        self._open_stories = prd_file.open_stories(self.root, work.id)
         self._learned = []
         snapshot = redact(self._prompt, self._patterns).text
         run_prompts.save(self.root, run.id, iteration, snapshot)
@@ -386,11 +386,14 @@ class Workbench:
         return verdict._replace(seconds=seconds())
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
-        """Have the work verified in a second, read-only session.
+        """Have the work verified in a second, read-only session, unless a story is open.
 
         A session that gives no verdict is repeated once. If there is still no verdict, the
         iteration does not count against the task's retries.
         """
+        open_stories = prd_file.open_stories(self.home, work.id)
+        if open_stories:
+            return Judgement(Outcome.BLOCKED, _explain_open_stories(open_stories))
         if not self._verifies:
             return Judgement(Outcome.DONE)
         self.save(replace(run, step="verifying"))
@@ -465,8 +468,14 @@ class Workbench:
         return members
 
     def _update_task_memory(self, entry: JournalEntry) -> None:
+        still_open = prd_file.open_stories(self.root, entry.task)
         progress.append_iteration(
-            self.root, entry, self._learned, story=self._story, patterns=self._patterns
+            self.root,
+            entry,
+            self._learned,
+            story="".join(self._open_stories[:1]),
+            done_stories=[name for name in self._open_stories if name not in still_open],
+            patterns=self._patterns,
         )
         task_insights.extract(
             self.root,
@@ -572,6 +581,13 @@ def _run_limits(config: Config, run: Run) -> Limits:
     if loop.max_cost:
         cost = loop.max_cost + run.past_cost
     return Limits(loop.max_iterations + run.past_iterations, seconds, cost)
+
+
+def _explain_open_stories(names: Sequence[str]) -> str:
+    return (
+        f"the task is not done, because these stories are open: {', '.join(names)}; "
+        "report each one that is done with <story-done>"
+    )
 
 
 def _read_sigils(reply: Reply, prompt: str) -> Sigils:

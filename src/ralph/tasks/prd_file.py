@@ -50,17 +50,14 @@ def list_stories(root: Path, task_id: str) -> list[Story]:
     return sorted(parse_prd(text).stories, key=sort_key)
 
 
-def current_story(root: Path, task_id: str) -> str:
-    """Return the id of the story to work on now, or the task's id if no story is open."""
-    for story in list_stories(root, task_id):
-        if not story.passes:
-            return story.id
-    return task_id
+def open_stories(root: Path, task_id: str) -> list[str]:
+    """Return the ids of the stories that do not pass yet, starting with the next one."""
+    return [story.id for story in list_stories(root, task_id) if not story.passes]
 
 
 def tick_stories(root: Path, task_id: str, ids: Collection[str]) -> list[str]:
     """Mark these stories in a task's PRD as passing, and return those that were open."""
-    open_ids = {story.id for story in list_stories(root, task_id) if not story.passes}
+    open_ids = open_stories(root, task_id)
     ticked = [story_id for story_id in ids if story_id in open_ids]
     if ticked:
         path = task_folder(root, task_id) / "prd.json"
@@ -86,6 +83,7 @@ def render_stories(root: Path, task_id: str) -> str:
     instruction = (
         "Work on the first open story. Once its criteria hold, say so in your last message, "
         "alone on a line:\n<story-done>STORY</story-done>\n"
+        "The task is not done while a story is open.\n"
         f"(The stories are in {task_folder(root, task_id) / 'prd.json'}.)"
     )
     return "\n".join([instruction, "", *lines])

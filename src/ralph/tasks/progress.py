@@ -28,6 +28,7 @@ from ralph.core.text import scan_lines
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry
 from ralph.formats.journal import journal_id
+from ralph.formats.journal_sentences import without_sentences
 from ralph.formats.progress import (
     ProgressDocument,
     is_progress_pattern,
@@ -133,16 +134,21 @@ def append_iteration(
     entry: JournalEntry,
     learned: Sequence[LearnedEntry] = (),
     story: str = "",
+    done_stories: Sequence[str] = (),
     patterns: Sequence[str] = (),
 ) -> list[Record]:
     """Append an iteration's block to progress.txt, and return the patterns that are new.
 
-    A block that the file already contains is not appended again.
+    A block that the file already contains is not appended again. The block is about `story`, or
+    about the stories that the iteration finished, if there are any.
     """
 
     def clean(text: str) -> str:
         return record_rows.storable_text(redact(clean_text(text), patterns).text)
 
+    if done_stories:
+        story = ", ".join(done_stories)
+        entry = _with_done_stories(entry, story)
     block = _block(entry, story or entry.task, clean)
     knowledge = []
     for learning in learned:
@@ -172,6 +178,15 @@ def _with_block(document: ProgressDocument, block: Record) -> ProgressDocument:
     except Refused:  # the text would break the file
         pointer = f"- {Outcome(block.kind).value}; the notes are in the journal"
         return document.add(replace(block, text=pointer))
+
+
+def _with_done_stories(entry: JournalEntry, stories: str) -> JournalEntry:
+    """Return the entry as the block of the stories that are done, even if the task is not."""
+    outcome = entry.outcome
+    if outcome is Outcome.BLOCKED:
+        outcome = Outcome.DONE
+    notes = without_sentences(entry.notes)
+    return replace(entry, outcome=outcome, notes=f"Done: {stories}\n\n{notes}")
 
 
 def _block(entry: JournalEntry, story: str, clean: _Cleaner) -> Record:
