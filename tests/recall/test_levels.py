@@ -125,6 +125,12 @@ def test_a_memory_that_is_given_does_not_hide_the_pointer_to_another_one(tmp_pat
     assert [pointer.row.id for pointer in told.pointers] == ["mem-1705751401-a001"]
 
 
+def test_an_identifier_of_ordinary_words_names_something(tmp_path: Path) -> None:
+    memory = Block("Sessions go through rotateRefreshToken.", "mem-1705751401-a001")
+    fill(tmp_path, memory, observations=chat(1, "other things", "Nothing of interest here."))
+    assert ids(asked(tmp_path, "where is rotateRefreshToken called")) == ["mem-1705751401-a001"]
+
+
 def test_a_session_that_only_asked_is_not_pointed_to(tmp_path: Path) -> None:
     asking = observed(1, "why does nordlys drop frames?", by="human", title="prompt")
     fill(tmp_path, observations=[asking])

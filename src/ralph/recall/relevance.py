@@ -279,7 +279,9 @@ def _is_guess(word: WeightedWord) -> bool:
 
 
 def is_ordinary(word: WeightedWord) -> bool:
-    """Return whether a word is in the list of ordinary words."""
+    """Return whether a word is in the list of ordinary words. An identifier with parts is not."""
+    if word.parts > 1:
+        return False
     return any(background.frequency(term) > 0 for term in terms.word_terms(word.word))
 
 
