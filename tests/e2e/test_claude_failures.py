@@ -43,7 +43,7 @@ def test_a_log_that_cannot_be_written_is_reported_and_its_events_are_recorded_la
     said = ralph.call("doctor")
     assert "nothing can be recorded" in said.stdout
     [brief] = printed(claude.run("and later"), "SessionStart")
-    assert "nothing can be recorded" in brief
+    assert "nothing can be recorded" not in brief, "that is for the user, not for the agent"
     logs.unlink()
     ralph("doctor", "--fix")
     after = claude.run("and now")
@@ -127,8 +127,7 @@ def test_what_happened_before_a_kill_is_recorded_and_injected_into_the_next_sess
     messages.script(say("ALL RIGHT"))
     after = claude.run("where were we?")
     [brief] = printed(after, "SessionStart")
-    assert "Goal: rewrite the queue" in brief
-    assert "Changed: src/queue.ts" in brief
+    assert "(cut off or still running): rewrite the queue" in brief
     assert brief.strip() in after.requests[0].text
     [killed] = [each for each in ralph.sessions() if each["id"] == run.session]
     assert killed["prompt"] == "rewrite the queue"

@@ -132,8 +132,8 @@ def recall_for_prompt(
     for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], allowed):
         if shown.row.key not in shown_keys:
             candidates.append(shown)
-    if quoted:  # a passage says what came of a command
-        candidates = [shown for shown in candidates if not is_bare_command(shown)]
+    if quoted:
+        candidates = _besides_passages(candidates, quoted)
     if options.learned:
         evidence = _Evidence(connection, ranking.words, allowed, options)
         candidates, quoted = evidence.replace(candidates, quoted)
@@ -183,6 +183,18 @@ def _single_turns(ranking: Ranking) -> list[RankedRow]:
         ranked
         for ranked in ranking.best
         if passages.is_speech(ranked.row) and ranked.row.title != _PROMPT_TITLE
+    ]
+
+
+def _besides_passages(candidates: Sequence[Shown], quoted: Sequence[Passage]) -> list[Shown]:
+    """Leave out turns that a passage quotes, and commands, because it says what came of them."""
+    quoted_keys: set[int] = set()
+    for passage in quoted:
+        quoted_keys.update(passage.rows)
+    return [
+        shown
+        for shown in candidates
+        if shown.row.key not in quoted_keys and not is_bare_command(shown)
     ]
 
 
