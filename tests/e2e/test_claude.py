@@ -337,6 +337,7 @@ def test_a_large_store_is_injected_in_whole_entries_that_the_host_does_not_cut(
     [request] = run.requests
     shown = [name for name in texts if name in brief]
     assert 8_000 < len(brief) <= 9_500
+    assert next(text for text in texts.values() if "widget3 " in text) in brief + injected
     assert brief.strip() in request.text
     assert injected.strip() in request.text
     assert all(texts[name] in brief for name in shown)

@@ -131,6 +131,15 @@ def test_an_identifier_of_ordinary_words_names_something(tmp_path: Path) -> None
     assert ids(asked(tmp_path, "where is rotateRefreshToken called")) == ["mem-1705751401-a001"]
 
 
+def test_an_identifier_is_rare_although_its_parts_are_frequent(tmp_path: Path) -> None:
+    memories = [
+        Block(f"Filler widget{number} takes room.", f"mem-17057514{number:02}-a001")
+        for number in range(20)
+    ]
+    fill(tmp_path, *memories)
+    assert ids(asked(tmp_path, "what is widget3?")) == ["mem-1705751403-a001"]
+
+
 def test_a_session_that_only_asked_is_not_pointed_to(tmp_path: Path) -> None:
     asking = observed(1, "why does nordlys drop frames?", by="human", title="prompt")
     fill(tmp_path, observations=[asking])

@@ -352,7 +352,10 @@ class _Evidence:
                 self._names.add(word.word)
             self._general[word.word] = _information_in_general(word)
             shares = self._shares_by_unit(word)
-            weight = self._information(word, len(shares))
+            unit_count = len(shares)
+            if word.parts > 1:
+                unit_count = _count_whole(shares, word.share) or unit_count
+            weight = self._information(word, unit_count)
             information += weight
             for name, shares_by_key in shares.items():
                 if name not in units:
@@ -407,6 +410,15 @@ class _Evidence:
 def _is_memory(name: str | int) -> bool:
     """Return whether the name of a unit is the key of a memory."""
     return isinstance(name, int) and index_schema.is_memory(name)
+
+
+def _count_whole(shares: Mapping[str | int, Mapping[int, float]], whole: float) -> int:
+    """Return how many memories contain all of an identifier, and not only a part."""
+    count = 0
+    for name, shares_by_key in shares.items():
+        if isinstance(name, int) and max(shares_by_key.values()) >= whole:
+            count += 1
+    return count
 
 
 def _information_in_general(word: WeightedWord) -> float:
