@@ -1,6 +1,5 @@
 """What a loop does to a disk: nothing to what is a person's, and a clear error where it cannot write."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Disk
 from tests.support.git import git
+from tests.support.living import children
 from tests.support.looping import GOAL, PASSES, project, says_done
 
 from ralph.core import paths
@@ -155,8 +155,7 @@ def test_no_process_and_no_open_file_is_left(tmp_path: Path) -> None:
         PASSES,
         request=LoopRequest(goal="first", criteria=("custom:true",), force=True),
     )
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    processes_before = children.read_text(encoding="ascii").split()
+    processes_before = children()
     before = len(list(Path("/proc/self/fd").iterdir()))
     shop.start(
         says_done(),
@@ -164,4 +163,4 @@ def test_no_process_and_no_open_file_is_left(tmp_path: Path) -> None:
         request=LoopRequest(goal="second", criteria=("custom:true",), force=True),
     )
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-    assert set(children.read_text(encoding="ascii").split()) <= set(processes_before)
+    assert children() <= processes_before
