@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.privacy_corpus import cases
+from tests.support.channels import CHANNELS
+from tests.support.privacy_corpus import cases, multi_line_cases, secrets_in, text_of
 from tests.support.runner import Project
 from tests.support.sampling import every
 from tests.support.secret_samples import TOKENS
@@ -397,3 +398,23 @@ def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) ->
     everything = b"".join(stored(paths.state_folder(ralph.root)).values())
     assert len(observations(ralph)) >= 5 * len(texts)
     assert [secret for secret in texts if secret.encode() in everything] == []
+
+
+def test_no_secret_of_several_lines_reaches_the_disk_by_an_import(
+    ralph: Project, home: Path
+) -> None:
+    searched = multi_line_cases()
+    made = Claude(ralph.root)
+    for case in searched:
+        text = text_of(case)
+        made.prompt(text).say(text)
+        made.use("Bash", text, {"stdout": text, "stderr": ""}, command="cat it")
+        made.use("Bash", f"Exit code 1\n{text}", "Error", failed=True, command="cat it")
+        for channel in ("edit", "context of an edit", "changed value", "multi-edit", "write"):
+            sent = json.loads(CHANNELS[channel](text)[1])
+            made.use(sent["tool_name"], "ok", sent["tool_response"], **sent["tool_input"])
+    made.write(home)
+    bring(ralph)
+    assert len(observations(ralph)) > len(searched)
+    disk = b"\n".join(stored(paths.state_folder(ralph.root)).values())
+    assert secrets_in(disk, searched) == []

@@ -190,6 +190,41 @@ def test_a_token_that_a_patch_removes_is_redacted(token: str) -> None:
     assert token not in json.dumps(stored(sent))
 
 
+def test_a_patch_keeps_its_lines_and_loses_what_two_of_them_reveal_together() -> None:
+    lines = [
+        " - name: DB_PASSWORD",
+        "-  value: blue-Otter_71",
+        "+  value: Wint3r!Kettle",
+        " - name: MODE",
+        "+  value: fast",
+    ]
+    edit = {"file_path": "a.yaml", "old_string": lines[1][1:], "new_string": lines[2][1:]}
+    answer = {"filePath": "a.yaml", "structuredPatch": [{"oldStart": 1, "lines": lines}]}
+    value = stored(payload(tool_name="Edit", tool_input=edit, tool_response=answer))
+    kept = [
+        " - name: DB_PASSWORD",
+        "-  value: [redacted: password]",
+        "+  value: [redacted: password]",
+        " - name: MODE",
+        "+  value: fast",
+    ]
+    assert value["tool_input"] == {"file_path": "a.yaml"}
+    assert value["tool_response"] == {
+        "filePath": "a.yaml",
+        "structuredPatch": [{"oldStart": 1, "lines": kept}],
+    }
+
+
+def test_of_a_very_long_patch_the_first_and_the_last_lines_are_kept() -> None:
+    lines = [f"+line {number}" for number in range(5_000)]
+    lines[2_500] = "+password=Wint3r!Kettle"
+    answer = {"filePath": "a", "structuredPatch": [{"lines": lines}]}
+    value = stored(payload(tool_name="Edit", tool_input={}, tool_response=answer))
+    kept = value["tool_response"]["structuredPatch"][0]["lines"]  # type: ignore[index]
+    assert (kept[0], kept[-1]) == (lines[0], lines[-1])
+    assert " [... 4,200 lines left out ...]" in kept
+
+
 def test_a_private_part_hides_the_texts_after_it_until_it_is_closed() -> None:
     sent = payload(
         tool_input={"a": "x <private>", "b": "hidden", "c": "</private> y"}, tool_response="z"

@@ -34,7 +34,11 @@ _TABLE_NAMES = (*secret_rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
 
 
 def needs_rules(text: str) -> bool:
-    """Check whether the secret rules could change a text."""
+    """Check whether the secret rules could change a text, or either side of a patch in it."""
+    return _may_change(text) or any(map(_may_change, _patch_sides(text)))
+
+
+def _may_change(text: str) -> bool:
     if len(text) < _SHORTEST_TOKEN and text.isascii() and text.isidentifier():
         return False
     if not text.isascii():
@@ -102,6 +106,34 @@ def _first_chunk(text: str, ends: str) -> str:
 
 def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
+
+
+# --- patches ------------------------------------------------------------------------------------
+
+PATCH_MARKS = ("@@ ", "*** Begin Patch", "*** Update File", "*** Add File")
+"""Every text with a patch contains one of these."""
+_PATCH_SIGNS = ("+", "-", " ")
+_PATCH_MEMBER = '"structuredPatch"'
+_LINE_SEAMS = ('"lines":["', '"lines": ["', '","', '", "')
+"""What separates the lines of a patch in a payload, where each of them is a string."""
+
+
+def _patch_sides(text: str) -> list[str]:
+    """Return the lines of a patch before and after the change, or [] if the text has no patch.
+
+    The name of a secret and its value may be on two lines, each of which begins with a sign.
+    """
+    if _PATCH_MEMBER in text:
+        for seam in _LINE_SEAMS:
+            text = text.replace(seam, "\n")
+    elif not any(mark in text for mark in PATCH_MARKS):
+        return []
+    lines = text.split("\n")
+    sides = []
+    for sign_of_other_side in ("+", "-"):
+        kept = [line for line in lines if line[:1] != sign_of_other_side]
+        sides.append("\n".join(line[1:] if line[:1] in _PATCH_SIGNS else line for line in kept))
+    return sides
 
 
 # --- hidden characters and private sections -----------------------------------------------------
@@ -645,6 +677,7 @@ _NAME_TAILS = (
     "",
     "s",
     "word",
+    "words",
     "wd",
     "wrd",
     "phrase",
@@ -686,6 +719,7 @@ _PARTICLES = "은는이가はが："  # Korean and Japanese particles and the wi
 _SIGNS = ("=", ":", "?", "!", ">", ",", "|", "(", *_PARTICLES)
 """Characters that assign the value after them to the name in front of them."""
 _YAML_BLOCKS = ("|", ">", "|-", ">-", "|+", ">+")
+_BEFORE_LINE_END = "=:>( \t\r"  # signs and blanks before a value on the next line
 
 
 def has_label(lowered: str) -> bool:
@@ -756,8 +790,9 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     if value[:1] == "%":  # a URL's `%3D`
         return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
     if value[:1] not in _SIGNS:
-        is_quoted_password = password and value[:1] in ("'", '"')
-        return value != after and _may_be_value(value, upper=False, password=is_quoted_password)
+        item = value.removeprefix("[").lstrip()
+        is_quoted_password = password and item[:1] in ("'", '"')
+        return value != after and _may_be_value(item, upper=False, password=is_quoted_password)
     return _may_be_value(_skip_signs(value), upper=upper, password=password)
 
 
@@ -773,7 +808,7 @@ def _skip_to_sign(value: str, *, password: bool) -> str:
     """Skip what may stand between a name and the sign that assigns its value."""
     if value[:1] == "(":  # a note before the sign: `secret_key_base (production) = ...`
         after_note = value[:32].partition(")")[2].lstrip()[:1]
-        is_call = password or value[1:2] in ("'", '"')
+        is_call = password or value[1:].lstrip()[:1] in ("'", '"')
         if after_note in (":", "="):
             value = value.partition(")")[2].lstrip()
         elif not is_call:
@@ -792,6 +827,8 @@ def _skip_signs(value: str) -> str:
     first_line, _, below = value.partition("\n")
     if first_line[:1] == ":" and first_line[1:].strip() in _YAML_BLOCKS:
         value = ":" + below.lstrip()
+    elif not first_line.strip(_BEFORE_LINE_END):
+        value = first_line[0] + below.lstrip()
     if value[0] == ">":
         value = value.lstrip("\"'\\=:?!>,|* \t\r\n")
     else:

@@ -19,7 +19,7 @@ from ralph.lean import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 5
+VERSION = 6
 """Increase this whenever a rule finds more than before.
 
 Log lines that were redacted with older rules are then redacted again.
@@ -917,7 +917,7 @@ _PHRASE_RULES = [
         "password",
         "login",
         ("curl",),
-        r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,256}:"
+        r"curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]{0,9}[\"']?[^\s:\"'/]{1,256}:"
         r"(?P<s>[^\s\"']{1,128})",
         follows="-",
     ),

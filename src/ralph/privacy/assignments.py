@@ -24,7 +24,7 @@ from ralph.privacy.assignment_places import (
     unquoted_place,
 )
 from ralph.privacy.assignment_values import is_secret
-from ralph.privacy.passwords import SURE
+from ralph.privacy.passwords import LITERAL, SURE, is_password
 from ralph.privacy.secret_names import SecretName, is_public_name, secret_name
 from ralph.privacy.secret_values import STRONG, Span, grade
 
@@ -47,7 +47,7 @@ _AFTER_WORD = r"""(?x)
       # a sign in a URL: `%3D`,
       |(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)
       # a call with a literal: `password("`,
-      |(?P<sep>\((?=["'`]))
+      |(?P<sep>\((?:[ \t]*\r?\n[ \t]{1,40})?(?=["'`]))
       # a sign, a word such as `is` (in several languages), or only blanks.
       |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
           |(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)
@@ -73,8 +73,12 @@ _URL_ENCODED = (
     r"(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
 )
 _LIST = (
-    r"\[\s{0,8}\\?[\"'](?P<value>[^\"'\\\n]{8,300}"
+    r"\[\s{0,40}\\?[\"'](?P<value>[^\"'\\\n]{8,300}"
     r"(?:\\?[\"']\s{0,40},\s{0,40}\\?[\"'][^\"'\\\n]{8,300}){0,40}+)"
+)
+_YAML_LIST = (
+    r"\r?\n[ \t]*-[ \t]+[\"']?(?P<value>[^\s\"':]{4,300}(?=[\"']?[ \t]*(?:\r?\n|\Z))"
+    r"(?:[\"']?[ \t]*\r?\n[ \t]*-[ \t]+[^\n]{1,300}){0,40}+)"
 )
 _REST_OF_RUN = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _CUT_LENGTH = 280
@@ -91,6 +95,8 @@ _TYPED = (
     r"|[\w.$]{1,60}\(\s?[\"'][\w.-]{1,60}[\"']\s?,)\s{0,4}(?=[\"'`])"
 )
 """A type, the start of a YAML block, or a variable to which the value is the fallback."""
+_NEXT_LINE = r"\(?[ \t]*\r?\n(?P<indentation>[ \t]+)(?=\S)"
+"""The end of a line that leaves the value to the next line, which is indented."""
 
 # What may precede a name on its line.
 _LINE_LENGTH = 160
@@ -145,7 +151,7 @@ def assigned_secrets(text: str, lowered: str) -> Iterator[Span]:
 def _assigned_secret(text: str, position: int, syntax: re.Match[str]) -> Span | None:
     start = _key_start(text, position)
     key = text[start : syntax.end("rest")]
-    name = secret_name(key)
+    name = secret_name(key) or _name_of_list(text, key, syntax)
     if name is None:
         return None
     line_start = max(
@@ -159,6 +165,19 @@ def _assigned_secret(text: str, position: int, syntax: re.Match[str]) -> Span | 
     if _names_digest(assignment) or _names_something_public(assignment):
         return None
     return _find_value(assignment)
+
+
+def _name_of_list(text: str, key: str, syntax: re.Match[str]) -> SecretName | None:
+    """Return what the items of a list with a plural name are: `passwords = ["..."]`."""
+    if not key.lower().endswith("s") or _match_list(text, syntax.end()) is None:
+        return None
+    return secret_name(key[:-1])
+
+
+def _match_list(text: str, start: int) -> re.Match[str] | None:
+    if text[start : start + 1] == "[":
+        return re.compile(_LIST).match(text, start)
+    return re.compile(_YAML_LIST).match(text, start)
 
 
 def _key_start(text: str, position: int) -> int:
@@ -212,28 +231,40 @@ def _names_something_public(assignment: Assignment) -> bool:
 
 
 def _find_value(assignment: Assignment) -> Span | None:
-    text = assignment.text
-    start = assignment.syntax.end()
-    is_typed = False
-    if assignment.separator in ASSIGNMENT_SIGNS or assignment.separator == "":
-        typed = re.compile(_TYPED).match(text, start)
-        if typed:
-            is_typed = True
-            start = typed.end()
-    value_start = _after_scheme(text, start)
     if _is_template_filter(assignment):
         return None
+    text = assignment.text
+    start = assignment.syntax.end()
+    listed = _match_list(text, start)
+    if listed:
+        return _listed_secret(listed, assignment.name)
+    typed = None
+    if assignment.separator in ASSIGNMENT_SIGNS or assignment.separator == "":
+        typed = re.compile(_TYPED).match(text, start)
+    if typed:
+        start = typed.end()
+    elif assignment.separator in ASSIGNMENT_SIGNS:
+        start = _on_next_line(assignment, start)
+    value_start = _after_scheme(text, start)
     if value_start > start and text[start : start + len("basic")].lower() == "basic":
         return None  # the rule for this header decodes it
-    if text[value_start : value_start + 1] == "[" and not is_typed:
-        listed = re.compile(_LIST).match(text, value_start)
-        if listed:
-            return _listed_secret(listed, assignment.name)
     if assignment.separator != ">":
         quoted = _match_quoted(text, value_start)
         if quoted:
-            return _quoted_secret(assignment, quoted, is_typed=is_typed)
+            return _quoted_secret(assignment, quoted, is_typed=typed is not None)
     return _unquoted_secret(assignment, value_start)
+
+
+def _on_next_line(assignment: Assignment, start: int) -> int:
+    """Return where the value begins if it is on the next line, indented more than its name."""
+    next_line = re.compile(_NEXT_LINE).match(assignment.text, start)
+    if next_line is None:
+        return start
+    line = assignment.line
+    indentation = line[: len(line) - len(line.lstrip(" \t"))]
+    if len(next_line["indentation"]) <= len(indentation):
+        return start
+    return next_line.end()
 
 
 def _after_scheme(text: str, start: int) -> int:
@@ -257,8 +288,9 @@ def _is_template_filter(assignment: Assignment) -> bool:
 
 
 def _listed_secret(listed: re.Match[str], name: SecretName) -> Span | None:
-    first_item = re.split(r"[\"'\\]", listed["value"])[0]
-    if grade(first_item) != STRONG:
+    first_item = re.split(r"[\"'\\\s]", listed["value"])[0]
+    is_password_item = name.kind == "password" and is_password(first_item, LITERAL)
+    if not is_password_item and grade(first_item) != STRONG:
         return None
     return listed.start("value"), listed.end("value"), name.kind
 

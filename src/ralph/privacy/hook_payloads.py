@@ -1,8 +1,9 @@
 """Redact and shorten the payload of a hook, so that it may be appended to a log.
 
 A payload is the JSON object that a coding agent sends. Its strings are redacted in order, secrets
-are found by the names of members, and the result is shortened until it fits into one log line. An
-edit of a file with private sections is dropped, because the edited lines may come from one of them.
+are found by the names of members, and the result is shortened until it fits into one log line. The
+lines of a patch are judged together, because a secret and its name may be on two of them. An edit
+of a file with private sections is dropped, because the edited lines may come from one of them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _SHORTER_TEXTS = (
 )  # limits to try, one after the other, for a payload that is too large
 _PAYLOAD_WINDOW = 16_000
 _EDIT_MEMBERS = ("old_string", "new_string", "content", "new_source", "edits")
+_ANSWER_MEMBERS = ("oldString", "newString", "content")
 _RESULT_FLAGS = ("filePath", "interrupted", "isError", "is_error")
 _NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
 
@@ -41,6 +43,7 @@ def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
     """
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
+    payload = _redact_hunks(payload, redactor)
     result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT))
     if redactor.astray and redactor.open:
         # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
@@ -76,21 +79,54 @@ def _without_private_edit(payload: Json) -> Json:
         return payload
     answer = payload.get("tool_response")
     edits = [parameters[name] for name in _EDIT_MEMBERS if name in parameters]
-    if isinstance(answer, dict) and "originalFile" in answer:
-        edits += [answer["originalFile"], _patched_text(answer)]
-        answer = {name: value for name, value in answer.items() if name != "originalFile"}
+    if isinstance(answer, dict):
+        edits += [answer.get("originalFile"), _patched_text(answer)]
+        answer = _without_members(answer, ("originalFile",))
     patches = [text for text in all_texts(list(parameters.values())) if "*** Begin Patch" in text]
     if any(map(_is_private_patch, patches)):
         parameters = {"input": "\n".join(_patch_headers(patches))}
     elif any(map(has_private_parts, all_texts(edits))):
-        parameters = {
-            name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
-        }
+        parameters = _without_members(parameters, _EDIT_MEMBERS)
         answer = _result_flags(answer)
     result = {**payload, "tool_input": parameters}
     if "tool_response" in payload:
         result["tool_response"] = answer
     return result
+
+
+def _redact_hunks(payload: Json, redactor: Redactor) -> Json:
+    """Redact the patch in the answer to an edit, one hunk at a time.
+
+    If it has a secret, the edit's other texts are dropped. They repeat lines of the patch, and may
+    have the secret without the line that names it.
+    """
+    parameters = payload.get("tool_input")
+    answer = payload.get("tool_response")
+    if not isinstance(parameters, dict) or not isinstance(answer, dict):
+        return payload
+    hunks = answer.get("structuredPatch")
+    if not isinstance(hunks, list):
+        return payload
+    redacted = [_redact_hunk(hunk, redactor) for hunk in hunks]
+    if redacted == hunks:
+        return payload
+    parameters = _without_members(parameters, _EDIT_MEMBERS)
+    answer = _without_members(answer, _ANSWER_MEMBERS)
+    answer["structuredPatch"] = redacted
+    return {**payload, "tool_input": parameters, "tool_response": answer}
+
+
+def _without_members(value: Json, names: Sequence[str]) -> Json:
+    return {name: member for name, member in value.items() if name not in names}
+
+
+def _redact_hunk(hunk: object, redactor: Redactor) -> object:
+    if not isinstance(hunk, dict):
+        return hunk
+    lines = hunk.get("lines")
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        return hunk
+    return {**hunk, "lines": redactor.redact_hunk(lines)}
 
 
 def _patched_text(answer: Json) -> str:

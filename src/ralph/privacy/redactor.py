@@ -16,7 +16,12 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING
-from ralph.lean.secret_prefilter import has_invisible, needs_rules, token_prefixes
+from ralph.lean.secret_prefilter import (
+    PATCH_MARKS,
+    has_invisible,
+    needs_rules,
+    token_prefixes,
+)
 from ralph.privacy.privacy import redact
 from ralph.privacy.private_parts import MAX_OPEN_PARTS, cut_private_parts
 from ralph.privacy.secrets import find_secrets, replace_secrets
@@ -32,6 +37,8 @@ _PRIVATE_WINDOW = 1_000_000  # characters to search for private sections at eith
 # How much the rules search in one event. The worst case takes about 2 seconds.
 _MAX_CHARACTERS = 320_000
 _MAX_TEXTS = 12_000
+_MAX_HUNK_LINES = 400  # at either end of a long hunk; what is between them is dropped
+_MAX_HUNK_CHARACTERS = 32_000  # at either end of a long hunk
 _MIN_UNCHECKED = 2_000  # characters from which the pre-filter costs about as much as the rules
 _HARMLESS_COST = 8  # the rules take about this many times as long as the pre-filter
 _MAX_HARMLESS_LENGTH = 40
@@ -86,6 +93,27 @@ class Redactor:
         note = f"[... {len(text) - 2 * (window - _EDGE):,} characters left out ...]"
         return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
 
+    def redact_hunk(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of a patch's hunk, judged together. Only the two ends are kept if long.
+
+        The lines may still contain private sections.
+        """
+        from ralph.privacy.patches import redact_hunk  # few events have a patch
+
+        if self._characters_left <= 0:
+            return []
+        head, tail = _ends_of_hunk(lines)
+        left_out = len(lines) - len(head) - len(tail)
+        self._characters_left -= sum(map(len, head)) + sum(map(len, tail))
+        if not left_out:
+            return redact_hunk(head, self.patterns)
+        note = f" [... {left_out:,} lines left out ...]"
+        return [
+            *redact_hunk(head, self.patterns),
+            note,
+            *redact_hunk(tail, self.patterns),
+        ]
+
     def _is_worth_checking(self, text: str, window: int) -> bool:
         """Check whether to run the pre-filter first.
 
@@ -130,12 +158,38 @@ class Redactor:
         return _redact_patch(stored, self.patterns)
 
 
+def _ends_of_hunk(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the first and the last lines of a hunk, or all of a short one and no last lines."""
+    size = sum(map(len, lines))
+    if len(lines) <= 2 * _MAX_HUNK_LINES and size <= 2 * _MAX_HUNK_CHARACTERS:
+        return list(lines), []
+    head = _lines_within_limit(lines[:_MAX_HUNK_LINES])
+    rest = lines[len(head) :]
+    tail = _lines_within_limit(rest[::-1][:_MAX_HUNK_LINES])
+    return head, tail[::-1]
+
+
+def _lines_within_limit(lines: Sequence[str]) -> list[str]:
+    kept = []
+    size = 0
+    for line in lines:
+        size += len(line)
+        if size > _MAX_HUNK_CHARACTERS:
+            break
+        kept.append(line)
+    return kept
+
+
 def _redact_patch(text: str, patterns: Sequence[str]) -> str:
-    """Redact a text, including secrets after the `-` of a patch.
+    """Redact a text, including the lines of a patch and secrets after the `-` of a patch.
 
     In `-ghp_...`, the token is on a line that the patch removes.
     """
     text = redact(text, patterns).text
+    if any(mark in text for mark in PATCH_MARKS):
+        from ralph.privacy.patches import redact_patch_text  # few texts contain a patch
+
+        text = redact_patch_text(text, patterns)
     if "-" not in text or not token_prefixes(text):
         return text
     unsigned = re.sub(_PATCH_LINE, " ", text)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ralph.privacy.secret_values import Span
 
-_RULE = r"[|+]?[ ]?:?-{3,}:?[ ]?(?:[|+][ ]?:?-{3,}:?[ ]?)*[|+]?"
+_RULE = r"[|+]?[ ]?:?-{2,}:?[ ]?(?:[|+][ ]?:?-{2,}:?[ ]?)*[|+]?"
 _ROW_COUNT = r"\((?:1 row|\d{1,9} rows)\)"
 _CELL_PADDING = " \t\r*`\"'"
 _USER_TITLES = ("user", "username", "login", "account")
@@ -250,11 +250,11 @@ def inserted_secrets(text: str, lowered: str) -> Iterator[Span]:
 
 
 _MEMBER = (
-    r"(?i)(?:value|default)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}\\?"
+    r"(?i)(?:value|default)[\"'\\]{0,3}\s{0,24}[:=]\s{0,4}\\?"
     r"(?:[\"'](?P<quoted>[^\"'\\\n]{4,400})|(?P<plain>[^\s\"',{}\[\]\\]{4,400}))"
 )
 _MEMBER_NAME = (
-    r"(?i)\b(?:name|key|id|variable|title|label|field)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}[\"'\\]{0,3}"
+    r"(?i)\b(?:(?:parameter)?(?:name|key)|id|variable|title|label|field)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}[\"'\\]{0,3}"
     r"(?P<name>[\w./-]{2,64})"
     r"|[\"'](?P<parent>[\w.-]{2,64})[\"'\\]{1,3}\s{0,4}:?\s{0,4}\{|(?P<listed>keyname)"
 )

@@ -66,10 +66,11 @@ def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[FoundSecret, 
 
 def replace_secrets(text: str, findings: Iterable[FoundSecret]) -> str:
     """Return the text with a marker in place of each secret."""
-    return _replace_spans(text, [(found.start, found.end, found.kind) for found in findings])
+    return replace_spans(text, [(found.start, found.end, found.kind) for found in findings])
 
 
-def _replace_spans(text: str, spans: Sequence[Span]) -> str:
+def replace_spans(text: str, spans: Sequence[Span]) -> str:
+    """Return the text with a marker in place of each span. The spans are sorted and disjoint."""
     pieces = []
     copied = 0
     for start, end, kind in spans:
@@ -99,10 +100,10 @@ def _scan_again(text: str, spans: list[Span], patterns: Sequence[str]) -> list[S
     may match next to a secret.
     """
     for _ in range(_MAX_ROUNDS):
-        more = _scan(_replace_spans(text, spans), patterns)
+        more = _scan(replace_spans(text, spans), patterns)
         if not more:
             break
-        spans = _merge([*spans, *_original_spans(spans, more)])
+        spans = merge_spans([*spans, *_original_spans(spans, more)])
     return spans
 
 
@@ -120,7 +121,7 @@ def _original_spans(replaced: Sequence[Span], later: Sequence[Span]) -> Iterator
         yield start - growth, end - growth, kind
 
 
-def _merge(spans: Sequence[Span]) -> list[Span]:
+def merge_spans(spans: Sequence[Span]) -> list[Span]:
     """Join overlapping spans. The kind of the span that comes first in `spans` wins."""
     by_start = sorted((start, rank, end) for rank, (start, end, _) in enumerate(spans))
     merged: list[tuple[int, int, int]] = []
@@ -169,7 +170,7 @@ def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
     for joined in _joined_views(text):
         spans += _locate_spans(joined, _apply_rules(joined.text))
     spans = _outside_markers(text, spans)
-    return _merge([*spans, *_custom_spans(text, patterns)])
+    return merge_spans([*spans, *_custom_spans(text, patterns)])
 
 
 def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:

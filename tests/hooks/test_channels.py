@@ -1,0 +1,43 @@
+"""No secret of several lines reaches the disk, whatever the way by which it comes."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.channels import CHANNELS
+from tests.support.privacy_corpus import multi_line_cases, secrets_in, text_of
+from tests.support.world import World, handled, hook, world
+
+CASES = multi_line_cases()
+REAL_HOOKS = ("edit", "context of an edit", "bash", "answer")
+"""Channels that a few cases also take through a process of their own."""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> World:
+    return world(tmp_path)
+
+
+def leaked(here: World) -> list[str]:
+    """The cases whose secret is in any byte on the disk."""
+    files = (path for path in here.root.parent.rglob("*") if path.is_file())
+    return secrets_in(b"\n".join(path.read_bytes() for path in files), CASES)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_no_secret_of_several_lines_reaches_the_disk(here: World, channel: str) -> None:
+    for case in CASES:
+        event, sent = CHANNELS[channel](text_of(case))
+        handled(here.env, event, sent)
+    assert leaked(here) == []
+    assert here.failures() == 0
+
+
+@pytest.mark.parametrize("channel", REAL_HOOKS)
+def test_the_hook_as_a_host_starts_it_stores_no_secret_of_several_lines(
+    here: World, channel: str
+) -> None:
+    for case in CASES[::25]:
+        event, sent = CHANNELS[channel](text_of(case))
+        assert hook(event, sent, here.env).returncode == 0
+    assert leaked(here) == []
+    assert len(here.lines()) >= 1
