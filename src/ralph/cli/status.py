@@ -16,7 +16,7 @@ from ralph.cli import options
 from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude
-from ralph.cli.output import one_line, print_json, visible
+from ralph.cli.output import bar, one_line, print_json, visible
 from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import RalphError, UsageError
 from ralph.install import doctor
@@ -275,7 +275,11 @@ def statusline() -> None:
     is_flag=True,
     help="Repair what can be repaired safely. Changed files are backed up.",
 )
-@click.option("--secrets", is_flag=True, help="Also search all stored text for secrets.")
+@click.option(
+    "--secrets",
+    is_flag=True,
+    help="Also search all stored text for secrets. With --fix, redact them, without a backup.",
+)
 @click.option(
     "--citations",
     is_flag=True,
@@ -317,9 +321,12 @@ def doctor_(
         raise UsageError(
             "IDs and --ci require --citations", hint="ralph doctor --citations [ID]... [--ci]"
         )
-    repairs: Sequence[Repair] = ()
+    repairs: list[Repair] = []
     if fix:
-        repairs = doctor.fix(call.folder, os.environ, project=not call.is_home)
+        repairs += doctor.fix(call.folder, os.environ, project=not call.is_home)
+    if fix and secrets and not call.is_home:
+        with bar("searching for secrets", every=1) as progress:
+            repairs += doctor.remove_secrets(call.root, _patterns(call), progress)
     findings = _find_problems(call, secrets=secrets)
     if form == "json":
         _print_findings_json(repairs, findings)
@@ -327,6 +334,13 @@ def doctor_(
         _print_findings(call, repairs, findings)
     needs_a_person = any(finding.needs_a_person for finding in findings)
     return 1 if needs_a_person else 0
+
+
+def _patterns(call: Invocation) -> Sequence[str]:
+    """Return the user's own patterns for secrets, or none if the config cannot be used."""
+    with contextlib.suppress(ConfigProblem):
+        return load(call.folder, env=os.environ, limit=PatternLimit).config.privacy.patterns
+    return ()
 
 
 def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
@@ -339,10 +353,11 @@ def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
         findings = doctor.config_findings(call.folder, [error], "error")
     if call.is_home:
         return [*findings, *doctor.examine_installation(call.folder, os.environ)]
-    return [
-        *findings,
-        *doctor.examine(call.root, secrets=secrets, custom=patterns, env=os.environ),
-    ]
+    with bar("searching for secrets", every=1) as progress:
+        findings += doctor.examine(
+            call.root, secrets=secrets, custom=patterns, env=os.environ, progress=progress
+        )
+    return findings
 
 
 def _print_findings_json(repairs: Sequence[Repair], findings: Sequence[Finding]) -> None:

@@ -271,6 +271,7 @@ pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
 extracted_file = _in_state(f"{discovery.CACHE}/extracted")  # sessions searched for lessons
 learn_mentioned = _in_state(f"{discovery.CACHE}/learn-mentioned")  # the day of the reminder
 failures_reported = _in_state(f"{discovery.CACHE}/failures-reported")  # what the user was told
+secret_check = _in_state(f"{discovery.CACHE}/secret-check.json")  # after an update of the rules
 cache_folder = _in_state(discovery.CACHE)  # can be rebuilt, but that takes time
 tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree, named as by git
 heartbeats_folder = _in_state(discovery.HEARTBEATS)

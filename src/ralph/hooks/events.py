@@ -117,7 +117,16 @@ def handle_event(
                 _propose_memories(root, happened.session, config)
             name = injection_ledger.seen_file(root, happened.session).name
             files.delete(paths.subagents_folder(root) / name)
+            _check_recorded(root, event, config)
     return ""
+
+
+def _check_recorded(root: Path, event: str, config: Config) -> None:
+    """Check a little of what was recorded under older secret rules."""
+    from ralph.install import rules_update
+
+    with _leave_out(root, event):
+        rules_update.run_step(root, config.privacy.patterns)
 
 
 def _read_event(root: Path, host: str, name: str, payload: bytes, config: Config) -> Event | None:
@@ -353,6 +362,7 @@ def _instructions(tool_prefix: str | None, env: Mapping[str, str]) -> str:
 
 def _presence(root: Path, brief: Brief) -> str:
     """Return the line for the user: what was injected and learned, and what went wrong."""
+    from ralph.install import rules_update
     from ralph.learning import weekly
 
     parts = []
@@ -364,6 +374,7 @@ def _presence(root: Path, brief: Brief) -> str:
         parts.append(str(weekly.weekly_report(root)))
         parts.append(weekly.learn_reminder(root))
     parts.append(recorder.take_failure_report(root))
+    parts.append(rules_update.take_report(root))
     text = "; ".join(part for part in parts if part)
     return f"Ralph: {text}" if text else ""
 

@@ -19,6 +19,8 @@ __all__ = [
     "merge_registration",
     "old_state",
     "project",
+    "rules_update",
     "signs",
     "status",
+    "stored_secrets",
 ]

@@ -17,11 +17,10 @@ from ralph.core.config import ConfigProblem, Layer
 from ralph.core.repository import Repository
 from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.merge import can_merge
-from ralph.install import hook_state, merge_registration
+from ralph.install import hook_state, merge_registration, rules_update, stored_secrets
 from ralph.install.file_checks import (
     check_files,
     find_forgotten,
-    find_secrets,
     readable_collections,
 )
 from ralph.install.findings import Finding, Repair, new_finding, sort_key
@@ -33,6 +32,7 @@ from ralph.install.folder_checks import (
 )
 from ralph.install.merge_damage import find_damage
 from ralph.install.merge_registration import ATTRIBUTES
+from ralph.install.stored_secrets import Progress
 from ralph.memory.memory_files import backup
 from ralph.storage import files
 from ralph.storage.library import Library
@@ -50,6 +50,7 @@ def examine(
     secrets: bool = False,
     custom: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> list[Finding]:
     """Return all problems in a project, sorted by file and line.
 
@@ -68,7 +69,7 @@ def examine(
     findings += hook_state.find_problems(root, env)
     findings += _check_merging(root, env)
     if secrets:
-        findings += find_secrets(root, custom)
+        findings += stored_secrets.find_secrets(root, custom, progress)
     return sorted(findings, key=sort_key)
 
 
@@ -109,6 +110,19 @@ def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Rep
     if project:
         repairs += _fix_project(root, env)
     repairs += hook_state.repair_installation(root, env)
+    return repairs
+
+
+def remove_secrets(
+    root: Path, patterns: Sequence[str], progress: Progress | None = None
+) -> list[Repair]:
+    """Redact every secret in what is stored. `patterns` are the user's.
+
+    Raises Busy if another process keeps writing to the index.
+    """
+    repairs = list(stored_secrets.remove_secrets(root, patterns, progress))
+    if paths.log_folder(root).exists():
+        rules_update.note_complete(root, patterns)
     return repairs
 
 

@@ -1,8 +1,8 @@
 """Check the text of every file that Ralph reads.
 
 The codec of each file reports the problems in its text. The remaining checks cover what no single
-codec can see: unreadable files, an id that occurs in two files, secrets, and forgotten entries that
-a pull or a restore has brought back.
+codec can see: unreadable files, an id that occurs in two files, and forgotten entries that a pull
+or a restore has brought back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ralph.formats.prd import parse_prd
 from ralph.formats.progress import parse_progress
 from ralph.formats.task_files import parse_task
 from ralph.install.findings import Finding, new_finding
-from ralph.privacy import privacy
 from ralph.search import index
 from ralph.storage import files, forgotten
 from ralph.storage.library import Collection, Library
@@ -65,17 +64,6 @@ def _backups_of(originals: Sequence[Path]) -> Iterator[Path]:
                 yield copy
 
 
-def find_secrets(root: Path, custom: Sequence[str]) -> Iterator[Finding]:
-    """Find secrets in everything that is stored. `custom` lists additional patterns."""
-    hint = "replace the secret where it is used, then remove it here and from git's history"
-    for path in files_to_scan(root):
-        if _read_problem(path) is not None:
-            continue
-        for secret in privacy.find_secrets(files.read(path) or "", custom):
-            what = f"looks like a secret ({secret.kind})"
-            yield new_finding(path, what, hint=hint, level="error", code="secret", line=secret.line)
-
-
 def check_files(root: Path) -> Iterator[Finding]:
     """Report problems that codecs find, unreadable files, and ids that occur in two files."""
     library = Library(root)
@@ -85,9 +73,9 @@ def check_files(root: Path) -> Iterator[Finding]:
                 yield Finding(path, problem)
         yield from _check_ids(root, library, collection)
     for path in curated_files(root):
-        read_problem = _read_problem(path)
-        if read_problem is not None:
-            yield Finding(path, read_problem)
+        unreadable = read_problem(path)
+        if unreadable is not None:
+            yield Finding(path, unreadable)
     yield from _check_other_files(root)
 
 
@@ -150,9 +138,9 @@ def _new_log_problems(path: Path, read: LogProgress) -> list[Problem]:
 
 
 def _file_problems(path: Path, parse: Parser) -> Sequence[Problem]:
-    read_problem = _read_problem(path)
-    if read_problem is not None:
-        return (read_problem,)
+    unreadable = read_problem(path)
+    if unreadable is not None:
+        return (unreadable,)
     text = files.read(path)
     if text is None:
         return ()
@@ -169,12 +157,12 @@ def readable_collections(library: Library) -> list[Collection]:
     """Return the curated collections without their unreadable files."""
     collections = []
     for collection in (library.memories, library.guardrails, library.personal):
-        readable = tuple(path for path in collection.places if _read_problem(path) is None)
+        readable = tuple(path for path in collection.places if read_problem(path) is None)
         collections.append(replace(collection, places=readable))
     return collections
 
 
-def _read_problem(path: Path) -> Problem | None:
+def read_problem(path: Path) -> Problem | None:
     """Return a problem that explains why a file cannot be read, or None if it can be read."""
     try:
         files.read(path)
@@ -223,7 +211,7 @@ def find_forgotten(root: Path) -> Iterator[Finding]:
     if not hidden.hashes:
         return
     for source in sources(root):
-        if source.format in (Format.LOG, Format.TASK) or _read_problem(source.path) is not None:
+        if source.format in (Format.LOG, Format.TASK) or read_problem(source.path) is not None:
             continue
         entries = parse_source(source, files.read(source.path) or "").entries
         restored = [entry for entry in entries if hidden.hides(entry.record)]

@@ -16,6 +16,7 @@ _FIXABLE_CODES = (  # of the problems that `doctor.fix` repairs
     "host-entry",
     "merge-driver",
     "merge",
+    "secret",
 )
 _LEVELS = ("error", "warning", "note")  # most severe first
 

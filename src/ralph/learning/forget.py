@@ -110,7 +110,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         _apply(root, change)
     _rebuild_index(root, progress)
     digests_after = set(index.ask(root, queries.digests).values())
-    _forget_vectors(root, digests_before - digests_after)
+    forget_vectors(root, digests_before - digests_after)
 
 
 def _apply(root: Path, change: FileChange) -> None:
@@ -133,7 +133,8 @@ def _rebuild_index(root: Path, progress: Progress | None) -> None:
         ) from error
 
 
-def _forget_vectors(root: Path, digests: set[str]) -> None:
+def forget_vectors(root: Path, digests: set[str]) -> None:
+    """Remove the vectors of texts with these digests."""
     vectors = paths.vectors_file(root)
     if not digests or not vectors.exists():
         return

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
 from functools import cache
-from itertools import zip_longest
+from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -337,6 +337,30 @@ def digests_of_others(root: Path) -> set[str]:
         ):
             digests.update(queries.digests(connection).values())
     return digests
+
+
+class StoredText(NamedTuple):
+    """A text in the index, with the name of its source and its line there (1 if unknown)."""
+
+    source: str
+    line: int
+    text: str
+
+
+def stored_texts(root: Path) -> Iterator[StoredText]:
+    """Yield every text in the indexes of all checkouts, as they are.
+
+    Indexes that cannot be read are skipped.
+    """
+    if outside(root) is not None:
+        return
+    for path in _databases(root):
+        with (
+            suppress(RalphError, sqlite3.Error),
+            closing(db.connect(path, read_only=True)) as connection,
+        ):
+            if db.version_of(connection) == SCHEMA_VERSION:
+                yield from starmap(StoredText, queries.stored_texts(connection))
 
 
 def _databases(root: Path) -> list[Path]:

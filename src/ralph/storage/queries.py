@@ -402,6 +402,30 @@ def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     return counts
 
 
+_STORED_TEXTS = """
+SELECT path, line, title || char(10) || text FROM records JOIN sources ON sources.key = source
+UNION ALL
+SELECT path, line, title || char(10) || content FROM observations
+    JOIN sources ON sources.key = source
+UNION ALL
+SELECT path, line, title || char(10) || notes FROM journal_rows JOIN sources ON sources.key = source
+UNION ALL
+SELECT path, 1, coalesce(summary, '') || char(10) || coalesce(long_messages, '') FROM session_rows
+    JOIN sources ON sources.key = source
+UNION ALL
+SELECT path, 1, goal FROM loop_runs JOIN sources ON sources.key = source
+UNION ALL
+SELECT path, 1, title || char(10) || description FROM tasks JOIN sources ON sources.key = source
+"""
+
+
+def stored_texts(connection: sqlite3.Connection) -> Iterator[tuple[str, int, str]]:
+    """Yield the source, the line (1 if unknown) and the text of everything that was copied."""
+    cursor = connection.cursor()
+    cursor.row_factory = None  # perhaps a million rows
+    yield from cursor.execute(_STORED_TEXTS)
+
+
 def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
     """Return a hash of every record's terms in the full-text index, by key."""
     connection.execute(
