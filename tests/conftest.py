@@ -22,6 +22,7 @@ from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.acceptances import forget_acceptances
 from tests.support.cases import case_name
 
 # A slow machine must not fail a test, and CI must not fail for an example that the change did not cause.
@@ -72,6 +73,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (deselected if is_whole else selected).append(item)
     config.hook.pytest_deselected(items=deselected)
     items[:] = selected
+
+
+@pytest.fixture(autouse=True)
+def nothing_accepted() -> Iterator[None]:
+    """Start every test on a machine whose user has accepted nothing."""
+    yield
+    forget_acceptances()
 
 
 def pytest_collection_finish() -> None:

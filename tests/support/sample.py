@@ -25,6 +25,7 @@ from random import Random
 from types import SimpleNamespace
 
 from tests.support import sample_texts as texts
+from tests.support.acceptances import forget_acceptances, keep_acceptances
 from tests.support.sample_live import quiet
 
 from ralph.core import config as settings
@@ -406,7 +407,10 @@ def shared() -> Sample:
     """A sample for all tests of this process that only read it; it is gone when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="ralph-sample-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return make(folder / "shop")
+    forget_acceptances()
+    made = make(folder / "shop")
+    keep_acceptances()
+    return made
 
 
 def copied(to: Path) -> Sample:

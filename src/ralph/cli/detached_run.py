@@ -50,7 +50,7 @@ def start_detached(call: Invocation, request: LoopRequest, untrusted: Sequence[s
     root = call.root
     plan = prepare(root, apply_request(call.config, request), request, untrusted=untrusted)
     title, _ = title_and_description(plan.goal)
-    accept_titles(root, call.author.by, plan.goal, title)
+    accept_titles(call.author.by, plan.goal, title)
     run_id = runs.new_id(root)
     child = _start_process(root, run_id, request)
     deadline = time.monotonic() + _MAX_START_SECONDS

@@ -6,7 +6,7 @@ Every query covers all files or commits at once, because starting git takes long
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,32 +20,38 @@ _COMMIT_MARK = "\x01"  # precedes a commit hash in a list of file names
 
 
 class Deletion(NamedTuple):
-    """The commit that deleted a file, and the file's path at that time."""
+    """The commit that deleted or renamed a file, and the file's path before and after it."""
 
     commit: str
     path: str
+    renamed_to: str = ""
 
 
 class GitHistory(Repository):
     """Looks up the files and commits that records cite, with as few git processes as possible.
 
-    `in_repository` is False outside git. `is_incomplete` becomes True when `patience` runs out or
-    git's output is too long. Later results may then be missing something.
+    `in_repository` is False outside git. `is_incomplete` becomes True when `patience` runs out,
+    when `most_processes` were started (0 means no limit), or when git's output is too long. Later
+    results may then be missing something.
     """
 
-    def __init__(self, folder: Path, patience: float = 0) -> None:
+    def __init__(self, folder: Path, patience: float = 0, most_processes: int = 0) -> None:
         super().__init__(folder, patience)
+        self._most_processes = most_processes
+        self._processes = 0
         self.in_repository = bool(discovery.find_top(folder.as_posix()))
         self.is_incomplete = False
         self._deletions: list[Deletion] | None = None
 
     def _output(self, *words: str, stdin: str = "") -> str:
         """Return the output of a query, or "" if it fails or does not finish in time."""
-        is_over = self.deadline is not None and time.monotonic() >= self.deadline
+        is_late = self.deadline is not None and time.monotonic() >= self.deadline
+        is_over = is_late or self._processes == self._most_processes > 0
         if is_over:
             self.is_incomplete = True
         if not self.in_repository or is_over:
             return ""
+        self._processes += 1
         result = self.ask(*words, stdin=stdin, limit=_MAX_HISTORY_OUTPUT)
         if result.timed_out or result.cut:
             self.is_incomplete = True
@@ -59,7 +65,7 @@ class GitHistory(Repository):
         return [name for name in out.split("\0") if name]
 
     def deletions_of(self, paths: Collection[str]) -> Mapping[str, Deletion]:
-        """Map each path that was deleted at some point to its most recent deletion.
+        """Map each path that was deleted or renamed at some point to the last time it was.
 
         A path such as `db.ts` also matches the deletion of `src/db.ts`, but a deletion of exactly
         that path takes precedence.
@@ -87,53 +93,25 @@ class GitHistory(Repository):
         out = self._output(
             "log",
             *_DIFF_OPTIONS,
-            "--no-renames",
-            "--diff-filter=D",
+            "-M",
+            "--diff-filter=DR",
             "--format=%x01%H",
-            "--name-only",
+            "--name-status",
             "-z",
         )
         deletions = []
         commit = ""
-        for line in out.replace("\0", "\n").split("\n"):
-            if line.startswith(_COMMIT_MARK):
-                commit = line.removeprefix(_COMMIT_MARK)
-            elif line:
-                deletions.append(Deletion(commit, line))
-        return deletions
-
-    def renames(self, commits: Iterable[str]) -> dict[tuple[str, str], str]:
-        """Return the files that these commits renamed.
-
-        The new name of each file is returned by commit and old name.
-        """
-        renamed: dict[tuple[str, str], str] = {}
-        lines = "".join(f"{commit}\n" for commit in sorted(set(commits)))
-        if not lines:
-            return renamed
-        out = self._output(
-            "diff-tree",
-            *_DIFF_OPTIONS,
-            "--stdin",
-            "-r",
-            "-m",
-            "-z",
-            "-M",
-            "--diff-filter=R",
-            "--name-status",
-            stdin=lines,
-        )
-        commit = ""
         fields = iter(out.split("\0"))
         for field in fields:
-            is_rename = field.startswith("R") and field[1:].isdigit()  # R and a similarity: R100
-            if is_rename:
+            status = field.strip("\n")
+            if status.startswith(_COMMIT_MARK):
+                commit = status.removeprefix(_COMMIT_MARK)
+            elif status == "D":
+                deletions.append(Deletion(commit, next(fields, "")))
+            elif status.startswith("R"):  # followed by the similarity: R100
                 old_name = next(fields, "")
-                new_name = next(fields, "")
-                renamed[commit, old_name] = new_name
-            elif field.strip():
-                commit = field.strip().split(" ")[0]
-        return renamed
+                deletions.append(Deletion(commit, old_name, next(fields, "")))
+        return deletions
 
     def commits(self, hashes: Collection[str]) -> set[str]:
         """Return the hashes that are commits in this repository."""

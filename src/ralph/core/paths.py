@@ -263,7 +263,7 @@ learn_progress = _in_state(f"{LOG}/learn.json")  # how far `ralph learn` has com
 learned_file = _in_state(f"{LOG}/{discovery.LEARNED}")  # records replaced by an accepted memory
 held_memories = _in_state(f"{LOG}/held.jsonl")  # memories waiting for a person
 import_ledger = _in_state(f"{LOG}/imports.jsonl")  # imported transcripts and stores
-accepted_texts = _in_state(f"{LOG}/accepted")  # hashes of texts that a person accepted
+kept_items = _in_state(f"{LOG}/accepted")  # hashes of review items that a person let stay
 ledger_file = _in_state(f"{LOG}/injections.jsonl")  # what was injected and used
 hook_failures = _in_state(f"{LOG}/hook-failures")  # counts failed hooks
 pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
@@ -295,7 +295,7 @@ stop_request = _of_run(heartbeats_folder, "{}.stop")
 user_config_file = _of_user("CONFIG", "config.yml")  # the user's settings for all projects
 trust_file = _of_user("CONFIG", "trust.json")  # project settings that the user trusts
 personal_memories = _of_user("CONFIG", "memories.md")
-personal_accepted = _of_user("STATE", "accepted")  # like `accepted_texts`, for personal memories
+accepted_texts = _of_user("STATE", "accepted")  # hashes of texts that a person has accepted
 forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, across all projects
 
 
@@ -409,11 +409,11 @@ def settings_files(root: Path) -> tuple[Path, ...]:
 def write_boundary(path: Path, root: Path) -> Path | None:
     """Return the folder that a write to `path` must stay in, wherever symbolic links lead.
 
-    Returns None for a personal file.
+    Returns None for a file of the user.
     """
-    personal = personal_memories()
-    if personal is not None and path in (personal, Path(os.path.realpath(personal))):
-        return None
+    for personal in (personal_memories(), accepted_texts()):
+        if personal is not None and path in (personal, Path(os.path.realpath(personal))):
+            return None
     if path.is_relative_to(state_folder(root)):
         return state_boundary(root)
     here = location(root)

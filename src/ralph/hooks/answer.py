@@ -289,10 +289,7 @@ def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> R
         since=since,
         task=task or project.task,
         citations=_load_citations(project),
-        accepted_files=(
-            f"{project.state}/{discovery.LOG}/accepted",
-            f"{discovery.user_folder('STATE', env)}/accepted",
-        ),
+        accepted_file=f"{discovery.user_folder('STATE', env)}/accepted",
         budget=eligibility.within_window(settings.window, settings.budget, settings.share),
     )
 

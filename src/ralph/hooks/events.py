@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -338,7 +338,7 @@ def _start_session(
             with _count_failures(root, name):
                 _propose_missed(root, event.session, config)
         if config.presence is not Presence.OFF and event.host not in _SILENT_HOSTS:
-            message = _presence(root, brief)
+            message = _presence(root, brief, config)
     if not brief.text and not message:
         return ""
     with _count_failures(root, name):
@@ -360,8 +360,8 @@ def _instructions(tool_prefix: str | None, env: Mapping[str, str]) -> str:
     return skill.instructions_for_commands(launchers.agent_program(sys.executable, env))
 
 
-def _presence(root: Path, brief: Brief) -> str:
-    """Return the line for the user: what was injected and learned, and what went wrong."""
+def _presence(root: Path, brief: Brief, config: Config) -> str:
+    """Return the line for the user: what was injected, learned and held, and what went wrong."""
     from ralph.install import rules_update
     from ralph.learning import weekly
 
@@ -373,10 +373,28 @@ def _presence(root: Path, brief: Brief) -> str:
     if brief.text:
         parts.append(str(weekly.weekly_report(root)))
         parts.append(weekly.learn_reminder(root))
+    parts.append(_waiting_report(root, config))
     parts.append(recorder.take_failure_report(root))
     parts.append(rules_update.take_report(root))
     text = "; ".join(part for part in parts if part)
     return f"Ralph: {text}" if text else ""
+
+
+def _waiting_report(root: Path, config: Config) -> str:
+    """Return how many entries of the repository wait for a person, or "" if there are none."""
+    from ralph.memory import quarantine
+
+    count = 0
+    with suppress(RalphError, OSError, sqlite3.Error):
+        current = index.of(root, config.privacy)
+        if current.is_built():
+            with closing(current.connect()) as connection:
+                count = quarantine.count_waiting(connection)
+    if not count:
+        return ""
+    if count == 1:
+        return "1 entry of this repository waits for your review (`ralph review`)"
+    return f"{count} entries of this repository wait for your review (`ralph review`)"
 
 
 def _count_records(brief: Brief) -> str:

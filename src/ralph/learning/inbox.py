@@ -180,7 +180,7 @@ def _rank(found: Insight) -> tuple[int, bool]:
 
 
 def held_items(root: Path) -> list[ReviewItem]:
-    """Return what reads like an instruction to an agent: held additions and unsigned entries.
+    """Return what reads like an instruction to an agent: held additions and entries of files.
 
     Memories proposed by an import are held as well, and are included.
     """
@@ -200,9 +200,12 @@ def held_items(root: Path) -> list[ReviewItem]:
             held.id, HELD, held.text, why, status=status, label=held.kind, source=held.in_
         )
         found.append(_with_actions(item))
-    for stored in quarantine.unaccepted_entries(root):
-        why = f"{reads_like}, and it is not committed: nobody has signed for it"
-        found.append(_memory_item(root, EDIT, stored, why, status="held"))
+    for stored in quarantine.waiting_entries(root):
+        why = f"{reads_like}, and you have not accepted it on this machine"
+        item = _memory_item(root, EDIT, stored, why, status="held")
+        if not quarantine.is_editable(root, stored):
+            item = _with_actions(replace(item, verbs=("accept",)))
+        found.append(item)
     return found
 
 
@@ -411,7 +414,7 @@ def memory_items(root: Path) -> list[ReviewItem]:
     ]
     if not found:
         return []
-    kept = quarantine.accepted_keys(root)
+    kept = quarantine.kept_keys(root)
     return [item for item in found if item.key not in kept]
 
 
@@ -560,8 +563,8 @@ def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
 def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     """Return what needs a person's decision in the files that differ from the merge base.
 
-    Here, a commit does not count as a signature. Raises Refused without a repository or a merge
-    base.
+    An entry that reads like an instruction needs one if it is new. Raises Refused without a
+    repository or a merge base.
     """
     git = GitHistory(root)
     if not git.in_repository:
@@ -571,16 +574,14 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     before = {
         name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *options, start)
     }
-    found = [item for item in items(root) if item.source.rpartition(":")[0] in before]
-    already_found = {item.id for item in found if item.kind == EDIT}
-    for stored in reading.list_entries(
-        root, in_=("memories", "guardrails", "patterns", "knowledge")
-    ):
-        record = stored.record
+    found = []
+    for item in items(root):
+        is_suspicious_entry = item.kind == EDIT and item.status == HELD
+        if item.source.rpartition(":")[0] in before and not is_suspicious_entry:
+            found.append(item)
+    for stored in quarantine.waiting_entries(root):
         old_text = before.get(paths.shown(stored.path, root))
-        if record.id in already_found or old_text is None:
-            continue
-        if quarantine.is_suspicious(record) and record.text.split("\n")[0] not in old_text:
+        if old_text is not None and stored.record.text.split("\n")[0] not in old_text:
             why = "it is new, and reads like an instruction to an agent"
             found.append(_memory_item(root, EDIT, stored, why))
     return found

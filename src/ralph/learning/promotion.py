@@ -313,9 +313,9 @@ def _promoted_kind(original: Record) -> MemoryKind:
 def _accept_copies(root: Path, record: Record) -> None:
     """Accept the entries with the promoted text, because a person has just decided about it."""
     text = normalise_text(record.text)
-    for stored in quarantine.unaccepted_entries(root):
+    for stored in quarantine.waiting_entries(root):
         if normalise_text(stored.record.text) == text:
-            quarantine.remember_accepted(root, stored.record)
+            quarantine.remember_accepted(stored.record)
 
 
 # --- files --------------------------------------------------------------------------------------

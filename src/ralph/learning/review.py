@@ -48,7 +48,7 @@ def accept(
     observer = context.observer
     held = _find_held(root, name, context.author)
     if isinstance(held, Stored):
-        quarantine.remember_accepted(root, held.record, observer)
+        quarantine.remember_accepted(held.record, observer)
         return held
     if held is not None:
         return _accept_held(root, held, observer)
@@ -124,7 +124,7 @@ def _keep(root: Path, items: Sequence[ReviewItem], context: WriteContext) -> Sto
         library = Library(root, observer)
         collection, _ = library.find(name)
         memory.change_entry(root, library, collection, name, _without_conflict, observer)
-    quarantine.remember_keys(root, keys, observer)
+    quarantine.remember_kept(root, keys, observer)
     return reading.get_entry(root, name)
 
 
@@ -163,7 +163,7 @@ def _find_held(root: Path, name: str, author: Author) -> Stored | HeldMemory | N
     """Return what is held under an id. Raises Refused for an agent: only a person may decide."""
     found: Stored | HeldMemory | None = held_memories.find_held(root, name)
     if found is None:
-        for stored in quarantine.unaccepted_entries(root):
+        for stored in quarantine.waiting_entries(root):
             if stored.record.id == name:
                 found = stored
                 break

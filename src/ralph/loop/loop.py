@@ -82,7 +82,7 @@ def start(
     dead_runs = recovery.recover(root, patterns)
     plan = prepare(root, config, request, agent=agent, tell=printer.print_line, untrusted=untrusted)
     title, _ = title_and_description(plan.goal)
-    quarantine.accept_titles(root, by, plan.goal, title)
+    quarantine.accept_titles(by, plan.goal, title)
     _print_dead_runs(printer, dead_runs)
     options = map_texts(changed_options(request), lambda text: redact(text, patterns).text.strip())
     run = Run(

@@ -80,7 +80,7 @@ def section(
     root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET
 ) -> str:
     """Return the entries for a piece of work as a prompt section, or "" if there are none."""
-    may_inject = quarantine.injection_filter(root)
+    may_inject = quarantine.injection_filter()
     records = []
     for matched in match(root, words, feature=feature, files=files):
         if may_inject(matched.record):

@@ -1,52 +1,69 @@
 """Decide which suspicious entries agents may see.
 
 An entry is suspicious if it reads like an instruction to an agent. If an agent or an import adds
-one, it is held until a person decides (`held_memories`). An entry in a memory file may have been
-edited by anybody, so a suspicious one is injected only after it was committed to git or accepted by
-a person. Accepted texts are stored as hashes, which hooks read as well.
+one, it is held until a person decides (`held_memories`). An entry in a file of the repository may
+come from anybody, and so may the commit that contains it. A suspicious one is therefore injected
+only after a person has accepted it on this machine. Accepted texts are stored as hashes in the
+user's state folder, which hooks read as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ralph.core import paths
-from ralph.core.errors import NotFound
-from ralph.core.record import MemoryKind, Record, Scope
+from ralph.core.errors import Refused
+from ralph.core.record import MemoryKind, Record
+from ralph.core.work import TaskStatus
 from ralph.privacy import injection
-from ralph.storage import files, gitignore
-from ralph.storage.library import NAMES, Library, Stored
+from ralph.storage import files, gitignore, queries
+from ralph.storage.library import Stored
+from ralph.storage.source_contents import read_source
+from ralph.storage.sources import Format, Source, format_of, scan
 from ralph.storage.write_observers import WriteObserver
-
-_GIT_SECONDS = 2.0
-_LINE_MARKUP = "> \t#-*"  # characters that may surround a line of text in Markdown
 
 IMPORT = "import"  # the author of memories proposed by `ralph import`
 
+_MEMORY_FORMATS = (
+    Format.MEMORIES,
+    Format.GUARDRAILS,
+    Format.ENCLOSING_MEMORIES,
+    Format.ENCLOSING_GUARDRAILS,
+    Format.KNOWLEDGE,
+    Format.PATTERNS,
+    Format.PERSONAL,
+)
+_REVIEWED_FORMATS = (*_MEMORY_FORMATS, Format.PROGRESS, Format.TASK)
+"""The formats of the files whose contents are injected and may come from anybody."""
 
-def accepted_keys(root: Path) -> frozenset[str]:
-    """Return the hashes of the texts that a person has accepted, here or for all projects."""
-    keys = set[str]()
-    for path in (paths.accepted_texts(root), paths.personal_accepted()):
-        if path is not None:
-            keys.update((files.read(path) or "").split())
-    return frozenset(keys)
+
+def accepted_keys() -> frozenset[str]:
+    """Return the hashes of the texts that a person has accepted on this machine."""
+    path = paths.accepted_texts()
+    if path is None:
+        return frozenset()
+    return frozenset((files.read(path) or "").split())
 
 
-def remember_accepted(root: Path, record: Record, observer: WriteObserver | None = None) -> None:
-    """Remember that a person has accepted an entry, if it would otherwise be held."""
+def remember_accepted(record: Record, observer: WriteObserver | None = None) -> None:
+    """Remember that a person has accepted an entry, if it would otherwise be held.
+
+    Raises Refused if the user has no folder for it.
+    """
     key = _key_of(record)
-    if not is_suspicious(record) or key in accepted_keys(root):
+    if not is_suspicious(record) or key in accepted_keys():
         return
-    personal = paths.personal_accepted()
-    if record.scope is Scope.PERSONAL and personal is not None:
-        files.append(personal, f"{key}\n", durable=True, observer=observer)
-    else:
-        remember_keys(root, [key], observer)
+    path = paths.accepted_texts()
+    if path is None:
+        raise Refused(
+            "there is no folder to remember what you accepted", hint="set HOME or XDG_STATE_HOME"
+        )
+    files.append(path, f"{key}\n", durable=True, observer=observer)
 
 
-def accept_titles(root: Path, by: str, *titles: str) -> None:
+def accept_titles(by: str, *titles: str) -> None:
     """Remember that a person chose the title of a task or the goal of a run.
 
     A title that is remembered is shown even if it reads like an instruction.
@@ -54,17 +71,22 @@ def accept_titles(root: Path, by: str, *titles: str) -> None:
     if by != "human":
         return
     for title in titles:
-        remember_accepted(root, Record("", MemoryKind.CONTEXT, title))
+        remember_accepted(Record("", MemoryKind.CONTEXT, title))
 
 
-def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:
-    """Remember the hashes of what a person has accepted in this project."""
+def kept_keys(root: Path) -> frozenset[str]:
+    """Return the hashes of the review items that a person has let stay in this project."""
+    return frozenset((files.read(paths.kept_items(root)) or "").split())
+
+
+def remember_kept(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:
+    """Remember the hashes of review items that a person has let stay in this project."""
     if keys and (observer is None or observer.writes_to_disk):
         gitignore.ensure_gitignore(root)
     boundary = paths.state_boundary(root)
     for key in keys:
         files.append(
-            paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer
+            paths.kept_items(root), f"{key}\n", root=boundary, durable=True, observer=observer
         )
 
 
@@ -79,14 +101,13 @@ def is_suspicious(record: Record) -> bool:
     )
 
 
-def injection_filter(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
-    """Return a function that decides whether an entry from a memory file may be injected.
+def injection_filter(stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
+    """Return a function that decides whether an entry from a file may be injected.
 
-    The function remembers committed entries as accepted. If the entries to be tested have notes
-    added to their texts, pass the same entries without the notes as `stored`.
+    If the entries to be tested have notes added to their texts, pass the same entries without the
+    notes as `stored`.
     """
-    accepted: set[str] | None = None
-    library = Library(root)
+    accepted: frozenset[str] | None = None
     by_id = {record.id: record for record in stored}
 
     def may_inject(record: Record) -> bool:
@@ -95,44 +116,52 @@ def injection_filter(root: Path, stored: Sequence[Record] = ()) -> Callable[[Rec
         if not is_suspicious(record):
             return True
         if accepted is None:
-            accepted = set(accepted_keys(root))
-        key = _key_of(record)
-        if key not in accepted and _is_committed(library, record):
-            remember_accepted(root, record)
-            accepted.add(key)
-        return key in accepted
+            accepted = accepted_keys()
+        return _key_of(record) in accepted
 
     return may_inject
 
 
-def _is_committed(library: Library, record: Record) -> bool:
-    """Return whether the committed version of its file contains every line of an entry."""
-    try:
-        path = library.find(record.id)[1].path
-    except NotFound:
-        return False
-    from ralph.core.repository import Repository  # needed only for suspicious entries
+def waiting_entries(root: Path) -> list[Stored]:
+    """Return the suspicious entries in files that no person has accepted on this machine.
 
-    committed = Repository(path.parent, _GIT_SECONDS).text(f"HEAD:./{path.name}")
-    if committed is None:
-        return False
-    lines = {line.strip(_LINE_MARKUP) for line in committed.splitlines()}
-    names = (record.title, *record.tags)
-    for line in (*record.text.splitlines(), *names):
-        is_whole_line = line.strip(_LINE_MARKUP) in lines
-        is_name = line in names and line in committed  # it shares its line with others
-        if not is_whole_line and not is_name:
-            return False
-    return True
-
-
-def unaccepted_entries(root: Path) -> list[Stored]:
-    """Return the suspicious entries in memory files that nobody has committed or accepted."""
-    library = Library(root)
-    may_inject = injection_filter(root)
+    These are memories, blocks of progress files, and the titles of tasks that are not done.
+    """
+    may_inject = injection_filter()
     found = []
-    for name in NAMES:
-        for stored in library.read(library.collection(name)):
+    for source in _reviewed_sources(root):
+        for stored in _entries(source):
             if not may_inject(stored.record):
                 found.append(stored)
     return found
+
+
+def is_editable(root: Path, stored: Stored) -> bool:
+    """Return whether an entry is in a memory file, so that commands can edit and delete it."""
+    return format_of(root, stored.path) in _MEMORY_FORMATS
+
+
+def _reviewed_sources(root: Path) -> Iterator[Source]:
+    for found in scan(root, logs=False):
+        if found.source.format in _REVIEWED_FORMATS:
+            yield found.source
+
+
+def _entries(source: Source) -> Iterator[Stored]:
+    contents = read_source(source)
+    for placed in contents.records:
+        yield Stored(placed.record, source.path, placed.line)
+    for task in contents.tasks:
+        if task.status is not TaskStatus.DONE:
+            yield Stored(Record(task.id, MemoryKind.CONTEXT, task.title), source.path, 1)
+
+
+def count_waiting(connection: sqlite3.Connection) -> int:
+    """Count the entries that `waiting_entries` finds, from the index."""
+    accepted = accepted_keys()
+    suspicious = queries.suspicious_records(connection, _REVIEWED_FORMATS)
+    for title in queries.unfinished_titles(connection):
+        record = Record("", MemoryKind.CONTEXT, title)
+        if is_suspicious(record):
+            suspicious.append(record)
+    return sum(1 for record in suspicious if _key_of(record) not in accepted)

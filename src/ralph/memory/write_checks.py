@@ -54,7 +54,7 @@ def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> S
     record = saved.stored.record
     if not context.is_decided_by_person or not quarantine.is_suspicious(record):
         return saved
-    quarantine.remember_accepted(root, record, context.observer)
+    quarantine.remember_accepted(record, context.observer)
     return replace(saved, is_order=True)
 
 

@@ -94,11 +94,14 @@ def check_records(
     return [report.citations for report in _check(GitHistory(root, patience), reports)]
 
 
-def refresh_citations(root: Path, *, most: int = 0, patience: float = 0) -> bool:
+def refresh_citations(
+    root: Path, *, most: int = 0, patience: float = 0, most_processes: int = 0
+) -> bool:
     """Check the citations again if the cache is due. Return whether they were checked.
 
-    Only the `most` newest records are checked, within `patience` seconds. A limit of 0 means no
-    limit. For everything that could not be checked, the earlier results are kept.
+    Only the `most` newest records are checked, within `patience` seconds and with `most_processes`
+    of git. A limit of 0 means no limit. For everything that could not be checked, the earlier
+    results are kept.
     """
     if not _is_cache_due(root):
         return False
@@ -106,7 +109,7 @@ def refresh_citations(root: Path, *, most: int = 0, patience: float = 0) -> bool
     if not records:
         return False
     records.sort(key=lambda report: report.record.created_at, reverse=True)
-    git = GitHistory(root, patience)
+    git = GitHistory(root, patience, most_processes)
     reports = _check(git, records[: most or None])
     unchecked = {report.record.id for report in records[len(reports) :]}
     timed_out = set[tuple[str, str]]()

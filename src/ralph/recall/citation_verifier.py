@@ -144,14 +144,12 @@ class CitationVerifier:
     def _next_names(self, lost: Mapping[str, str]) -> dict[str, str]:
         """Return the next name of each renamed file. Also note which commit removed each file."""
         removed = self._git.deletions_of(set(lost.values()))
-        renamed = self._git.renames(commit for commit, _ in removed.values())
         steps = {}
         for path, name in lost.items():
             if name not in removed:
                 continue
-            commit, _ = removed[name]
-            self._removed.setdefault(path, f"removed in {commit[:12]}")
-            new = renamed.get(removed[name], "")
+            self._removed.setdefault(path, f"removed in {removed[name].commit[:12]}")
+            new = removed[name].renamed_to
             if new and new != name:
                 steps[path] = new
         return steps

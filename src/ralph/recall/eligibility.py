@@ -28,6 +28,8 @@ MEMORY_SHARE = 0.15  # of a context window, for memories, by default
 CITATIONS_FILE = "citations"
 CITATIONS_BYTES = 4_000_000
 
+_MAX_ACCEPTED_BYTES = 1_000_000  # to read of the file with the hashes of accepted texts
+
 # Prefix of a line in the list of what a session has seen. Anything said before the time on that
 # line is no longer in the session's context.
 COMPACTED = "compacted "
@@ -82,8 +84,8 @@ class RecallOptions:
     since: str = ""
     task: str = ""
     citations: CitationCache | None = None
-    # Files with hashes of texts that look like prompt injection but were accepted by a person.
-    accepted_files: Sequence[str] = ()
+    # The file with the hashes of texts that a person has accepted as they are.
+    accepted_file: str = ""
     budget: int = 2_000  # tokens
     characters: int = render.MOST_CHARACTERS
 
@@ -179,11 +181,8 @@ def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
     """Return whether a record looks like prompt injection and no person wrote or accepted it."""
     if not row.is_order:
         return False
-    if index_schema.family_of(row.key) is not Family.MEMORY:
+    if index_schema.family_of(row.key) is Family.OBSERVATION:
         return True
     key = injection.text_key(row.title, row.text, row.tags).encode()
-    for file in options.accepted_files:
-        content = hook_files.read_file(file) or b""
-        if key in content.split():
-            return False
-    return True
+    content = hook_files.read_file(options.accepted_file, _MAX_ACCEPTED_BYTES) or b""
+    return key not in content.split()

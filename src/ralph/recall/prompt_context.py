@@ -157,7 +157,7 @@ def recall_options(root: Path, config: Config, session: str, task: str) -> Recal
     if session:
         seen = injection_ledger.seen_records(root, session)
     choice = config.memories.filter
-    accepted = (paths.accepted_texts(root), paths.personal_accepted())
+    accepted = paths.accepted_texts()
     return RecallOptions(
         today=ids.today(),
         session=session,
@@ -169,6 +169,6 @@ def recall_options(root: Path, config: Config, session: str, task: str) -> Recal
         since=ids.first_day(choice.recent),
         task=record_rows.storable_text(task),
         citations=stale_citations.load_citations(root),
-        accepted_files=[str(path) for path in accepted if path],
+        accepted_file=str(accepted or ""),
         budget=memory_budget(config),
     )

@@ -45,6 +45,7 @@ _INSTRUCTIONS_MARK = "skill"  # in the list of what a session has seen
 # Limits on verifying citations when a session starts.
 _MAX_VERIFIED_RECORDS = 200
 _MAX_VERIFY_SECONDS = 0.2
+_MAX_GIT_PROCESSES = 2
 
 _MAX_OBSERVATIONS = 2_000  # of the compacted session that a recap covers
 _WITHHELD = "(left out: it reads like an instruction to an agent)"
@@ -105,7 +106,10 @@ def brief_session(
         if config.memories.enabled:
             with suppress(RalphError, OSError):
                 citation_check.refresh_citations(
-                    root, most=_MAX_VERIFIED_RECORDS, patience=_MAX_VERIFY_SECONDS
+                    root,
+                    most=_MAX_VERIFIED_RECORDS,
+                    patience=_MAX_VERIFY_SECONDS,
+                    most_processes=_MAX_GIT_PROCESSES,
                 )
             curated = injected_records(root, config)
         work = _recent_work(root, session, task)
@@ -130,7 +134,7 @@ def brief_session(
         uses=injection_ledger.count_uses(injection_ledger.read_ledger(root)),
         stale=stale,
         strategy=config.context.strategy,
-        may_inject=quarantine.injection_filter(root, records),
+        may_inject=quarantine.injection_filter(records),
     )
     marks = [_line_mark(line) for line in active]
     if result.instruction_tokens:
@@ -207,7 +211,7 @@ def _recent_work(root: Path, session: str, task: str) -> _RecentWork:
 
 
 def _active_lines(root: Path, connection: sqlite3.Connection, task: str) -> list[str]:
-    may_show = quarantine.injection_filter(root)
+    may_show = quarantine.injection_filter()
     lines = []
     for what, text, state in sessions.active_work(connection, task):
         shown = text

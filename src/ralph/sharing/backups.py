@@ -166,8 +166,8 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) ->
         return RestoredFile(path, "forgotten", forgotten_count)
     if state == "same":
         return RestoredFile(path, state, forgotten_count)
-    if by != "human" and path == paths.accepted_texts(root):
-        # Only a person may restore what a person accepted.
+    if by != "human" and path == paths.kept_items(root):
+        # Only a person may restore what a person let stay.
         return RestoredFile(path, LEFT, forgotten_count)
     if really:
         boundary = paths.write_boundary(path, root)

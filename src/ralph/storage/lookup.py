@@ -74,7 +74,7 @@ _MAX_LITERAL_PARTS = 8  # words of a query that are searched for literally
 ORDER = "order"
 """The metadata member that marks records which read like an instruction to an agent."""
 
-_IS_ORDER = f"instr(metadata, '\"{ORDER}\":1') > 0"
+IS_ORDER = f"instr(metadata, '\"{ORDER}\":1') > 0"
 _AUTHOR = (
     "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
 )
@@ -179,7 +179,7 @@ _ROW_COLUMNS = {
         created_at="created_at",
         session="''",
         by=_AUTHOR.format(usual=""),
-        is_order=_IS_ORDER,
+        is_order=IS_ORDER,
         error="''",
         authored_length="NULL",
         scope="scope",
@@ -195,7 +195,7 @@ _ROW_COLUMNS = {
         created_at="created_at",
         session="session_id",
         by=_AUTHOR.format(usual="tool"),
-        is_order=_IS_ORDER,
+        is_order=IS_ORDER,
         error=f"coalesce({_EXTRA.format(name='error')}, '')",
         authored_length=_EXTRA.format(name="own"),
         scope="''",
@@ -211,7 +211,7 @@ _ROW_COLUMNS = {
         created_at="created_at",
         session="run_id",
         by=_AUTHOR.format(usual=""),
-        is_order=_IS_ORDER,
+        is_order=IS_ORDER,
         error="''",
         authored_length="NULL",
         scope="''",

@@ -57,6 +57,17 @@ def select_records(
         yield row["key"], decode_record(family, row)
 
 
+def suspicious_records(connection: sqlite3.Connection, formats: Sequence[str]) -> list[Record]:
+    """Return the memories and journal entries in sources of these formats that read like orders."""
+    places = ", ".join("?" * len(formats))
+    where = f"{lookup.IS_ORDER} AND source IN (SELECT key FROM sources WHERE format IN ({places}))"
+    found = []
+    for family in (Family.MEMORY, Family.JOURNAL):
+        for _, record in select_records(connection, family, where, tuple(formats)):
+            found.append(record)
+    return found
+
+
 def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
     """Return the records with these keys, in the order given."""
     by_key: dict[int, Record] = {}
@@ -473,6 +484,12 @@ def unfinished_tasks(connection: sqlite3.Connection, except_task: str) -> set[st
         row["id"]
         for row in connection.execute(OTHER_UNFINISHED_TASKS, (storable_text(except_task),))
     }
+
+
+def unfinished_titles(connection: sqlite3.Connection) -> list[str]:
+    """Return the titles of all unfinished tasks."""
+    sql = f"SELECT title FROM tasks WHERE id IN ({OTHER_UNFINISHED_TASKS})"
+    return [row["title"] for row in connection.execute(sql, ("",))]
 
 
 def source_format(connection: sqlite3.Connection, path: str) -> str:

@@ -122,7 +122,7 @@ def add(
         except RalphError:
             task_files.delete_task(root, task.id)
             raise
-    quarantine.accept_titles(root, by, task.title)
+    quarantine.accept_titles(by, task.title)
     return TaskChange(task, private_parts=clean_title.private + clean_description.private)
 
 
