@@ -11,6 +11,7 @@ from tests.support.secret_logs import raw, seen
 from ralph.core import paths
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+PASSWORD = "Zq8vT2mLr5Xw" + "9KpB4nHs"
 MARKER = "[redacted: github token]"
 ONE = Block(f"Deploy with {TOKEN} from CI", "mem-1705751400-a3f8")
 KNOWLEDGE = "---\ntitle: Release\ntags: [a]\n---\n\nfirst\nuse {}\n"
@@ -77,6 +78,18 @@ def test_a_packed_log_is_redacted_and_stays_packed(ralph: Project) -> None:
     lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
     assert lines[0] == seen(1, "hello")
     assert json.loads(lines[1])["payload"]["prompt"] == f"use {MARKER}"
+
+
+def test_a_patch_that_was_recorded_line_by_line_is_redacted(ralph: Project) -> None:
+    answer = {"structuredPatch": [{"lines": ["+- name: DB_PASSWORD", f"+  value: {PASSWORD}"]}]}
+    given = {"file_path": "app.yaml", "new_string": "value: [redacted: password]"}
+    payload = {"session_id": "s1", "tool_name": "Edit", "tool_input": given}
+    head = {"v": 1, "type": "event", "at": "2026-11-10T10:00:00Z", "host": "claude"}
+    event = {**head, "event": "PostToolUse", "payload": {**payload, "tool_response": answer}}
+    ralph.put("log/sessions/s1.jsonl", json.dumps(event) + "\n")
+    said = ralph("doctor", "--secrets", "--fix")
+    assert "redacted 1 secret: password (line 1)" in said.out
+    assert PASSWORD.encode() not in ralph.everything()
 
 
 def test_the_index_agrees_with_the_files_and_keeps_no_byte_of_the_secret(ralph: Project) -> None:

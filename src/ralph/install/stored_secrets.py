@@ -76,12 +76,10 @@ def redact_stored(path: Path, text: str, patterns: Sequence[str]) -> Redacted:
     """
     if path.name.endswith(paths.LOG_SUFFIXES):
         return redact_log(text, patterns)
-    found = secrets.find_secrets(text, patterns)
-    if not found:
-        return Redacted(text)
-    after = secrets.replace_secrets(text, found)
-    _require_readable(path, text, after)
-    return Redacted(after, tuple(StoredSecret(secret.line, secret.kind) for secret in found))
+    redacted = _redact_text(text, patterns)
+    if redacted.secrets:
+        _require_readable(path, text, redacted.text)
+    return redacted
 
 
 def redact_log(text: str, patterns: Sequence[str]) -> Redacted:
@@ -101,27 +99,27 @@ def redact_log_line(line: str, patterns: Sequence[str]) -> Redacted:
     if not patterns and not needs_rules(line):
         return Redacted(line)
     document = parse_log(line)
-    spans = [(entry.start, entry.end) for entry in document.entries]
-    spans += [(other.start, other.end) for other in document.lines]
-    pieces = []
-    copied = 0
-    for start, end in spans:  # at most one
-        pieces.append(_redact_text(line[copied:start], patterns))
-        pieces.append(_redact_object(line[start:end], patterns))
-        copied = end
-    pieces.append(_redact_text(line[copied:], patterns))
-    after = "".join(pieces)
-    if after == line:
-        return Redacted(line)
-    return Redacted(after, tuple(StoredSecret(1, kind) for kind in _new_kinds(line, after)))
+    starts = [entry.start for entry in document.entries]
+    starts += [other.start for other in document.lines]
+    start = starts[0] if starts else len(line)
+    torn = _redact_text(line[:start], patterns)
+    members = _redact_object(line[start:], patterns)
+    found = [*torn.secrets, *members.secrets]
+    return Redacted(torn.text + members.text, tuple(found))
 
 
-def _redact_text(text: str, patterns: Sequence[str]) -> str:
-    return secrets.replace_secrets(text, secrets.find_secrets(text, patterns))
+def _redact_text(text: str, patterns: Sequence[str]) -> Redacted:
+    found = secrets.find_secrets(text, patterns)
+    if not found:
+        return Redacted(text)
+    kinds = tuple(StoredSecret(secret.line, secret.kind) for secret in found)
+    return Redacted(secrets.replace_secrets(text, found), kinds)
 
 
-def _redact_object(text: str, patterns: Sequence[str]) -> str:
+def _redact_object(text: str, patterns: Sequence[str]) -> Redacted:
     """Redact a JSON object. Without a secret, it is returned as it is."""
+    if not text:
+        return Redacted(text)
     members: dict[str, object] = _DECODER.decode(text)
     redacted: dict[str, object] = {}
     for name, member in members.items():
@@ -129,10 +127,11 @@ def _redact_object(text: str, patterns: Sequence[str]) -> str:
             redacted[name] = redact_payload(member, patterns)
         else:
             redacted[name] = _redact_strings(member, patterns)
-    after = _encode(redact_members(redacted, patterns))
-    if not _new_kinds(text, after):
-        return text
-    return after
+    result = redact_members(redacted, patterns)
+    kinds = _new_kinds(members, result)
+    if not kinds:
+        return Redacted(text)
+    return Redacted(_encode(result), tuple(StoredSecret(1, kind) for kind in kinds))
 
 
 def _encode(value: object) -> str:
@@ -145,21 +144,42 @@ def _encode(value: object) -> str:
 
 def _redact_strings(value: object, patterns: Sequence[str]) -> object:
     if isinstance(value, str):
-        return _redact_text(value, patterns)
+        return _redact_text(value, patterns).text
     if isinstance(value, list):
         return [_redact_strings(inner, patterns) for inner in value]
     if isinstance(value, dict):
         redacted = {}
         for name, inner in value.items():
-            redacted[_redact_text(name, patterns)] = _redact_strings(inner, patterns)
+            redacted[_redact_text(name, patterns).text] = _redact_strings(inner, patterns)
         return redacted
     return value
 
 
-def _new_kinds(before: str, after: str) -> list[str]:
-    """Return the kinds of the markers that only the second text has."""
-    new = Counter(_MARKER.findall(after)) - Counter(_MARKER.findall(before))
-    return [marker[_KIND_IN_MARKER] for marker in new.elements()]
+def _new_kinds(before: object, after: object) -> list[str]:
+    """Return the kinds of the markers that a redacted value has and its original has not.
+
+    Both are compared member by member, because redacting a payload may also drop members.
+    """
+    kinds: list[str] = []
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name, inner in after.items():
+            if name in before:
+                kinds += _new_kinds(before[name], inner)
+            else:
+                kinds += _marked_kinds(name)
+        return kinds
+    if isinstance(before, list) and isinstance(after, list):
+        for old, new in zip(before, after, strict=False):
+            kinds += _new_kinds(old, new)
+        return kinds
+    if before == after or not isinstance(after, str):
+        return kinds
+    new = Counter(_marked_kinds(after)) - Counter(_marked_kinds(str(before)))
+    return list(new.elements())
+
+
+def _marked_kinds(text: str) -> list[str]:
+    return [marker[_KIND_IN_MARKER] for marker in _MARKER.findall(text)]
 
 
 def _require_readable(path: Path, before: str, after: str) -> None:
@@ -234,8 +254,7 @@ def _secrets_in(path: Path, patterns: Sequence[str]) -> tuple[StoredSecret, ...]
     text = files.read(path) or ""
     if path.name.endswith(paths.LOG_SUFFIXES):
         return redact_log(text, patterns).secrets
-    found = secrets.find_secrets(text, patterns)
-    return tuple(StoredSecret(secret.line, secret.kind) for secret in found)
+    return _redact_text(text, patterns).secrets
 
 
 def stored_files(root: Path) -> list[Path]:
