@@ -6,6 +6,7 @@ can be read.
 """
 
 import gzip
+import json
 import re
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
+from ralph.core.invisible import show_invisible
 
 STATIC = Path(__file__).parents[2] / "src" / "ralph" / "web" / "static"
 LONGEST = 400
@@ -180,6 +183,36 @@ def test_every_module_is_javascript(tmp_path: Path) -> None:
     ]
     checked = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node on this machine")
+def test_pages_show_invisible_characters_as_the_terminal_does(tmp_path: Path) -> None:
+    texts = [f"a{chr(code)}b" for code in (*range(0x20, 0x3200), *range(0xFE00, 0x10000))]
+    texts = [text for text in texts if not "\ud800" <= text[1] <= "\udfff"]
+    texts += [
+        "\u2764\ufe0f",
+        "\u200d",
+        "\u0646\u200c\u062f",
+        "\u200b\u200d",
+        "x\U000e0041",
+        "\U0001f468\u200d\U0001f4bb",
+    ]
+    module = STATIC / "parts" / "invisible.js"
+    program = tmp_path / "show.mjs"
+    program.write_text(
+        f"import {{ showInvisibleIn }} from {json.dumps(module.as_uri())};\n"
+        "import { readFileSync } from 'node:fs';\n"
+        "console.log(JSON.stringify(showInvisibleIn(JSON.parse(readFileSync(0, 'utf8')))));\n",
+        encoding="utf-8",
+    )
+    shown = subprocess.run(
+        ["node", "--no-warnings", str(program)],
+        input=json.dumps(texts),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert json.loads(shown.stdout) == [show_invisible(text) for text in texts]
 
 
 # --- colours ------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import TypeVar
 import click
 
 from ralph.core import ids
+from ralph.core.invisible import escape_invisible, show_invisible
 
 T = TypeVar("T")
 
@@ -70,7 +71,8 @@ def print_more(total: int, shown: int) -> None:
 
 def print_json(value: object) -> None:
     """Print indented JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2).translate(_JSON_ESCAPES))
+    text = json.dumps(value, ensure_ascii=False, indent=2).translate(_JSON_ESCAPES)
+    click.echo(escape_invisible(text))
 
 
 def print_item(form: str, shape: Mapping[str, object], text: str) -> None:
@@ -130,8 +132,8 @@ def print_raw(text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """Escape characters that could move the cursor or change colours."""
-    return text.translate(_TEXT_ESCAPES)
+    """Escape characters that could move the cursor or change colours, and show invisible ones."""
+    return show_invisible(text.translate(_TEXT_ESCAPES))
 
 
 def one_line(text: str) -> str:

@@ -132,7 +132,9 @@ def _print_items(call: Invocation, items: Sequence[ReviewItem], form: str, empty
 
     def row(item: ReviewItem) -> Sequence[object]:
         text = item.text
-        if item.kind not in (inbox.PROPOSAL, inbox.INSIGHT, inbox.HELD):
+        if item.kind == inbox.EDIT and item.status == inbox.HELD:
+            text = f"{item.source}: {text}"
+        elif item.kind not in (inbox.PROPOSAL, inbox.INSIGHT, inbox.HELD):
             text = f"{item.why}: {text}"
         return (
             short.get(item.id, item.id),

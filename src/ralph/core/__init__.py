@@ -15,6 +15,7 @@ __all__ = [
     "git_history",
     "graph",
     "ids",
+    "invisible",
     "json_text",
     "launchers",
     "match_windows",

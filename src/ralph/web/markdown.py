@@ -15,6 +15,8 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ralph.core.invisible import show_invisible
+
 SCHEMES = frozenset({"http", "https", "mailto"})
 MAX_LENGTH = 200_000  # characters; longer text is shown unformatted
 _HEADING_OFFSET = 2  # heading levels used by the page itself
@@ -27,7 +29,11 @@ _IGNORED_IN_ADDRESSES = re.compile(
 
 
 def render_html(text: str, *, lines: bool = False) -> str:
-    """Render Markdown as HTML. With `lines`, every line break is kept."""
+    """Render Markdown as HTML. With `lines`, every line break is kept.
+
+    Invisible characters are shown as their code points.
+    """
+    text = show_invisible(text)
     if len(text) > MAX_LENGTH:
         return f"<pre><code>{escape(text)}</code></pre>\n"
     parser = _parser(lines)
