@@ -1,5 +1,6 @@
 """`ralph doctor`: every oddity with its file and line, and a mending that keeps what was there."""
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -11,6 +12,7 @@ from tests.support.runner import Block, Project, page
 
 from ralph.capture import recorder
 from ralph.core import paths
+from ralph.install import doctor
 from ralph.install.clients import Host, InstallScope
 from ralph.install.hosts import apply_plan, plan_install
 from ralph.install.install_target import InstallTarget
@@ -221,6 +223,54 @@ def test_patterns_of_the_project_count_as_secrets(ralph: Project) -> None:
     ralph.memories(Block("ask cust-1234"))
     ralph.put("ralph.yml", "privacy:\n  patterns: ['cust-\\d+']\n")
     assert (".agent/memories.md", 6, "error", "secret") in codes(ralph, "--secrets")
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def left_out(root: Path, seconds: float) -> list[tuple[str, str]]:
+    """What doctor did not check, as file and reason."""
+    found = doctor.examine(root, seconds=seconds)
+    notes = [finding for finding in found if finding.problem.code == "left-out"]
+    return [(paths.shown(note.path, root), note.problem.what) for note in notes]
+
+
+def test_a_folder_tree_of_any_depth_is_searched_down_to_a_limit(ralph: Project) -> None:
+    ralph.memories(ONE)
+    with contextlib.chdir(ralph.root):
+        for _ in range(3_000):  # deeper than Python recurses, and than a path may be long
+            Path("d").mkdir()
+            os.chdir("d")
+    said = ralph("doctor")
+    assert (said.code, said.err) == (0, "")
+    assert "levels deep, which were skipped" in said.out
+    subprocess.run(["rm", "-rf", "d"], cwd=ralph.root, check=True)  # pytest would recurse
+
+
+def test_a_fifo_in_the_place_of_git_s_head_does_not_stop_the_doctor(ralph: Project) -> None:
+    ralph.memories(ONE)
+    head = ralph.root / ".git" / "HEAD"
+    for name in ("objects", "refs"):
+        (head.parent / name).mkdir()
+    head.unlink()
+    os.mkfifo(head)
+    [(file, reason)] = left_out(ralph.root, seconds=0.5)
+    assert file == ".git"
+    assert "git did not answer" in reason
+
+
+def test_what_there_was_no_time_for_is_counted(ralph: Project) -> None:
+    for number in range(30):
+        ralph.put(f".ralph/knowledge/k{number:02}.md", "---\ntitle: K\ntags: [a]\n---\n\ntext\n")
+    named = dict(left_out(ralph.root, seconds=0))
+    assert "and 29 more files were not checked" in named[".ralph/knowledge/k00.md"]
+    assert "the others were skipped" in named["."]
+    assert left_out(ralph.root, seconds=60) == []
+
+
+def test_everything_is_checked_when_asked(ralph: Project) -> None:
+    ralph.put(".ralph/knowledge/k.md", "just text\n")
+    assert codes(ralph, "--all") == codes(ralph)
 
 
 # --- --fix ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from ralph.cli.output import bar, one_line, print_json, visible
 from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import RalphError, UsageError
 from ralph.install import doctor
+from ralph.install.check_limits import MAX_SECONDS
 from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
 from ralph.learning import inbox, weekly
@@ -281,6 +283,12 @@ def statusline() -> None:
     help="Also search all stored text for secrets. With --fix, redact them, without a backup.",
 )
 @click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Check everything, however long it takes. Without this, checks end after 15 seconds.",
+)
+@click.option(
     "--citations",
     is_flag=True,
     help="Check the files, symbols, commands and commits that records cite.",
@@ -297,6 +305,7 @@ def doctor_(
     names: tuple[str, ...],
     fix: bool,
     secrets: bool,
+    everything: bool,
     citations: bool,
     ci: bool,
     form: str,
@@ -327,7 +336,7 @@ def doctor_(
     if fix and secrets and not call.is_home:
         with bar("searching for secrets", every=1) as progress:
             repairs += doctor.remove_secrets(call.root, _patterns(call), progress)
-    findings = _find_problems(call, secrets=secrets)
+    findings = _find_problems(call, secrets=secrets, everything=everything)
     if form == "json":
         _print_findings_json(repairs, findings)
     else:
@@ -343,7 +352,7 @@ def _patterns(call: Invocation) -> Sequence[str]:
     return ()
 
 
-def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
+def _find_problems(call: Invocation, *, secrets: bool, everything: bool) -> list[Finding]:
     patterns: Sequence[str] = ()
     try:
         loaded = load(call.folder, env=os.environ, limit=PatternLimit)
@@ -355,7 +364,12 @@ def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
         return [*findings, *doctor.examine_installation(call.folder, os.environ)]
     with bar("searching for secrets", every=1) as progress:
         findings += doctor.examine(
-            call.root, secrets=secrets, custom=patterns, env=os.environ, progress=progress
+            call.root,
+            secrets=secrets,
+            custom=patterns,
+            env=os.environ,
+            progress=progress,
+            seconds=math.inf if everything else MAX_SECONDS,
         )
     return findings
 

@@ -57,6 +57,11 @@ class Repository:
         if patience:
             self.deadline = time.monotonic() + patience
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether `patience` has run out, so that queries may have been cut off."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
     def ask(self, *words: str, stdin: str = "", limit: int = process.LIMIT) -> ProcessResult:
         """Run a read-only git command."""
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs"]

@@ -4,6 +4,7 @@ Other parts import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "check_limits",
     "client_entries",
     "clients",
     "deinit",

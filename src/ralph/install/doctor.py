@@ -18,6 +18,7 @@ from ralph.core.repository import Repository
 from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.merge import can_merge
 from ralph.install import hook_state, merge_registration, rules_update, stored_secrets
+from ralph.install.check_limits import MAX_GIT_SECONDS, MAX_SECONDS, TimeLimit, left_out
 from ralph.install.file_checks import (
     check_files,
     find_forgotten,
@@ -38,7 +39,6 @@ from ralph.storage import files
 from ralph.storage.library import Library
 
 _PRIVATE_FOLDER_MODE = 0o700
-_ATTRIBUTES_PATIENCE = 2.0  # seconds to wait for git's attributes
 
 
 # --- examine ------------------------------------------------------------------------------------
@@ -51,23 +51,26 @@ def examine(
     custom: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    seconds: float = MAX_SECONDS,
 ) -> list[Finding]:
     """Return all problems in a project, sorted by file and line.
 
-    With `secrets`, everything that is stored is also searched for secrets. `custom` lists
+    What could not be checked within `seconds` is left out, and a note says so. With `secrets`,
+    everything that is stored is also searched for secrets, however long that takes. `custom` lists
     additional patterns from the project's settings.
     """
     env = env or {}
+    limit = TimeLimit(seconds)
     findings = [
-        *check_files(root),
         *check_folders(root),
         *find_leftovers(root),
         *find_shared_files(root),
-        *find_second_stores(root),
-        *find_forgotten(root),
+        *find_second_stores(root, limit),
+        *check_files(root, limit),
+        *find_forgotten(root, limit),
     ]
     findings += hook_state.find_problems(root, env)
-    findings += _check_merging(root, env)
+    findings += _check_merging(root, env, min(seconds, MAX_GIT_SECONDS))
     if secrets:
         findings += stored_secrets.find_secrets(root, custom, progress)
     return sorted(findings, key=sort_key)
@@ -147,7 +150,7 @@ def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
 
 
 def _fix_merges(root: Path) -> Iterator[Repair]:
-    for damage in find_damage(root):
+    for damage in find_damage(root, Repository(root, MAX_GIT_SECONDS)):
         copy = backup(damage.path, root)
         files.write(damage.path, damage.text, root=root)
         if damage.is_settled:
@@ -176,7 +179,7 @@ def _fix_duplicate_ids(root: Path) -> Iterator[Repair]:
 # --- merges -------------------------------------------------------------------------------------
 
 
-def _check_merging(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+def _check_merging(root: Path, env: Mapping[str, str], git_seconds: float) -> Iterator[Finding]:
     """Find a merge driver that cannot start, `merge=union`, and files damaged by a merge."""
     config = merge_registration.is_missing(root, env)
     if config is not None:
@@ -186,7 +189,10 @@ def _check_merging(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
         )
         hint = "run `ralph doctor --fix` to register it"
         yield new_finding(config, what, hint=hint, level="warning", code="merge-driver")
-    unions = _find_unions(root)
+    if not paths.location(root).common:
+        return
+    repository = Repository(root, git_seconds)
+    unions = _find_unions(repository)
     if unions:
         what = (
             f"sets merge=union for {', '.join(unions)}: "
@@ -196,22 +202,22 @@ def _check_merging(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
         yield new_finding(
             paths.git_attributes(root), what, hint=hint, level="warning", code="merge-union"
         )
-    for damage in find_damage(root):
+    for damage in find_damage(root, repository):
         hint = "run `ralph doctor --fix` to merge the file by entry"
         yield new_finding(damage.path, f"has {damage.what}", hint=hint, level="error", code="merge")
+    if repository.is_out_of_time:
+        what = f"git did not answer within {git_seconds:g} seconds: merges were not checked"
+        yield left_out(root / ".git", what, "run `git status` to see what is wrong")
 
 
-def _find_unions(root: Path) -> list[str]:
+def _find_unions(repository: Repository) -> list[str]:
     """Return the names of Ralph's files for which .gitattributes sets `merge=union`."""
-    if not paths.location(root).common:
-        return []
     names = []
     for line in ATTRIBUTES:
         # `git check-attr` takes paths rather than patterns, so `x` stands for `*`.
         name = line.split()[0].lstrip("/").replace("*", "x")
         if can_merge(name):
             names.append(name)
-    repository = Repository(root, _ATTRIBUTES_PATIENCE)
     # For each path, git prints three fields: the path, the attribute's name and its value.
     fields = repository.names("check-attr", "-z", "merge", "--", *names)
     unions = []

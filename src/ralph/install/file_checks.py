@@ -24,6 +24,7 @@ from ralph.formats.patterns import parse_patterns
 from ralph.formats.prd import parse_prd
 from ralph.formats.progress import parse_progress
 from ralph.formats.task_files import parse_task
+from ralph.install.check_limits import UNLIMITED, TimeLimit, left_out, walk_folders
 from ralph.install.findings import Finding, new_finding
 from ralph.search import index
 from ralph.storage import files, forgotten
@@ -64,7 +65,7 @@ def _backups_of(originals: Sequence[Path]) -> Iterator[Path]:
                 yield copy
 
 
-def check_files(root: Path) -> Iterator[Finding]:
+def check_files(root: Path, limit: TimeLimit = UNLIMITED) -> Iterator[Finding]:
     """Report problems that codecs find, unreadable files, and ids that occur in two files."""
     library = Library(root)
     for collection in readable_collections(library):
@@ -76,7 +77,7 @@ def check_files(root: Path) -> Iterator[Finding]:
         unreadable = read_problem(path)
         if unreadable is not None:
             yield Finding(path, unreadable)
-    yield from _check_other_files(root)
+    yield from _check_other_files(root, limit)
 
 
 def _check_ids(root: Path, library: Library, collection: Collection) -> Iterator[Finding]:
@@ -96,10 +97,14 @@ def _check_ids(root: Path, library: Library, collection: Collection) -> Iterator
             )
 
 
-def _check_other_files(root: Path) -> Iterator[Finding]:
+def _check_other_files(root: Path, limit: TimeLimit) -> Iterator[Finding]:
     clean_logs = _clean_logs(root)
     unchanged = {path for path, log in clean_logs.items() if log.is_unchanged}
-    for path, parse in _other_files(root, without=unchanged):
+    others = list(_other_files(root, without=unchanged))
+    for number, (path, parse) in enumerate(others):
+        if limit.is_over:
+            yield from _unchecked_files([other for other, _ in others[number:]], limit)
+            return
         log = clean_logs.get(os.fspath(path))
         if log is None:
             problems = _file_problems(path, parse)
@@ -107,6 +112,18 @@ def _check_other_files(root: Path) -> Iterator[Finding]:
             problems = _new_log_problems(path, log.read)
         for problem in problems:
             yield Finding(path, problem)
+
+
+def _unchecked_files(unchecked: Sequence[Path], limit: TimeLimit) -> Iterator[Finding]:
+    """Yield one note about the existing files that there was no time for."""
+    existing = [path for path in unchecked if path.exists()]
+    if not existing:
+        return
+    what = f"was not checked within {limit.seconds:g} seconds"
+    if len(existing) > 1:
+        count = len(existing) - 1
+        what = f"and {count} more files were not checked within {limit.seconds:g} seconds"
+    yield left_out(existing[0], what)
 
 
 class _CleanLog(NamedTuple):
@@ -138,10 +155,10 @@ def _new_log_problems(path: Path, read: LogProgress) -> list[Problem]:
 
 
 def _file_problems(path: Path, parse: Parser) -> Sequence[Problem]:
-    unreadable = read_problem(path)
-    if unreadable is not None:
-        return (unreadable,)
-    text = files.read(path)
+    try:
+        text = files.read(path)
+    except RalphError as error:
+        return (_unreadable(path, error),)
     if text is None:
         return ()
     problems: Sequence[Problem] = parse(text).problems
@@ -167,10 +184,14 @@ def read_problem(path: Path) -> Problem | None:
     try:
         files.read(path)
     except RalphError as error:
-        what = error.message.removeprefix(f"{path}: ")
-        hint = error.hint or "open the file to see what is wrong"
-        return Problem(1, what, hint, "error", "unreadable")
+        return _unreadable(path, error)
     return None
+
+
+def _unreadable(path: Path, error: RalphError) -> Problem:
+    what = error.message.removeprefix(f"{path}: ")
+    hint = error.hint or "open the file to see what is wrong"
+    return Problem(1, what, hint, "error", "unreadable")
 
 
 def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, Parser]]:
@@ -197,21 +218,27 @@ def _logs(root: Path, without: Container[str]) -> list[Path]:
     A folder that is named like a log is included, so that it is reported as unreadable.
     """
     names = []
-    for folder, subfolders, file_names in os.walk(paths.log_folder(root)):
-        for name in (*subfolders, *file_names):
-            path = f"{folder}{os.sep}{name}"
+    for folder in walk_folders(paths.log_folder(root)):
+        for name in (*folder.subfolders, *folder.files):
+            path = f"{folder.path}{os.sep}{name}"
             if path.endswith(paths.LOG_SUFFIXES) and path not in without:
                 names.append(path)
     return [Path(name) for name in sorted(names)]
 
 
-def find_forgotten(root: Path) -> Iterator[Finding]:
+def find_forgotten(root: Path, limit: TimeLimit = UNLIMITED) -> Iterator[Finding]:
     """Find files into which a pull or a restore has brought back forgotten records."""
     hidden = forgotten.load()
     if not hidden.hashes:
         return
-    for source in sources(root):
-        if source.format in (Format.LOG, Format.TASK) or read_problem(source.path) is not None:
+    searched = [
+        source for source in sources(root) if source.format not in (Format.LOG, Format.TASK)
+    ]
+    for number, source in enumerate(searched):
+        if limit.is_over:
+            yield from _unchecked_files([other.path for other in searched[number:]], limit)
+            return
+        if read_problem(source.path) is not None:
             continue
         entries = parse_source(source, files.read(source.path) or "").entries
         restored = [entry for entry in entries if hidden.hides(entry.record)]

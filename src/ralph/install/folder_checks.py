@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import RalphError
+from ralph.install.check_limits import UNLIMITED, TimeLimit, walk_folders, walk_within
 from ralph.install.file_checks import curated_files
 from ralph.install.findings import Finding, new_finding
 from ralph.search import index
@@ -35,7 +36,6 @@ _SKIPPED_FOLDERS = frozenset(
     }
 )
 """Names of folders that are not searched for second stores."""
-_MAX_SEARCHED_FOLDERS = 20_000
 _STORE_FILES = ("guardrails.md", "memories.md")
 _OTHERS_PERMISSIONS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -137,9 +137,9 @@ def find_shared_files(root: Path) -> list[Finding]:
     """Find files and folders in this machine's state that other users can access."""
     state = paths.state_folder(root)
     names = [os.fspath(state)]
-    for folder, subfolders, file_names in os.walk(state):
-        for name in (*subfolders, *file_names):
-            names.append(f"{folder}{os.sep}{name}")
+    for folder in walk_folders(state):
+        for name in (*folder.subfolders, *folder.files):
+            names.append(f"{folder.path}{os.sep}{name}")
     hint = "run `ralph doctor --fix` to restrict it to its owner"
     findings = []
     for name in sorted(names):
@@ -168,7 +168,7 @@ def _is_below(path: Path, top: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(top))
 
 
-def find_second_stores(root: Path) -> Iterator[Finding]:
+def find_second_stores(root: Path, limit: TimeLimit = UNLIMITED) -> Iterator[Finding]:
     """Find stores that a command created in a subfolder, where the project ignores them."""
     project_folders = {path.parent for path in curated_files(root)} | {root}
     skipped = {
@@ -176,23 +176,26 @@ def find_second_stores(root: Path) -> Iterator[Finding]:
         paths.log_folder(root),
         paths.cache_folder(root),
     }
-    for count, (folder_name, subfolders, file_names) in enumerate(os.walk(root)):
-        if count > _MAX_SEARCHED_FOLDERS:
-            return
-        folder = Path(folder_name)
-        project_markers = {".git", paths.config_file(folder).name}
-        if folder != root and not project_markers.isdisjoint((*subfolders, *file_names)):
-            subfolders.clear()  # a repository, a worktree or a package is a project of its own
+    for walked in walk_within(root, limit):
+        if isinstance(walked, Finding):
+            yield walked
             continue
-        subfolders[:] = sorted(
+        folder = Path(walked.path)
+        names = (*walked.subfolders, *walked.files)
+        project_markers = {".git", paths.config_file(folder).name}
+        if folder != root and not project_markers.isdisjoint(names):
+            # A repository, a worktree or a package is a project of its own.
+            walked.subfolders.clear()
+            continue
+        walked.subfolders[:] = [
             name
-            for name in subfolders
+            for name in walked.subfolders
             if name not in _SKIPPED_FOLDERS and folder / name not in skipped
-        )
+        ]
         if folder in project_folders or not paths.is_store(folder):
             continue
         for name in _STORE_FILES:
-            if name in file_names:
+            if name in walked.files:
                 what = "is a second store, which is not read from the project's root"
                 hint = f"move its entries into the project's own {name}, then delete it"
                 yield new_finding(

@@ -52,11 +52,14 @@ class MergeDamage(NamedTuple):
     is_settled: bool
 
 
-def find_damage(root: Path) -> Iterator[MergeDamage]:
-    """Yield each file that an entry-by-entry merge would change."""
+def find_damage(root: Path, repository: Repository | None = None) -> Iterator[MergeDamage]:
+    """Yield each file that an entry-by-entry merge would change.
+
+    Pass a `repository` to limit how long git may take.
+    """
     if not paths.location(root).common:
         return
-    repository = Repository(root)
+    repository = repository or Repository(root)
     unmerged = {line.partition("\t")[2] for line in repository.names("ls-files", "-u", "-z")}
     yield from _find_open_damage(root, repository, unmerged)
     yield from _find_committed_damage(root, repository, unmerged)
