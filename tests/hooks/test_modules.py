@@ -1,15 +1,18 @@
 """What each event loads: an event is as cheap as the modules that it imports."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.broken_configs import BROKEN
 from tests.support.hook_answers import BLOCKS, JWT
 from tests.support.runner import page
-from tests.support.world import HOOKS, World, payload, world
+from tests.support.world import HOOKS, World, patient_hook, payload, world
 
+from ralph.capture import recorder
 from ralph.search import index
 
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
@@ -100,6 +103,29 @@ def test_a_recording_event_loads_few_modules(tmp_path: Path, event: str, text: s
     here = world(tmp_path)
     assert loaded(here, event, payload(event, note=text)) == ("", RECORDING)
     assert len(here.lines()) == 1
+
+
+@pytest.mark.parametrize("config", [None, "memories:\n  budget: 900\n"], ids=["none", "changed"])
+def test_an_event_without_a_current_cache_loads_no_more(tmp_path: Path, config: str | None) -> None:
+    here = world(tmp_path)
+    if config is None:
+        recorder.cache_file(here.root).unlink()
+    else:
+        (here.root / "ralph.yml").write_text(config, encoding="utf-8")
+    assert loaded(here, "PostToolUse", payload()) == ("", RECORDING)
+    assert len(here.lines()) == 1
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_an_event_after_a_broken_config_file_was_noticed_loads_no_more(
+    tmp_path: Path, text: str
+) -> None:
+    here = world(tmp_path)
+    (here.root / "ralph.yml").write_bytes(os.fsencode(text))
+    patient_hook("Stop", payload("Stop"), here.env)
+    answer, names = loaded(here, "PostToolUse", payload(tool_response={}))
+    assert answer == ""
+    assert not names & HEAVY
 
 
 def test_a_read_loads_no_rules_whatever_was_read(tmp_path: Path) -> None:

@@ -20,15 +20,13 @@ from tests.support.world import SESSION, World, handled, hook, payload, world
 from ralph.core.errors import Refused
 from ralph.hooks import handler
 from ralph.hooks.handler import Payload, redact_in_time, session_name
-from ralph.lean.hook_files import HookSettings
+from ralph.lean.hook_files import RecordingRules
 from ralph.lean.secret_prefilter import needs_rules
 from ralph.lean.secret_rules import token_rules
 from ralph.privacy.privacy import clean_memory, redact
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy" / "secrets.json"
 CASES: list[dict[str, list[str]]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
-VALUES = {"capture": "1", "enabled": "1", "inject": "auto", "budget": "0", "recent": "0", "window": "0", "share": "0",
-          "types": "", "tags": ""}  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=12),
     lambda inner: (
@@ -38,13 +36,12 @@ JSON = st.recursive(
 )
 
 
-def settings(*patterns: str, paths: tuple[str, ...] = ()) -> HookSettings:
-    lines = {key: [value] for key, value in VALUES.items()}
-    return HookSettings({**lines, "pattern": list(patterns), "path": list(paths)})
+def rules(*patterns: str, paths: tuple[str, ...] = ()) -> RecordingRules:
+    return RecordingRules({"pattern": list(patterns), "path": list(paths)})
 
 
 def stored(sent: bytes, *patterns: str) -> dict[str, object]:
-    project = cast(handler.Project, SimpleNamespace(settings=settings(*patterns)))
+    project = cast(handler.Project, SimpleNamespace(rules=rules(*patterns)))
     result = redact_in_time(Payload(sent), project, "PostToolUse", lambda seconds: None)
     assert result is not None
     value: dict[str, object] = json.loads(result.raw)

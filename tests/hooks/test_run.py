@@ -404,15 +404,6 @@ def test_a_changed_config_is_read_before_the_event_is_recorded(here: World) -> N
     assert "[redacted: custom] only" in here.log.read_text(encoding="utf-8")
 
 
-def test_with_a_broken_config_nothing_is_recorded_and_it_is_counted(here: World) -> None:
-    (here.root / "ralph.yml").write_text(
-        "privacy:\n  patterns: ['(']\n  nonsense: 1\n", encoding="utf-8"
-    )
-    record("PostToolUse", payload(), here.env)
-    assert here.lines() == []
-    assert here.failures() == 1
-
-
 def test_an_event_about_a_private_path_is_not_recorded(here: World) -> None:
     (here.root / "ralph.yml").write_text(
         "privacy:\n  paths: ['secrets/**', '*.pem']\n", encoding="utf-8"
@@ -475,11 +466,12 @@ def test_a_corrupt_cache_is_written_anew(here: World, number: int) -> None:
     cache = recorder.cache_file(here.root)
     text = cache.read_text(encoding="utf-8")
     corrupt = (
-        "", "ralph-hook 0\n", text[:-1], text[: len(text) // 2], text.replace("capture=", "x="),
+        "", "ralph-hook 0\n", text[:-1], text[: len(text) // 2], text.replace("inject=", "x="),
         text.replace("budget=", "budget=x"), text.replace("root=", "root=1"), "\0" * 999,
     )  # fmt: skip
     cache.write_text(corrupt[number], encoding="utf-8")
     assert is_redacted(here)
+    record("UserPromptSubmit", payload("UserPromptSubmit", prompt="fix the cart"), here.env)
     assert cache.read_text(encoding="utf-8") == text
     assert here.failures() == 0
 

@@ -13,11 +13,9 @@ import sys
 from pathlib import Path
 
 from ralph.hooks.handler import Payload, Project, append_event
-from ralph.lean.hook_files import HookSettings
+from ralph.lean.hook_files import RecordingRules
 
 SESSIONS = 4
-NUMBERS = {name: ["0"] for name in ("capture", "enabled", "budget", "recent", "window", "share")}
-OTHERS = {"inject": ["none"], "types": [""], "tags": [""]}
 LIMIT = 4096
 
 
@@ -39,7 +37,7 @@ def event(name: str) -> tuple[int, dict[str, object]]:
 
 def main(root: Path) -> None:
     project = Project(str(root))
-    project.settings = HookSettings(NUMBERS | OTHERS)
+    project.rules = RecordingRules({})
     number = 0
     while True:
         number += 1

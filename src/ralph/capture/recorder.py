@@ -15,9 +15,9 @@ from pathlib import Path
 from ralph.core import config, ids, paths
 from ralph.core.config import Layer, Loaded
 from ralph.core.errors import Conflict, RalphError, Refused
-from ralph.core.settings import Config
 from ralph.lean import hook_files
 from ralph.lean.secret_rules import rules_mark
+from ralph.privacy import injection
 from ralph.storage import files
 from ralph.storage.gitignore import ensure_gitignore
 
@@ -55,7 +55,7 @@ def write_settings(
     """
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
-    text = _cache_text(root, loaded.config, env, state or config_state(root, env))
+    text = _cache_text(root, loaded, env, state or config_state(root, env))
     path = cache_file(root)
     top = paths.state_boundary(root)
     files.make_folder(path.parent, 0o700, root=top)
@@ -65,9 +65,8 @@ def write_settings(
     return True
 
 
-def _cache_text(
-    root: Path, settings: Config, env: Mapping[str, str], state: tuple[str, ...]
-) -> str:
+def _cache_text(root: Path, loaded: Loaded, env: Mapping[str, str], state: tuple[str, ...]) -> str:
+    settings = loaded.config
     memories = settings.memories
     pairs: list[tuple[str, object]] = [("file", line) for line in state]
     pairs += [
@@ -75,7 +74,6 @@ def _cache_text(
         ("user", paths.user_config_file(env) or ""),
         ("env", hook_files.set_variables(env)),
         ("rules", rules_mark(settings.privacy.patterns)),
-        ("capture", 1),  # always 1, because the pause marker is what stops hooks
         ("inject", memories.inject.value),
         ("budget", memories.budget),
         ("types", ",".join(kind.value for kind in memories.filter.types)),
@@ -89,8 +87,77 @@ def _cache_text(
     pairs += [("pattern", pattern) for pattern in settings.privacy.patterns]
     pairs += [("path", path) for path in settings.privacy.paths]
     pairs += [("remember", prefix) for prefix in settings.learning.remember]
+    if loaded.unusable:
+        pairs.append(("problem", settings_problem(loaded)))
+        pairs.append(("broken", broken_state(loaded)))
     lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
     return "\n".join([hook_files.CACHE_VERSION, *lines, ""])
+
+
+# --- settings that cannot be used ---------------------------------------------------------------
+
+
+def last_good_text(root: Path, config_file: Path) -> str | None:
+    """Return the last text of a config file that could be used, or None if there is none."""
+    with suppress(RalphError):
+        return files.read(_last_good_copy(root, config_file))
+    return None
+
+
+def keep_last_good(root: Path, loaded: Loaded) -> None:
+    """Keep a copy of each config file that could be used, in case the next version cannot be."""
+    top = paths.state_boundary(root)
+    for path, text in loaded.texts.items():
+        copy = _last_good_copy(root, path)
+        if files.read(copy) != text:
+            files.write(copy, text, root=top, mode=files.PRIVATE)
+
+
+def _last_good_copy(root: Path, config_file: Path) -> Path:
+    return paths.last_good_settings(root) / ids.derived("config", str(config_file))
+
+
+def settings_problem(loaded: Loaded) -> str:
+    """Return one line about settings that cannot be used, or "" if all can be.
+
+    The reason is left out if the text it quotes from the config looks like prompt injection.
+    """
+    if not loaded.unusable:
+        return ""
+    first = loaded.unusable[0]
+    reason = first.problem.message.partition("\n")[0]
+    quoted_texts = reason.replace("'", "\n").replace('"', "\n")
+    if injection.looks_like_instructions(quoted_texts):
+        reason = "a config file cannot be used (`ralph doctor` says why)"
+    if first.path is None:
+        instead = "ignores this variable"
+    elif first.has_last_good:
+        instead = "uses the last version of this file that worked"
+    else:
+        instead = "uses its defaults instead of this file"
+    return f"{reason}; until this is fixed, Ralph {instead}"
+
+
+def broken_state(loaded: Loaded) -> str:
+    """Return a text that changes whenever a config file that cannot be used changes."""
+    states = []
+    for unusable in loaded.unusable:
+        if unusable.path is None:
+            states.append(unusable.problem.message.partition("\n")[0])
+        else:
+            states.append(hook_files.file_state(str(unusable.path)))
+    return "\t".join(states)
+
+
+def take_settings_problem(root: Path, loaded: Loaded) -> str:
+    """Return the line about settings that cannot be used, once for each change of the files."""
+    if not loaded.unusable:
+        return ""
+    state = str(paths.state_folder(root))
+    boundary = str(paths.state_boundary(root))
+    if not hook_files.tell_once(boundary, state, broken_state(loaded)):
+        return ""
+    return settings_problem(loaded)
 
 
 # --- failures -----------------------------------------------------------------------------------
@@ -124,7 +191,7 @@ def count_failure(root: Path, event: str, problem: str) -> bool:
     """Count one hook failure. Returns False if it cannot be counted."""
     with suppress(OSError, RalphError):
         _make_failures_file(root)
-        return hook_files.count_failure(str(failures_file(root).parents[1]), event, problem)
+        return hook_files.count_failure(str(paths.state_folder(root)), event, problem)
     return False
 
 

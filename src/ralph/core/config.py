@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralph.core import config_files, paths
+from ralph.core import config_files, config_rescue, paths
 from ralph.core.config_files import ConfigKey, ConfigNode, ValueMismatch, ValueType
 from ralph.core.errors import ConfigError, UsageError
 from ralph.core.patterns import PrivacyPatterns
@@ -140,6 +140,7 @@ _FOREIGN = frozenset(
 """Sections used by ralph-orchestrator, which also reads a `ralph.yml`."""
 _PROJECT_LAYERS = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 _PRIVATE_KEYS = ("privacy.patterns", "privacy.paths")
+_MAX_FILE_BYTES = 64 * 1024  # of a config file; a larger one is not parsed
 _MAX_SHOWN_CHARACTERS = 200
 _MIN_SUFFIX_SIMILARITY = 0.75  # difflib ratio at which the last part of a key counts as a typo
 PERSONAL = "set it in your own config (`ralph config KEY VALUE --user`) or in the environment"
@@ -223,13 +224,16 @@ def load(
     *,
     env: Mapping[str, str],
     limit: Callable[[Path], SearchLimit] | None = None,
+    last_good: Callable[[Path], str | None] | None = None,
 ) -> Loaded:
     """Load all layers and merge them.
 
     `limit` creates the time limit for searches with the project's privacy patterns. Without it, the
-    searches are not limited. Raises ConfigError if a value is wrong or a file cannot be read.
+    searches are not limited. `last_good` returns the last text of a config file that could be used,
+    and makes loading succeed in any case: see `Loaded.unusable`. Without it, raises ConfigError if
+    a value is wrong or a file cannot be read.
     """
-    loaded = Loaded(root, env, limit)
+    loaded = Loaded(root, env, limit, last_good)
     loaded.merge_layers()
     return loaded
 
@@ -246,18 +250,38 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
         return ()
 
 
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A config file or an environment variable that cannot be used, and why."""
+
+    problem: ConfigProblem
+    path: Path | None = None  # None for a variable
+    has_last_good: bool = False  # whether its last good text is used instead
+
+
 class Loaded:
-    """The merged settings: the value and source of each key, the warnings, and the use of trust."""
+    """The merged settings: the value and source of each key, the warnings, and the use of trust.
+
+    With `last_good`, the last good text of a file replaces one that cannot be used, and a variable
+    that cannot be used is left out. Both are listed in `unusable`. What can still be read of their
+    privacy rules is added to the others, so that a broken file never makes anything public.
+    `texts` has the files that could be used.
+    """
 
     def __init__(
         self,
         root: Path | None,
         env: Mapping[str, str],
         limit: Callable[[Path], SearchLimit] | None = None,
+        last_good: Callable[[Path], str | None] | None = None,
     ) -> None:
         self.root = root
         self.env = env
         self._limit = limit
+        self._last_good = last_good
+        self.unusable: list[Unusable] = []
+        self.texts: dict[Path, str] = {}
+        self._rescued: dict[str, tuple[str, ...]] = {}
         self.trusted_values: list[TrustedValue] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
@@ -304,30 +328,59 @@ class Loaded:
         if self.root is not None:
             self._add_private_of_main_checkout(self.root)
         self._read_environment()
+        for name, rules in self._rescued.items():
+            self._add_private(name, rules, ConfigSource(Layer.DEFAULT))
 
     def _add_private_of_main_checkout(self, root: Path) -> None:
         main_files = paths.config_files(paths.main_checkout(root))
         if paths.settings_files(root) == main_files:
             return
-        main = Loaded(None, self.env)
+        main = Loaded(None, self.env, last_good=self._last_good)
         for layer, path in zip(_PROJECT_LAYERS, main_files, strict=True):
             main.read(ConfigSource(layer, str(path)), path)
+        self.unusable += main.unusable
+        self.texts |= main.texts
         for name in _PRIVATE_KEYS:
-            ours = self.values[name]
-            theirs = main.values[name]
-            if not isinstance(ours, tuple) or not isinstance(theirs, tuple):
-                continue
-            if not set(theirs) <= set(ours):
-                self.values[name] = tuple(dict.fromkeys((*ours, *theirs)))
-                self.origins[name] = main.origins[name]
+            self._add_private(name, main.values[name], main.origins[name])
+            self._add_private(name, main._rescued.get(name, ()), main.origins[name])
+
+    def _add_private(self, name: str, rules: object, place: ConfigSource) -> None:
+        """Add privacy rules to those of the layers read so far."""
+        ours = self.values[name]
+        if not isinstance(ours, tuple) or not isinstance(rules, tuple):
+            return
+        if not set(rules) <= set(ours):
+            self.values[name] = tuple(dict.fromkeys((*ours, *rules)))
+            self.origins[name] = place
 
     def _read_environment(self) -> None:
         key_of_variable = {key.variable: key for key in KEYS}
         for name, value in self.env.items():
             if name in key_of_variable:
-                self._put_text(key_of_variable[name], value, ConfigSource(Layer.ENVIRONMENT, name))
+                self._read_variable(key_of_variable[name], name, value)
             elif name.startswith(_SECTION_VARIABLES):
                 self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, key_of_variable))
+
+    def _read_variable(self, key: ConfigKey, name: str, value: str) -> None:
+        try:
+            self._put_text(key, value, ConfigSource(Layer.ENVIRONMENT, name))
+        except ConfigProblem as problem:
+            if self._last_good is None:
+                raise
+            self.unusable.append(Unusable(problem))
+            if key.name in _PRIVATE_KEYS:
+                self._rescue({key.name: config_rescue.texts_in(from_text(key, value))})
+
+    def _rescue(self, rules: Mapping[str, Iterable[str]]) -> None:
+        """Keep those privacy rules that can be used."""
+        for name in _PRIVATE_KEYS:
+            usable = list(self._rescued.get(name, ()))
+            for text in rules.get(name, ()):
+                item = ConfigNode((ConfigNode(text, source=text),))
+                with contextlib.suppress(ValueMismatch):
+                    config_files.check_value(BY_NAME[name], item)
+                    usable.append(text)
+            self._rescued[name] = tuple(dict.fromkeys(usable))
 
     def _report(self, place: ConfigSource, what: str, hint: str = "") -> None:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
@@ -388,9 +441,27 @@ class Loaded:
 
     def read(self, place: ConfigSource, path: Path) -> None:
         """Read one file, if it exists."""
-        text = _read(path, place)
-        if text is None:
-            return
+        values_before = dict(self.values)
+        origins_before = dict(self.origins)
+        try:
+            text = _read(path, place, _MAX_FILE_BYTES)
+            if text is not None:
+                self._read_text(place, text)
+                self.texts[path] = text
+        except ConfigProblem as problem:
+            if self._last_good is None:
+                raise
+            self.values = values_before
+            self.origins = origins_before
+            good_text = self._last_good(path)
+            self.unusable.append(Unusable(problem, path, good_text is not None))
+            if good_text is not None:
+                # An earlier version of Ralph may have accepted what this one does not.
+                with contextlib.suppress(ConfigProblem):
+                    self._read_text(place, good_text)
+            self._rescue(config_rescue.privacy_rules(_read_beginning(path)))
+
+    def _read_text(self, place: ConfigSource, text: str) -> None:
         if place.layer is Layer.SHELL:
             self._read_shell(place, text)
             return
@@ -499,10 +570,16 @@ def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigPro
     )
 
 
-def _read(path: Path, place: ConfigSource) -> str | None:
+def _read(path: Path, place: ConfigSource, max_bytes: int | None = None) -> str | None:
     try:
         if path.exists() and not path.is_file():
             raise OSError(errno.EINVAL, "is not a regular file")  # reading a FIFO would block
+        if max_bytes is not None and path.stat().st_size > max_bytes:
+            raise ConfigProblem(
+                replace(place, line=1),
+                f"larger than {max_bytes // 1024} KB, so it is not read",
+                hint="a config file contains settings only; move everything else out of it",
+            )
         return path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -514,6 +591,17 @@ def _read(path: Path, place: ConfigSource) -> str | None:
         what = f"cannot be read: {error.strerror}"
         hint = "check its type and permissions"
         raise ConfigProblem(replace(place, line=1), what, hint=hint) from error
+
+
+def _read_beginning(path: Path) -> str:
+    """Return as much of a config file as may be parsed, or "" if it cannot be read."""
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        pass
+    return ""
 
 
 def key_named(name: str) -> ConfigKey:

@@ -21,7 +21,7 @@ from ralph.core.text import BOM
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
-_MAX_DEPTH = 50  # levels of nested containers
+_MAX_DEPTH = 20  # levels of nested containers
 _MAX_SHOWN_VALUE = 40  # characters of a value that an error shows
 _NO_LIMIT = 10**12  # the maximum for a setting without a limit of its own
 _UNPRINTABLE = re.compile(
@@ -131,7 +131,7 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
     root = reader.compose()
     if root is None:
         return ConfigNode(None), []
-    node = reader.convert(root, 1)
+    node = reader.convert(root)
     return node, reader.problems
 
 
@@ -149,7 +149,10 @@ class _YamlReader:
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
+            self._check_depth(yaml, loader)
             return yaml.compose(self._text, Loader=loader)
+        except YamlError:
+            raise
         except yaml.MarkedYAMLError as failure:
             mark = failure.problem_mark or failure.context_mark
             index = mark.index if mark else 0
@@ -157,13 +160,29 @@ class _YamlReader:
         except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
             raise self.error(0, str(failure)) from failure
 
+    def _check_depth(self, yaml: Any, loader: Any) -> None:
+        """Raise YamlError if containers are nested too deeply.
+
+        Composing nested containers is recursive in C and would end the process. Events are read one
+        at a time.
+        """
+        depth = 0
+        for event in yaml.parse(self._text, Loader=loader):
+            if isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _MAX_DEPTH:
+                    what = f"nested deeper than {_MAX_DEPTH} levels"
+                    raise self.error(event.start_mark.index, what)
+
     def error(self, index: int, what: str) -> YamlError:
         return YamlError(self._line_of(index), " ".join(what.split()))
 
     def _line_of(self, index: int) -> int:
         return bisect_left(self._line_breaks, index) + 1
 
-    def convert(self, node: Any, depth: int) -> ConfigNode:
+    def convert(self, node: Any) -> ConfigNode:
         start = node.start_mark.index
         if id(node) in self._converted:  # aliases of aliases would grow without bound
             raise self.error(
@@ -171,17 +190,15 @@ class _YamlReader:
                 "an alias repeats this value, and aliases are not supported: "
                 "write the value itself",
             )
-        if depth > _MAX_DEPTH:
-            raise self.error(start, f"nested deeper than {_MAX_DEPTH} levels")
         self._converted.add(id(node))
         if isinstance(node.value, str):
             return self._convert_scalar(node)
         value: Value
         if node.id == "sequence":
-            items = [self.convert(item, depth + 1) for item in node.value]
+            items = [self.convert(item) for item in node.value]
             value = tuple(items)
         else:
-            members = self._convert_members(node, depth)
+            members = self._convert_members(node)
             items = list(members.values())
             value = members
         return ConfigNode(
@@ -210,11 +227,11 @@ class _YamlReader:
             shared=shared,
         )
 
-    def _convert_members(self, node: Any, depth: int) -> dict[str, ConfigNode]:
+    def _convert_members(self, node: Any) -> dict[str, ConfigNode]:
         members: dict[str, ConfigNode] = {}
         for key_node, item_node in node.value:
-            key = self.convert(key_node, depth + 1)
-            item = self.convert(item_node, depth + 1)
+            key = self.convert(key_node)
+            item = self.convert(item_node)
             if isinstance(key.value, tuple | Mapping):
                 raise self.error(key.start, "a key must be a word, not a list or mapping")
             name = key.source

@@ -277,6 +277,7 @@ tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree
 heartbeats_folder = _in_state(discovery.HEARTBEATS)
 injected_folder = _in_state(discovery.INJECTED)  # what each session was given
 subagents_folder = _in_state(discovery.SUBAGENTS)  # the tasks of each session's subagents
+last_good_settings = _in_state("last-good")  # copies of the config files that could be used
 slow_patterns_file = _in_state(f"{discovery.CACHE}/slow-patterns")  # patterns that timed out
 vectors_file = _in_state(f"{discovery.CACHE}/vectors.db")
 
@@ -380,12 +381,7 @@ def has_old_state(root: Path) -> bool:
 
 def config_files(root: Path) -> tuple[Path, ...]:
     """Return every project file that may hold settings. A later file overrides an earlier one."""
-    return (
-        root / ".ralph" / "config.sh",
-        root / ".ralph.toml",
-        config_file(root),
-        local_config_file(root),
-    )
+    return tuple(root / name for name in discovery.CONFIG_FILES)
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:

@@ -45,6 +45,10 @@ These hosts read no answer before a tool runs, so the answer comes with the tool
 """
 
 
+SILENT_HOSTS = frozenset({"cline", "copilot", "cursor", "opencode", "windsurf"})
+"""Hosts that show no message of a hook to the user, so that the agent has to pass it on."""
+
+
 @record
 class _Request:
     """What to look up for an event: a question, or the files and command of a tool call."""
@@ -89,7 +93,7 @@ def answer_event(
         if session and not is_subagent:
             _note_as_seen(project, session, memory, runs)
     except (OSError, hook_files.Unsure) as error:  # a full disk must not suppress an answer
-        hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
+        project.count_failure(event, f"cannot note what was injected: {error}")
     return _encode_answer(project, event, text, memory)
 
 
@@ -103,6 +107,25 @@ def join_answers(first: bytes, second: bytes) -> bytes:
     contexts = [_context_of(joined), _context_of(_parse_object(second))]
     joined["hookSpecificOutput"]["additionalContext"] = "\n".join(contexts)
     return json.dumps(joined, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def add_message(host: str, event: str, answer: bytes, message: str) -> bytes:
+    """Return an answer that also tells the user something. The answer may be empty."""
+    import json  # few answers have such a message
+
+    members = _parse_object(answer)
+    if host not in SILENT_HOSTS:
+        shown = members.get("systemMessage")
+        members["systemMessage"] = f"{shown}; {message}" if shown else f"Ralph: {message}"
+    else:
+        from ralph.core import render
+
+        note = render.notes([message])
+        context = note
+        if "hookSpecificOutput" in members:
+            context = f"{_context_of(members)}\n{note}"
+        members["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
+    return json.dumps(members, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _context_of(answer: Mapping[str, Any]) -> str:

@@ -28,13 +28,15 @@ from ralph.capture.own_traffic import is_own_traffic
 from ralph.capture.pipeline import observe, session_of, with_loop_origin
 from ralph.core import config as settings
 from ralph.core import ids, paths, render
+from ralph.core.config import Loaded
 from ralph.core.errors import DeadlineExceeded, RalphError, Unreadable, WriteFailed
+from ralph.core.patterns import PrivacyPatterns
 from ralph.core.record import NO_EXTRA, Record
-from ralph.core.settings import Config, Presence
+from ralph.core.settings import Config, Presence, Privacy
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
+from ralph.hooks.answer import SILENT_HOSTS, add_message
 from ralph.lean import hook_files
-from ralph.privacy import injection
 from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
@@ -52,13 +54,6 @@ _MAX_LOG_TAIL = 200_000
 """Characters at the end of a log that are summarized while the index is out of date."""
 _MAX_ITERATION_DIGITS = 9
 _SESSION_BOUNDARIES = (EventKind.SESSION_START, EventKind.SESSION_END, EventKind.STOP)
-
-
-class _LoadedConfig(NamedTuple):
-    """The config. If it cannot be used, `config` is None and `problem` says why."""
-
-    config: Config | None
-    problem: str = ""
 
 
 class _SessionRecords(NamedTuple):
@@ -88,14 +83,15 @@ def handle_event(
     root = Path(folder)
     if recorder.paused_since(root) is not None:
         return ""
-    loaded = _load_config(root, event, env, cache=project)
+    state = recorder.config_state(root, env)
+    loaded = _load_config(root, env)
     config = loaded.config
-    if config is None:
-        if not project or event != EventKind.SESSION_START:
-            return ""
-        return _message_json(host, event, loaded.problem)
     if not project and not config.capture.everywhere:
         return ""
+    with _count_failures(root, event):
+        recorder.keep_last_good(root, loaded)
+        if project:
+            recorder.write_settings(root, loaded, env=env, state=state)
     happened = _read_event(root, host, event, payload, config)
     if happened is None:
         return ""
@@ -106,7 +102,8 @@ def handle_event(
         record_event(root, happened, config, loop)
     if happened.kind is EventKind.SESSION_START:
         if not env.get("RALPH_RUN"):
-            return _start_session(root, happened, config, event, task=task, env=env)
+            answer = _start_session(root, happened, config, event, task=task, env=env)
+            return _add_settings_problem(root, host, event, answer, loaded)
         if iteration is not None:
             with _count_failures(root, event):
                 _mark_prompt_seen(root, happened.session, env["RALPH_RUN"], iteration)
@@ -180,10 +177,6 @@ def _mark_prompt_seen(root: Path, session: str, run: str, iteration: int) -> Non
     injection_ledger.mark_seen(root, session, _RECORD_LINE.findall(prompt))
 
 
-_SILENT_HOSTS = frozenset({"cline", "copilot", "cursor", "opencode", "windsurf"})
-"""Hosts that show no message of a hook to the user, so that the agent has to pass it on."""
-
-
 def remember_prompt(
     folder: str, host: str, event: str, text: str, *, session: str, patterns: Sequence[str]
 ) -> str:
@@ -201,47 +194,49 @@ def remember_prompt(
     if not message:
         return ""
     note = f"{message}. The user asked Ralph for this; there is nothing left to store."
-    if host in _SILENT_HOSTS:
+    if host in SILENT_HOSTS:
         note += " Tell the user in one line."
     return _context_json(event, render.notes([note]), message)
 
 
 def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
-    """Rewrite the settings cache. A config that cannot be read is counted as a failure."""
-    _load_config(Path(folder), event, env, cache=True)
+    """Rewrite the settings cache."""
+    root = Path(folder)
+    state = recorder.config_state(
+        root, env
+    )  # before the files are read, so that no change is missed
+    loaded = _load_config(root, env)
+    with _count_failures(root, event):
+        recorder.write_settings(root, loaded, env=env, state=state)
+        recorder.keep_last_good(root, loaded)
 
 
-def update_index(folder: str, event: str) -> None:
+def update_index(
+    folder: str, event: str, patterns: Sequence[str], private_paths: Sequence[str]
+) -> None:
     """Update the index as far as possible within `index.MOMENT`."""
-    with _count_failures(Path(folder), event):
-        index.of(Path(folder)).sync(within=index.MOMENT)
+    root = Path(folder)
+    limited_patterns = PrivacyPatterns(tuple(patterns), PatternLimit(root))
+    privacy = Privacy(limited_patterns, tuple(private_paths))
+    with _count_failures(root, event):
+        index.of(root, privacy).sync(within=index.MOMENT)
 
 
-def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> _LoadedConfig:
-    """Load the config, and write the settings cache if `cache` is true."""
-    state = recorder.config_state(root, env)
-    try:
-        loaded = settings.load(root, env=env, limit=PatternLimit)
-    except RalphError as error:
-        if cache:
-            recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
-        return _LoadedConfig(None, _config_note(error))
-    if cache:
-        with _count_failures(root, event):
-            recorder.write_settings(root, loaded, env=env, state=state)
-    return _LoadedConfig(loaded.config)
+def _load_config(root: Path, env: Mapping[str, str]) -> Loaded:
+    """Load the config. The last good text of a file replaces one that cannot be used."""
+
+    def last_good(path: Path) -> str | None:
+        return recorder.last_good_text(root, path)
+
+    return settings.load(root, env=env, limit=PatternLimit, last_good=last_good)
 
 
-def _config_note(error: RalphError) -> str:
-    """Return a line that says why the config cannot be used.
-
-    The reason is left out if the text it quotes from the config looks like prompt injection.
-    """
-    reason = str(error).partition("\n")[0]
-    quoted_texts = reason.replace("'", "\n").replace('"', "\n")
-    if injection.looks_like_instructions(quoted_texts):
-        reason = "a config file cannot be used (`ralph doctor` says why)"
-    return f"{reason}; until this is fixed, nothing is recorded or recalled here"
+def _add_settings_problem(root: Path, host: str, event: str, answer: str, loaded: Loaded) -> str:
+    """Add the line about settings that cannot be used, once for each change of their files."""
+    problem = recorder.take_settings_problem(root, loaded)
+    if not problem:
+        return answer
+    return add_message(host, event, answer.encode("utf-8", "replace"), problem).decode()
 
 
 @contextmanager
@@ -337,7 +332,7 @@ def _start_session(
         if state is SessionState.NEW:
             with _count_failures(root, name):
                 _propose_missed(root, event.session, config)
-        if config.presence is not Presence.OFF and event.host not in _SILENT_HOSTS:
+        if config.presence is not Presence.OFF and event.host not in SILENT_HOSTS:
             message = _presence(root, brief, config)
     if not brief.text and not message:
         return ""
@@ -422,13 +417,6 @@ def _pull_age(root: Path) -> str:
     if hours < _MIN_HOURS_IN_DAYS:
         return f"; team pulled {hours} h ago"
     return f"; team pulled {hours // 24} d ago"
-
-
-def _message_json(host: str, name: str, message: str) -> str:
-    """Return an answer for the user alone, or for the agent if the host shows no messages."""
-    if host in _SILENT_HOSTS:
-        return _context_json(name, render.notes([message]))
-    return _context_json(name, "", f"Ralph: {message}")
 
 
 def _context_json(name: str, text: str, message: str = "") -> str:

@@ -23,7 +23,7 @@ from ralph.lean.secret_prefilter import may_match_glob, needs_rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ralph.lean.hook_files import HookSettings
+    from ralph.lean.hook_files import HookSettings, RecordingRules
 
 RECORDED = (
     "PostToolUse",
@@ -50,6 +50,8 @@ HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 _PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
 _TYPED_EVENTS = (*_PROMPT_EVENTS, "beforeSubmitPrompt")
 """Events with text that a person has typed. Some hosts do not read an answer to theirs."""
+_ONLY_RECORDED = ("PostToolUse", "SubagentStop")
+"""Events that are recorded and nothing else, which needs no more than the privacy rules."""
 _SUBAGENT_TOOLS = ("Agent", "Task")
 _UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # payloads need no adapter
 
@@ -120,7 +122,7 @@ def run_event(
     """
     if env.get("RALPH_DISABLE") == "1":
         return b""
-    state = ""
+    project = None
     is_adapted = host not in _UNADAPTED_HOSTS and not cut
     try:
         if is_adapted:
@@ -129,16 +131,14 @@ def run_event(
             event, raw = adapters.read_payload(host, event, raw)
         payload = Payload(raw[:_HEAD_BYTES], cut=True) if cut else Payload(raw)
         project = Project(_event_folder(payload, env))
-        if project.root:
-            state = project.state
         answer = _handle(host, event, payload, project, env, set_deadline)
         if answer and is_adapted:
             return adapters.write_answer(host, answer)
         return answer
     except BaseException as error:  # noqa: BLE001 - a host would act on any message or exit code
         try:
-            if state:
-                hook_files.count_failure(state, event, f"{type(error).__name__}: {error}")
+            if project is not None and project.root:
+                project.count_failure(event, f"{type(error).__name__}: {error}")
         except BaseException:  # noqa: BLE001, S110 - there is nowhere else to report it
             pass
         return b""
@@ -165,11 +165,37 @@ def _handle(
         return b""
     if event in HANDLED or not project.root:
         return _handle_in_app(host, event, payload, project, env, set_deadline)
-    if not _load_settings(event, project, env, set_deadline):
-        return b""
     typed = payload
-    if event in RECORDED and project.settings.capture:
+    is_current = project.load_settings(env) is not None
+    has_rules = is_current or (event in RECORDED and project.load_recording_rules(env))
+    if event in RECORDED and has_rules:
         payload = _record(host, event, payload, project, env, set_deadline)
+    if not is_current:
+        if has_rules and event in _ONLY_RECORDED:
+            return b""  # the next event that is answered refreshes the cache
+        if not _refresh_settings(event, project, env, set_deadline):
+            return b""
+        if event in RECORDED and not has_rules:
+            payload = _record(host, event, payload, project, env, set_deadline)
+    answer = _answer(host, event, typed, payload, project, env, set_deadline)
+    if project.settings.problem and event in _PROMPT_EVENTS and not env.get("RALPH_RUN"):
+        return _with_settings_problem(host, event, answer, project)
+    return answer
+
+
+def _answer(
+    host: str,
+    event: str,
+    typed: Payload,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None],
+) -> bytes:
+    """Do what an event asks for, and return what to print.
+
+    `typed` is the payload as the host sent it, `payload` the one that was stored.
+    """
     if event in _TYPED_EVENTS and not env.get("RALPH_RUN"):
         remembered = _remember(host, event, typed, project, set_deadline)
         if remembered:
@@ -178,10 +204,10 @@ def _handle(
         _prepare_app(event, set_deadline)
         from ralph.hooks.events import update_index
 
-        update_index(project.root, event)
+        update_index(project.root, event, project.rules.patterns, project.rules.paths)
         return b""
     starts_subagent = event == "PreToolUse" and payload.text("tool_name") in _SUBAGENT_TOOLS
-    if starts_subagent and project.settings.capture:
+    if starts_subagent:
         _store_subagent_task(event, payload, project, set_deadline)
         return b""
     if not _wants_answer(event, project, env):
@@ -189,6 +215,15 @@ def _handle(
     from ralph.hooks.answer import answer_event
 
     return answer_event(host, event, payload, project, env)
+
+
+def _with_settings_problem(host: str, event: str, answer: bytes, project: Project) -> bytes:
+    """Add the line about settings that cannot be used, once for each change of their files."""
+    if not hook_files.tell_once(project.boundary, project.state, project.settings.broken):
+        return answer
+    from ralph.hooks.answer import add_message
+
+    return add_message(host, event, answer, project.settings.problem)
 
 
 def _is_active(project: Project, env: Mapping[str, str]) -> bool:
@@ -234,7 +269,7 @@ def _remember(
         event,
         text,
         session=payload.text("session_id"),
-        patterns=project.settings.patterns,
+        patterns=project.rules.patterns,
     ).encode("utf-8", "replace")
 
 
@@ -277,20 +312,21 @@ def _handle_in_app(
     return printed.encode("utf-8", "replace")
 
 
-def _load_settings(
+def _refresh_settings(
     event: str, project: Project, env: Mapping[str, str], set_deadline: Callable[[float], None]
 ) -> bool:
-    """Load the cached settings, refreshing the cache if it is out of date.
+    """Refresh the settings cache and load it.
 
     Returns False if there are still no current settings.
     """
-    if project.load_settings(env) is not None:
-        return True
     _prepare_app(event, set_deadline)
     from ralph.hooks.events import refresh_settings
 
     refresh_settings(project.root, event, env)
-    return project.load_settings(env) is not None
+    if project.load_settings(env) is None:
+        project.count_failure(event, "the settings cache cannot be written")
+        return False
+    return True
 
 
 def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
@@ -559,8 +595,20 @@ class Project:
     `folder` is where the event happened, and nothing else is set.
     """
 
-    __slots__ = ("boundary", "folder", "index", "root", "settings", "state", "task", "worktree")
+    __slots__ = (
+        "boundary",
+        "folder",
+        "index",
+        "main",
+        "root",
+        "rules",
+        "settings",
+        "state",
+        "task",
+        "worktree",
+    )
 
+    rules: RecordingRules
     settings: HookSettings
 
     def __init__(self, folder: str) -> None:
@@ -568,6 +616,7 @@ class Project:
         self.folder = self.root or folder
         if self.root:
             location = discovery.locate(self.root)
+            self.main = location.main
             self.worktree = location.worktree
             self.task = location.task
             self.state = location.state
@@ -584,16 +633,38 @@ class Project:
 
     def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
         """Set `settings` from the cache and return them, or None if the cache is out of date."""
-        path = f"{self.state}/{discovery.CACHE}/hook"
-        if self.worktree:
-            path = f"{path}-{os.stat(self.root).st_ino}"
-        settings = hook_files.read_settings(path, self.root, env, _user_config(env))
+        settings = hook_files.read_settings(self._settings_cache, self.root, env, _user_config(env))
         if settings is None:
             return None
         self.settings = settings
-        if settings.patterns:
-            settings.switch_off(hook_files.slow_patterns(self.state))
+        self._use_rules(settings.rules)
         return settings
+
+    def load_recording_rules(self, env: Mapping[str, str]) -> bool:
+        """Set `rules` without a current cache. Returns False if only the app can tell the rules."""
+        rules = hook_files.read_recording_rules(
+            self._settings_cache, self.root, env, _user_config(env), self.main
+        )
+        if rules is None:
+            return False
+        self._use_rules(rules)
+        return True
+
+    def count_failure(self, event: str, problem: str) -> None:
+        """Count a failure of a hook, creating the file to count in if necessary."""
+        hook_files.count_failure(self.state, event, problem, top=self.boundary)
+
+    @property
+    def _settings_cache(self) -> str:
+        path = f"{self.state}/{discovery.CACHE}/hook"
+        if self.worktree:
+            return f"{path}-{os.stat(self.root).st_ino}"
+        return path
+
+    def _use_rules(self, rules: RecordingRules) -> None:
+        if rules.patterns:
+            rules.switch_off(hook_files.slow_patterns(self.state))
+        self.rules = rules
 
 
 def _user_config(env: Mapping[str, str]) -> str:
@@ -669,7 +740,7 @@ def append_event(
             hook_files.spill(project.state, name, line)
         except (OSError, hook_files.Unsure):
             reason = getattr(error, "strerror", "") or error
-            hook_files.count_failure(project.state, event, f"cannot append: {reason}")
+            project.count_failure(event, f"cannot append: {reason}")
             return False
     return True
 
@@ -688,7 +759,7 @@ def _envelope_head(host: str, event: str, project: Project, env: Mapping[str, st
         head += f', "iteration": {int(iteration)}'
     if _is_id(task):
         head += f', "task": "{task}"'
-    return head + f', "rules": "{project.settings.rules}"'
+    return head + f', "rules": "{project.rules.mark}"'
 
 
 def _append_line(project: Project, name: str, line: bytes) -> None:
@@ -765,25 +836,25 @@ def redact_in_time(
     if payload.cut:
         return _give_up_redaction(payload, project, event, set_deadline)
     payload = _without_read_results(payload)
-    settings = project.settings
-    if not _needs_redaction(payload, settings):
+    rules = project.rules
+    if not _needs_redaction(payload, rules):
         return payload
-    has_user_rules = bool(settings.patterns or settings.paths)
+    has_user_rules = bool(rules.patterns or rules.paths)
     if len(payload.raw) <= _MAX_UNREDACTED_BYTES and not has_user_rules:
-        return _redacted(payload, settings)
+        return _redacted(payload, rules)
     from ralph.core.errors import DeadlineExceeded  # only where the rules may take long
 
     for seconds in _REDACTION_SECONDS:
         set_deadline(seconds)
         try:
-            stored = _redacted(payload, settings)
+            stored = _redacted(payload, rules)
         except DeadlineExceeded as error:
             if not error.pattern:
                 break
             problem = f"privacy.patterns: {error.pattern} took too long"
-            hook_files.count_failure(project.state, event, problem)
+            project.count_failure(event, problem)
             hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
-            settings.switch_off({error.pattern})
+            rules.switch_off({error.pattern})
         else:
             set_deadline(_seconds_for(event) - seconds)
             return stored
@@ -795,7 +866,7 @@ def _give_up_redaction(
 ) -> Payload:
     set_deadline(_RECORDING_SECONDS - sum(_REDACTION_SECONDS))
     problem = "too large or too slow to redact: stored without its texts"
-    hook_files.count_failure(project.state, event, problem)
+    project.count_failure(event, problem)
     return _without_texts(payload)
 
 
@@ -813,17 +884,17 @@ def _without_read_results(payload: Payload) -> Payload:
     return Payload(payload.raw[:start] + shorter.encode() + payload.raw[end:])
 
 
-def _needs_redaction(payload: Payload, settings: HookSettings) -> bool:
+def _needs_redaction(payload: Payload, rules: RecordingRules) -> bool:
     """Check whether a payload may contain anything private, or is too long to store as it is."""
     raw = payload.raw
-    if len(raw) > _MAX_UNREDACTED_BYTES or settings.patterns:
+    if len(raw) > _MAX_UNREDACTED_BYTES or rules.patterns:
         return True
     if b"\\u" in raw or b"NaN" in raw or b"Infinity" in raw:
         return True
     text = _unescape(_without_host_members(payload).decode("utf-8", "replace"))
     if needs_rules(text):
         return True
-    return bool(settings.paths) and may_match_glob(text, settings.paths)
+    return bool(rules.paths) and may_match_glob(text, rules.paths)
 
 
 def _without_host_members(payload: Payload) -> bytes:
@@ -834,7 +905,7 @@ def _without_host_members(payload: Payload) -> bytes:
     return raw
 
 
-def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
+def _redacted(payload: Payload, rules: RecordingRules) -> Payload | None:
     """Return the payload redacted and shortened, or None if it is about a private path.
 
     Raises TypeError if the payload is not an object.
@@ -846,12 +917,12 @@ def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
     value = json.loads(payload.raw, parse_constant=lambda _: None)
     if not isinstance(value, dict):
         raise TypeError("the payload is not a JSON object")
-    if settings.paths:
+    if rules.paths:
         from ralph.privacy.private_paths import mentions_private_path  # few projects have paths
 
-        if mentions_private_path(value, settings.paths):
+        if mentions_private_path(value, rules.paths):
             return None
-    return _encode(redact_payload(value, settings.patterns))
+    return _encode(redact_payload(value, rules.patterns))
 
 
 def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
@@ -918,7 +989,7 @@ def _check_forget(event: str, payload: Payload, project: Project) -> bool:
         project.append(hook_files.FORGETS, name, mark)
     except (OSError, hook_files.Unsure) as error:  # the event itself is stored nevertheless
         problem = f"cannot note a call of `ralph forget`: {error}"
-        hook_files.count_failure(project.state, event, problem)
+        project.count_failure(event, problem)
     return forgets
 
 

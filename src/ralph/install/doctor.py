@@ -89,6 +89,8 @@ def config_findings(
     A problem with an environment variable is reported for the project's config file.
     """
     hint = "see `ralph config --origin` and docs/config.md"
+    if level == "error":
+        hint = "correct the file; until then, hooks use the last version of it that worked"
     findings = []
     for problem in problems:
         place = problem.place

@@ -29,6 +29,8 @@ MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 
 A git checkout with none of them is a project to commands, but not to hooks.
 """
+CONFIG_FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml")
+"""The files of a project that may hold settings. A later one overrides an earlier one."""
 _MAX_FILE = 1 << 16  # bytes; the rest of a file is not read
 
 

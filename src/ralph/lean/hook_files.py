@@ -18,7 +18,7 @@ import time
 from ralph.lean import TYPE_CHECKING, discovery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -39,7 +39,7 @@ class Unsure(Exception):
 # --- appending ----------------------------------------------------------------------------------
 
 
-def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
+def append(top: str, folders: Sequence[str], name: str, line: bytes) -> None:
     """Append one line to `top/folders.../name`.
 
     Raises Unsure if this is not the ordinary case, and OSError if the line cannot be written.
@@ -61,7 +61,7 @@ def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
         os.close(lock)
 
 
-def _make_folders(top: str, folders: tuple[str, ...]) -> str:
+def _make_folders(top: str, folders: Sequence[str]) -> str:
     path = top
     for folder in folders:
         path = f"{path}/{folder}"
@@ -182,6 +182,7 @@ def timestamp() -> str:
 
 # --- counting failures --------------------------------------------------------------------------
 
+_FAILURES = "hook-failures"  # the file in the folder `log`
 _COUNT_DIGITS = 12
 _MAX_PROBLEM = 300  # characters of the last failure that are kept
 
@@ -207,10 +208,11 @@ def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
     return True
 
 
-def count_failure(state: str, event: str, problem: str) -> bool:
+def count_failure(state: str, event: str, problem: str, *, top: str = "") -> bool:
     """Count one more failure, even on a full disk.
 
-    Return False if there is no file to count in.
+    If there is no file to count in, it is created below `top`, which must contain the state folder.
+    Return False if that is impossible, or without `top`.
     """
 
     def next_line(before: bytes) -> bytes:
@@ -222,15 +224,38 @@ def count_failure(state: str, event: str, problem: str) -> bool:
         line = f"{count:0{_COUNT_DIGITS}d} {timestamp()} {text}"
         return line.encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
 
+    path = f"{state}/{discovery.LOG}/{_FAILURES}"
     try:
-        return overwrite(f"{state}/{discovery.LOG}/hook-failures", next_line, FAILURES_SIZE)
+        if overwrite(path, next_line, FAILURES_SIZE):
+            return True
+        if not top or os.path.lexists(path):
+            return False
+        _create_private(
+            top, (*_folders_below(top, state), discovery.LOG), _FAILURES, next_line(b"")
+        )
+        return True
     except (OSError, Unsure):
         return False
 
 
+def _folders_below(top: str, path: str) -> list[str]:
+    return path[len(top) + 1 :].split("/")
+
+
+def _create_private(top: str, folders: Sequence[str], name: str, text: bytes) -> None:
+    """Create a file that only its owner may read. Raises FileExistsError if there is one."""
+    folder = _make_folders(top, folders)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    handle = os.open(f"{folder}/{name}", flags, _PRIVATE_FILE)
+    try:
+        os.write(handle, text)
+    finally:
+        os.close(handle)
+
+
 # --- the settings cache -------------------------------------------------------------------------
 
-CACHE_VERSION = "ralph-hook 6"
+CACHE_VERSION = "ralph-hook 7"
 VARIABLES = (
     "RALPH_MEMORIES_",
     "RALPH_CONTEXT_",
@@ -248,6 +273,25 @@ Each call of `ralph forget` adds a line `CALLED` to its session's file. Prompts 
 CALLED = b"1\n"
 SLOW_PATTERNS = "slow-patterns"  # the file that lists user patterns that timed out
 _MAX_SMALL_FILE = 65_536  # bytes
+_PRIVACY_VARIABLES = "RALPH_PRIVACY_"
+_TOLD = "told"  # the file in the cache that lists what the user was told once
+
+
+class RecordingRules:
+    """What is private in a project: all that recording an event has to know."""
+
+    def __init__(self, lines: Mapping[str, list[str]]) -> None:
+        # Identifies the version of the rules; see `secret_rules.rules_mark`.
+        self.mark = lines.get("rules", [""])[-1]
+        self.patterns = tuple(lines.get("pattern", ()))
+        self.paths = tuple(lines.get("path", ()))
+
+    def switch_off(self, patterns: set[str]) -> None:
+        """Stop using these user patterns."""
+        remaining = tuple(pattern for pattern in self.patterns if pattern not in patterns)
+        if remaining != self.patterns:
+            self.patterns = remaining
+            self.mark = ""
 
 
 class HookSettings:
@@ -255,11 +299,9 @@ class HookSettings:
 
     def __init__(self, lines: Mapping[str, list[str]]) -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
-        # Identifies the version of the rules; see `secret_rules.rules_mark`.
-        self.rules = values.get("rules", "")
-        self.capture = values["capture"] == "1"
-        self.patterns = tuple(lines.get("pattern", ()))
-        self.paths = tuple(lines.get("path", ()))
+        self.rules = RecordingRules(lines)
+        self.problem = values.get("problem", "")  # why some settings cannot be used
+        self.broken = values.get("broken", "")  # changes with the files that cannot be used
         self.remember = tuple(lines.get("remember", ()))  # empty means the defaults
         self.enabled = values["enabled"] == "1"
         self.inject = values["inject"]
@@ -270,13 +312,6 @@ class HookSettings:
         self.share = float(values["share"])
         self.types = tuple(filter(None, values["types"].split(",")))
         self.tags = tuple(filter(None, values["tags"].split(",")))
-
-    def switch_off(self, patterns: set[str]) -> None:
-        """Stop using these user patterns."""
-        remaining = tuple(pattern for pattern in self.patterns if pattern not in patterns)
-        if remaining != self.patterns:
-            self.patterns = remaining
-            self.rules = ""
 
 
 def escape(value: str) -> str:
@@ -309,14 +344,7 @@ def read_settings(
 
     The cache is outdated once a config file or an environment variable has changed.
     """
-    text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
-    if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
-        return None
-    lines: dict[str, list[str]] = {}
-    for line in text.split("\n"):
-        key, equals, value = line.partition("=")
-        if equals:
-            lines.setdefault(key, []).append(_unescape(value))
+    lines = _read_cache(path)
     try:
         if _is_current(lines, root, env, user_config):
             return HookSettings(lines)
@@ -325,17 +353,99 @@ def read_settings(
     return None
 
 
+def read_recording_rules(
+    path: str, root: str, env: Mapping[str, str], user_config: str, main: str
+) -> RecordingRules | None:
+    """Return rules that are strict enough to record with, although the cache is not current.
+
+    They are the cached ones, or none before the first cache. That is enough if no config file that
+    has changed can contain privacy rules. Return None if one might, because only the YAML parser
+    can tell. `main` is the project's folder in the main checkout.
+    """
+    if any(name.startswith(_PRIVACY_VARIABLES) for name in env):
+        return None
+    lines = _read_cache(path)
+    try:
+        if not _is_of_project(lines, root, env, user_config):
+            lines = {}
+    except (LookupError, OSError):
+        lines = {}
+    known_states = lines.get("file", ())
+    config_files = [user_config]
+    for folder in (root, main):
+        config_files += [f"{folder}/{name}" for name in discovery.CONFIG_FILES]
+    for config_file in config_files:
+        if file_state(config_file) not in known_states and _may_contain_rules(config_file):
+            return None
+    from ralph.lean.secret_rules import rules_mark  # recording loads it, the status line does not
+
+    return RecordingRules({"rules": [rules_mark(())], **lines})
+
+
+def _may_contain_rules(config_file: str) -> bool:
+    """Return whether a config file may contain privacy rules, without parsing it.
+
+    A key can be written with escapes, so a backslash counts as well.
+    """
+    try:
+        mode = os.stat(config_file).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    text = read_file(config_file, _MAX_SMALL_FILE + 1)
+    if not stat.S_ISREG(mode) or text is None or len(text) > _MAX_SMALL_FILE:
+        return True
+    return b"privacy" in text or b"\\" in text
+
+
+def _read_cache(path: str) -> dict[str, list[str]]:
+    """Return the values in the settings cache by their keys, or {} if it cannot be read."""
+    text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
+    lines: dict[str, list[str]] = {}
+    if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
+        return lines
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals:
+            lines.setdefault(key, []).append(_unescape(value))
+    return lines
+
+
 def _is_current(
     lines: Mapping[str, list[str]], root: str, env: Mapping[str, str], user_config: str
 ) -> bool:
-    if lines["root"] != [str(os.stat(root).st_ino)]:  # a copy of the folder has a different inode
-        return False
-    if lines["user"] != [user_config] or lines["env"] != [set_variables(env)]:
+    if not _is_of_project(lines, root, env, user_config):
         return False
     for state in lines["file"]:
         config_path = state.split(" ", 2)[2]
         if state != file_state(config_path):
             return False
+    return True
+
+
+def _is_of_project(
+    lines: Mapping[str, list[str]], root: str, env: Mapping[str, str], user_config: str
+) -> bool:
+    """Return whether a cache was written for this folder, this user and these variables."""
+    if lines["root"] != [str(os.stat(root).st_ino)]:  # a copy of the folder has a different inode
+        return False
+    return lines["user"] == [user_config] and lines["env"] == [set_variables(env)]
+
+
+def tell_once(top: str, state: str, what: str) -> bool:
+    """Return whether the user has not been told of something, and note that they are told now.
+
+    If that cannot be noted, they are told again.
+    """
+    line = f"{escape(what)}\n".encode("utf-8", "replace")
+    told = read_file(f"{state}/{discovery.CACHE}/{_TOLD}", end=True) or b""
+    if line in told:
+        return False
+    try:
+        append(top, (*_folders_below(top, state), discovery.CACHE), _TOLD, line)
+    except (OSError, Unsure):
+        return True
     return True
 
 
@@ -345,7 +455,7 @@ def switch_off_pattern(top: str, state: str, pattern: str) -> None:
     If it cannot be recorded, the pattern stays on.
     """
     line = f"{escape(pattern)}\n".encode("utf-8", "replace")
-    folders = (*state[len(top) + 1 :].split("/"), discovery.CACHE)
+    folders = (*_folders_below(top, state), discovery.CACHE)
     try:
         append(top, folders, SLOW_PATTERNS, line)
     except (OSError, Unsure):
