@@ -29,13 +29,38 @@ def _blank_all_but(kept: bytes) -> bytes:
 # --- the decision -------------------------------------------------------------------------------
 
 _SHORTEST_TOKEN = 16  # length of the shortest token that any rule finds
+_MAX_LITERAL_DEPTH = 3  # JSON in a string of JSON, in a string of JSON
+_DECODED = (("\\n", "\n"), ('\\"', '"'), ("\\/", "/"), ("\\t", "\t"), ("\\r", "\n"), ("\\'", "'"))
 _TABLE_NAMES = (*secret_rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
 """Words that name a secret in a column's title or near a `value` member."""
 
 
 def needs_rules(text: str) -> bool:
     """Check whether the secret rules could change a text, or either side of a patch in it."""
-    return _may_change(text) or any(map(_may_change, _patch_sides(text)))
+    return any(map(_may_change, _readings(text)))
+
+
+def _readings(text: str) -> Iterator[str]:
+    """Yield a text, the sides of a patch in it, and the texts that its string literals contain."""
+    yield text
+    yield from _patch_sides(text)
+    for _ in range(_MAX_LITERAL_DEPTH):
+        if "\\" not in text:
+            return
+        decoded = _decode_escapes(text)
+        if decoded == text:
+            return
+        text = decoded
+        yield text
+        yield from _patch_sides(text)
+
+
+def _decode_escapes(text: str) -> str:
+    """Decode the escapes of string literals. The rules decide about those with a code (`\\u`)."""
+    text = text.replace("\\\\", "\0")
+    for escape, character in _DECODED:
+        text = text.replace(escape, character)
+    return text.replace("\0", "\\")
 
 
 def _may_change(text: str) -> bool:
@@ -297,7 +322,7 @@ def _may_begin_token(runs: str, prefix: str) -> bool:
 def _begins_word(runs: str, position: int) -> bool:
     """Check whether a word may begin here, possibly after an escape such as `\\n` or `%3D`."""
     before = runs[max(0, position - 3) : position]
-    is_after_escape = before[-1:] in ("n", "r", "t") and before[-2:-1] in ("", "\n")
+    is_after_escape = before[-1:] in ("b", "f", "n", "r", "t") and before[-2:-1] in ("", "\n")
     if is_after_escape or before[:1] == "%":
         return True
     return not before[-1:].isalnum() and before[-1:] != "_"

@@ -573,7 +573,7 @@ _PHRASE_RULES = [
         "password",
         "login",
         ("login ",),
-        r"login\s+\S{1,128}\s+password\s+(?P<s>\S{4,256})",
+        r"login\s+\S{1,128}\s+password\s+(?P<s>[^\s\"\\]{4,256})",
         follows="password",
     ),
     # `requirepass VALUE` (Redis), `rootpw VALUE` (Kickstart)
@@ -796,7 +796,7 @@ _PHRASE_RULES = [
         "password",
         "password",
         (" secret 0 ", " secret 7 ", " password 0 ", " password 7 ", " key 0 ", " key 7 "),
-        r" [a-z]+ \d (?P<s>\S{4,128})",
+        r" [a-z]+ \d (?P<s>[^\s\"\\]{4,128})",
     ),
     # `ALTER USER ada IDENTIFIED BY VALUE;`
     _phrase(
@@ -840,7 +840,7 @@ _PHRASE_RULES = [
         "password",
         "password",
         ("net user ",),
-        r"net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)",
+        r"net user \S{1,64} (?P<s>[^\s/*\"][^\s\"]{3,64})(?= /)",
         follows="/",
     ),
     # `htpasswd -b file user VALUE`
@@ -910,7 +910,7 @@ _PHRASE_RULES = [
         "password",
         "login",
         (":543", ":643", "*:*:"),
-        r"(?::[56]43\d|\*:\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>(?:[^\s:\\]|\\.){4,128})(?=\s|\Z)",
+        r"(?::[56]43\d|\*:\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>(?:[^\s:\\\"]|\\[:\\]){4,128})(?=[\s\"\\]|\Z)",
     ),
     # `curl -u user:VALUE`
     _phrase(
@@ -1601,7 +1601,7 @@ _PHRASE_RULES = [
         "session cookie",
         "strong",
         ("\ttrue\t", "\tfalse\t"),
-        r"\t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})",
+        r"\t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>[^\s\"\\]{16,400})",
     ),
 ]
 

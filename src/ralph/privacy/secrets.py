@@ -141,8 +141,13 @@ def merge_spans(spans: Sequence[Span]) -> list[Span]:
 
 # --- views of a text ------------------------------------------------------------------------------
 
-_ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
+_ESCAPES = (
+    r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m"
+    r"|\\{1,8}(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})"
+)
 """A colour code copied as text (`[32m`) or an escaped character. A secret may follow directly."""
+_ESCAPED_CHARACTER = r"\\(?:u[0-9a-fA-F]{4}|[bfnrt\"/])"
+_ESCAPED_CHARACTER_LENGTH = len("\\u00e9")
 _STRING_JOINT = (
     r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9}(?:\r?\n[ \t]{0,40})?"
     r"|\r?\n[ \t]{0,40}(?:[+.&][ \t]{0,9})?)[\"'](?=[A-Za-z0-9_+/=-])"
@@ -169,8 +174,9 @@ def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
         spans += _apply_rules(blanked)
     for joined in _joined_views(text):
         spans += _locate_spans(joined, _apply_rules(joined.text))
+    spans += _literal_secrets(text)
     spans = _outside_markers(text, spans)
-    return merge_spans([*spans, *_custom_spans(text, patterns)])
+    return _keep_escapes(text, merge_spans([*spans, *_custom_spans(text, patterns)]))
 
 
 def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
@@ -204,6 +210,19 @@ def _joined_views(text: str) -> Iterator[View]:
             yield view
 
 
+def _literal_secrets(text: str) -> Iterator[Span]:
+    """Yield the secrets in string literals with escapes, which stand for texts of their own."""
+    if "\\" not in text:
+        return
+    from ralph.privacy.string_literals import find_literals  # few texts need it
+
+    for literal in find_literals(text):
+        if not secret_prefilter.needs_rules(literal.text):
+            continue
+        for start, end, kind in _scan(literal.text, ()):
+            yield (*literal.locate(start, end), kind)
+
+
 def _outside_markers(text: str, spans: list[Span]) -> list[Span]:
     """Return the spans that do not overlap a marker."""
     markers = _find_markers(text)
@@ -221,6 +240,48 @@ def _outside_markers(text: str, spans: list[Span]) -> list[Span]:
                 continue
         outside.append((start, end, kind))
     return outside
+
+
+def _keep_escapes(text: str, spans: list[Span]) -> list[Span]:
+    r"""Return the spans without the parts of escapes at their edges, so that JSON stays valid.
+
+    In `A=1\nsk_live_...`, the `n` belongs to the escape and not to the token.
+    """
+    if "\\" not in text:
+        return spans
+    kept = []
+    for start, end, kind in spans:
+        start = _after_escape(text, start)
+        end = _before_escape(text, start, end)
+        if start < end:
+            kept.append((start, end, kind))
+    return kept
+
+
+def _after_escape(text: str, start: int) -> int:
+    """Return the end of the escape that `start` is in, or `start` if it is in none."""
+    backslash = text.rfind("\\", max(0, start - _ESCAPED_CHARACTER_LENGTH), start)
+    if backslash < 0:
+        return start
+    while text[backslash + 1 : backslash + 2] == "\\":
+        backslash += 1
+    escape = re.compile(_ESCAPED_CHARACTER).match(text, backslash)
+    if escape is None:
+        return max(start, backslash + 1)
+    return max(start, escape.end())
+
+
+def _before_escape(text: str, start: int, end: int) -> int:
+    """Return where a span must end so that the escape at its end stays whole."""
+    backslash = text.rfind("\\", max(start, end - _ESCAPED_CHARACTER_LENGTH), end)
+    if backslash < 0:
+        return end
+    escape = re.compile(_ESCAPED_CHARACTER).match(text, backslash)
+    if escape and escape.end() > end and backslash < end - 1:
+        return escape.end()
+    while end > start and text[end - 1] == "\\":
+        end -= 1
+    return end
 
 
 def _find_markers(text: str) -> list[tuple[int, int]]:
