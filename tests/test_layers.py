@@ -478,7 +478,15 @@ HOOK_MODULES = {
     *(f"storage/{name}.py" for name in ("hook_index", "index_schema", "lookup")),
     *(
         f"lean/{name}.py"
-        for name in ("__init__", "discovery", "hook_files", "secret_prefilter", "secret_rules")
+        for name in (
+            "__init__",
+            "discovery",
+            "foreign_commands",
+            "hook_files",
+            "secret_prefilter",
+            "secret_rules",
+            "taint",
+        )
     ),
     *(f"storage/{name}.py" for name in ("record_filters", "supersession")),
     *(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.memory_pages import ids, page, record
 
-from ralph.core.record import Link, MemoryKind, Record, Status
+from ralph.core.record import UNCONFIRMED, Link, MemoryKind, Record, Status, mark_unconfirmed
 from ralph.formats.memories import parse_memories
 from ralph.formats.memories_metadata import CONFLICTS
 from ralph.formats.merge import Merged, merge
@@ -284,3 +284,39 @@ def test_a_conflict_that_one_side_has_met_before_is_not_doubled() -> None:
     ]
     once = both(base, *edited).text
     assert both(base, once, edited[0]).text == once
+
+
+def unconfirmed(number: int, text: str = "", **fields: object) -> Record:
+    return mark_unconfirmed(record(number, text, **fields), "web")  # type: ignore[arg-type]  # by name
+
+
+def marks(text: str) -> dict[str, object]:
+    """Why each entry of a page is unconfirmed, by its text."""
+    return {
+        entry.record.text: entry.record.extra.get(UNCONFIRMED)
+        for entry in parse_memories(text).entries
+    }
+
+
+def test_a_merge_keeps_an_unconfirmed_entry_unconfirmed() -> None:
+    base = page(unconfirmed(1))
+    tagged = page(unconfirmed(1, tags=("api",), updated_at="2026-11-17T10:00:00Z"))
+    older = page(unconfirmed(1, tags=("web",), updated_at="2026-11-17T09:00:00Z"))
+    assert marks(both(base, tagged, older).text) == {"fact 1": "web"}
+
+
+def test_a_side_that_confirms_an_entry_wins_if_the_other_only_adds_a_tag() -> None:
+    confirmed = page(record(1, updated_at="2026-11-17T09:00:00Z"))
+    tagged = page(unconfirmed(1, tags=("api",), updated_at="2026-11-17T10:00:00Z"))
+    assert marks(both(page(unconfirmed(1)), confirmed, tagged).text) == {"fact 1": None}
+
+
+def test_a_confirmation_does_not_extend_to_another_wording() -> None:
+    confirmed = page(record(1, updated_at="2026-11-17T09:00:00Z"))
+    reworded = page(unconfirmed(1, "fact one", updated_at="2026-11-17T10:00:00Z"))
+    assert marks(both(page(unconfirmed(1)), confirmed, reworded).text) == {"fact one": "web"}
+
+
+def test_the_same_words_are_confirmed_if_one_side_has_them_confirmed() -> None:
+    added = both(page(), page(unconfirmed(1, "use pnpm")), page(record(2, "use pnpm")))
+    assert marks(added.text) == {"use pnpm": None}

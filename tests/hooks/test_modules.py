@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.broken_configs import BROKEN
@@ -23,6 +24,7 @@ RECORDING = {
     "ralph.lean.secret_prefilter", "ralph.lean.secret_rules", "ralph.lean.hook_files",
     "__future__", "errno", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
+TOOL_CALLS = {"ralph.lean.taint", "ralph.lean.foreign_commands"}
 RULES = {"ralph.privacy"} | {
     f"ralph.privacy.{name}"
     for name in (
@@ -101,7 +103,10 @@ def loaded(here: World, event: str, stdin: bytes) -> tuple[str, set[str]]:
 @pytest.mark.parametrize("text", ["40 passed", "안녕하세요", "é"])
 def test_a_recording_event_loads_few_modules(tmp_path: Path, event: str, text: str) -> None:
     here = world(tmp_path)
-    assert loaded(here, event, payload(event, note=text)) == ("", RECORDING)
+    printed, names = loaded(here, event, payload(event, note=text))
+    assert printed == ""
+    assert names - TOOL_CALLS == RECORDING
+    assert (names >= TOOL_CALLS) is (event == "PostToolUse")
     assert len(here.lines()) == 1
 
 
@@ -112,7 +117,7 @@ def test_an_event_without_a_current_cache_loads_no_more(tmp_path: Path, config: 
         recorder.cache_file(here.root).unlink()
     else:
         (here.root / "ralph.yml").write_text(config, encoding="utf-8")
-    assert loaded(here, "PostToolUse", payload()) == ("", RECORDING)
+    assert loaded(here, "PostToolUse", payload()) == ("", RECORDING | TOOL_CALLS)
     assert len(here.lines()) == 1
 
 
@@ -131,10 +136,12 @@ def test_an_event_after_a_broken_config_file_was_noticed_loads_no_more(
 def test_a_read_loads_no_rules_whatever_was_read(tmp_path: Path) -> None:
     here = world(tmp_path)
     answer = {"file": {"content": "PASSWORD=hunter2x9\n" * 3_000}}
-    assert loaded(here, "PostToolUse", payload(tool_name="Read", tool_response=answer)) == (
-        "",
-        RECORDING,
-    )
+    read: dict[str, Any] = {
+        "tool_name": "Read",
+        "tool_input": {"file_path": "a.py"},
+        "tool_response": answer,
+    }
+    assert loaded(here, "PostToolUse", payload(**read)) == ("", RECORDING | {"ralph.lean.taint"})
     assert "hunter2" not in here.log.read_text(encoding="utf-8")
 
 
@@ -147,7 +154,7 @@ def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text:
     assert names >= RECORDING | RULES | {"re", "json"}
     assert ("signal" in names) == (len(text) > 16_384)  # a timer is for what may take long
     assert not names & HEAVY
-    with_timer = RECORDING | RULES | {"ralph.core", "ralph.core.errors"}
+    with_timer = RECORDING | TOOL_CALLS | RULES | {"ralph.core", "ralph.core.errors"}
     assert {name for name in names if name.startswith("ralph")} <= with_timer
 
 
@@ -174,7 +181,9 @@ def test_an_answering_event_loads_sqlite_and_the_search(
     assert text
     assert names >= ANSWERING | more | {"sqlite3", "re"}
     assert not names & (HEAVY | SLOW_TO_LOAD)
-    assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING | more
+    assert {name for name in names if name.startswith("ralph")} <= (
+        RECORDING | TOOL_CALLS | ANSWERING | more
+    )
 
 
 def test_an_event_outside_of_projects_loads_no_more_than_recording(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ __all__ = [
     "commands",
     "error_lines",
     "events",
+    "foreign_reading",
     "host_payloads",
     "observations",
     "open_ends",

@@ -10,11 +10,12 @@ from ralph.cli import output
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import ago, cut_cell, one_line, say, visible
 from ralph.core import ids
-from ralph.core.record import MemoryKind, Record, Status
-from ralph.core.record_lines import scope_mark
+from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status, is_confirmed
+from ralph.core.record_lines import record_marks
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.memories_writer import render_memories
 from ralph.memory import reading
+from ralph.memory.confirmation import describe_reason
 from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.record_shapes import describe_author, memory_json, status_word
 from ralph.storage.library import Stored
@@ -46,7 +47,7 @@ def print_list(
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
-        text = scope_mark(record)
+        text = record_marks(record)
         if record.title:
             text += f"{record.title}: "
         text += record.text
@@ -110,6 +111,7 @@ def print_memory(stored: Stored, call: Invocation) -> None:
         "superseded by": reading.successors(everything).get(record.id, ""),
         "why": str(record.extra.get("why") or ""),
         "valid until": record.valid_until,
+        "unconfirmed": describe_reason(str(record.extra.get(UNCONFIRMED) or "")),
         "origin": describe_author(record),
         **_links(record, call),
         "file": source_of(stored, call),
@@ -186,6 +188,10 @@ def print_notes(saved: SavedMemory) -> None:
         say(f"note: {saved.same_as} already says the same")
     if saved.is_order:
         say("note: it reads like an instruction to an agent; it is injected because you wrote it")
+    record = saved.stored.record
+    if saved.changed and not is_confirmed(record):
+        reason = describe_reason(str(record.extra.get(UNCONFIRMED)))
+        say(f"note: it is unconfirmed ({reason}): agents see it once a person accepts it")
 
 
 def print_change(verb: str, unchanged: str, saved: SavedMemory, call: Invocation) -> None:

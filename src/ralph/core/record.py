@@ -7,7 +7,7 @@ as the label. Times are ISO 8601 strings, and "" means unknown, never today.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
 from ralph.core import ids
@@ -298,3 +298,30 @@ WHO = "who"  # the person or agent who said it
 
 
 SESSION = "session"  # the agent's session
+
+
+UNCONFIRMED = "unconfirmed"  # why no agent sees an entry unasked until a person has accepted it
+
+
+def is_confirmed(record: Record) -> bool:
+    """Return whether an entry may be shown to an agent that has not asked for it.
+
+    An entry is unconfirmed if an agent added it after reading something foreign, or if it names
+    something that the project does not know. The reason is in `extra`.
+    """
+    return not record.extra.get(UNCONFIRMED)
+
+
+def mark_unconfirmed(record: Record, reason: str) -> Record:
+    """Return an entry that waits for a person. Without a reason, it is returned unchanged."""
+    if not reason:
+        return record
+    return replace(record, extra={**record.extra, UNCONFIRMED: reason})
+
+
+def confirm(record: Record) -> Record:
+    """Return an entry without the mark of an unconfirmed one."""
+    if UNCONFIRMED not in record.extra:
+        return record
+    extra = {name: value for name, value in record.extra.items() if name != UNCONFIRMED}
+    return replace(record, extra=extra or NO_EXTRA)

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ralph.core.match_windows import LINES_BUDGET, MIN_HITS, MatchWindow
+from ralph.core.record import is_confirmed
 from ralph.core.render import SPEECH_TITLES, cut, short_day
 from ralph.core.tokens import estimate
 
@@ -57,7 +58,7 @@ def line_head(
     parts = [name or record.id, record.kind.value, moment.strip()]
     if count > 1:
         parts.append(f"{count}x")
-    parts.append(scope_mark(record).strip())
+    parts.append(record_marks(record).strip())
     if note:
         parts.append(f"({note.partition(' ')[0]})")
     return " ".join(filter(None, parts))
@@ -117,7 +118,7 @@ def _beginning(record: Record, budget: int = NEIGHBOUR_TOKENS) -> str:
     if budget <= NEIGHBOUR_TOKENS:
         text = outcome_text(record) or text
     text = text[: _BEGINNING_CHARACTERS_PER_TOKEN * budget]
-    return " ".join(f"{scope_mark(record)}{text}".split())
+    return " ".join(f"{record_marks(record)}{text}".split())
 
 
 def scope_mark(record: Record) -> str:
@@ -129,6 +130,17 @@ def scope_mark(record: Record) -> str:
     if scope in ("enclosing", "personal"):
         return f"({scope}) "
     return ""
+
+
+def record_marks(record: Record) -> str:
+    """Return what a reader must know before the words of a record: its scope, and its state.
+
+    It is `(unconfirmed) ` for a record that waits for a person.
+    """
+    marks = scope_mark(record)
+    if not is_confirmed(record):
+        marks += "(unconfirmed) "
+    return marks
 
 
 def titled_text(record: Record) -> str:

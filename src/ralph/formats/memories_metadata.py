@@ -16,7 +16,7 @@ import re
 from typing import Any, NamedTuple
 
 from ralph.core.graph import Relation
-from ralph.core.record import AT, Link, Origin, Record, Status
+from ralph.core.record import AT, UNCONFIRMED, Link, Origin, Record, Status
 from ralph.core.text import DATE
 
 CONFLICTS = "conflicts"
@@ -27,7 +27,17 @@ WHY = "why"
 _METADATA_KEYS = frozenset(
     {"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"}
 )
-_SECOND_COMMENT_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS, *Relation)
+_SECOND_COMMENT_EXTRA = (
+    "source",
+    "via",
+    "who",
+    "session",
+    UNCONFIRMED,
+    WHY,
+    AT,
+    CONFLICTS,
+    *Relation,
+)
 """The keys in `Record.extra` that are written to the second comment."""
 _FIELD_OF_KEY = {"updated": "updated_at", "valid-until": "valid_until"}
 

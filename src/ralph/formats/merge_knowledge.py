@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ralph.core.errors import Refused
+from ralph.core.record import UNCONFIRMED, mark_unconfirmed
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.merge_lines import Merged, MergeLines
 from ralph.formats.merge_records import age_of, merge_fields, pick_changed
@@ -43,4 +44,7 @@ def merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines) 
         fields[name] = pick_changed(base_value, getattr(older, name), getattr(newer, name))
     merged = merge_fields(base_record, older, newer)
     record = replace(merged, **fields, text=body.removesuffix("\n"))
+    if older.text != newer.text:  # the merged text has lines of both
+        reasons = [str(side.extra.get(UNCONFIRMED) or "") for side in (newer, older)]
+        record = mark_unconfirmed(record, reasons[0] or reasons[1])
     return Merged(str(newer_document.replace(newer.id, record)), conflicts)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from ralph.core.record import Record, Status
+from ralph.core.record import UNCONFIRMED, Record, Status
 
 _T = TypeVar("_T")
 
@@ -45,7 +45,8 @@ def age_of(record: Record) -> Age:
 def merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
     """Return the newer record, updated with the fields that only the other side changed.
 
-    The author always stays with the text. `base` is None if both sides added the record.
+    The author always stays with the text, and so does the mark of an unconfirmed one, unless the
+    other side has confirmed the same text. `base` is None if both sides added the record.
     """
     if base is None:
         base = replace(newer, **_UNSET_FIELDS)
@@ -74,7 +75,15 @@ def _merge_extra(base: Record, older: Record, newer: Record) -> dict[str, object
     for key, value in newer.extra.items():
         if key in _AUTHOR_KEYS:
             extra[key] = value
+    extra.pop(UNCONFIRMED, None)
+    if UNCONFIRMED in newer.extra and not _is_confirmed_by(older, newer):
+        extra[UNCONFIRMED] = newer.extra[UNCONFIRMED]
     return extra
+
+
+def _is_confirmed_by(other: Record, record: Record) -> bool:
+    """Return whether the other side confirms an unconfirmed record, which it does word by word."""
+    return other.text == record.text and UNCONFIRMED not in other.extra
 
 
 def _join_items(base: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T, ...]:

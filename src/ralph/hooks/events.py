@@ -20,12 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.capture import recorder
+from ralph.capture import foreign_reading, recorder
 from ralph.capture import summary as summaries
-from ralph.capture.events import Event, EventKind
+from ralph.capture.events import TOOL_EVENTS, Event, EventKind
 from ralph.capture.host_payloads import event_of
 from ralph.capture.own_traffic import is_own_traffic
-from ralph.capture.pipeline import observe, session_of, with_loop_origin
+from ralph.capture.pipeline import observe, session_of, with_loop_origin, with_taint
 from ralph.core import config as settings
 from ralph.core import ids, paths, render
 from ralph.core.config import Loaded
@@ -268,7 +268,11 @@ def record_event(
     path = paths.session_log(root, event.session)
     lines = []
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
+    taint = _find_taint(root, event)
+    if taint and event.kind in TOOL_EVENTS:
+        lines.append(encode_line("event", {"at": event.at, "event": "Taint", "taint": taint}))
     if observed is not None:
+        observed = with_taint(observed, taint)
         lines.append(encode_record(with_loop_origin(observed, loop)))
     if event.kind in _SESSION_BOUNDARIES or not path.exists():
         branch = paths.current_branch(root)
@@ -283,6 +287,15 @@ def record_event(
     except WriteFailed:  # another process holds the lock
         state = str(paths.state_folder(root))
         hook_files.spill(state, path.name, text.encode("utf-8", "replace"))
+
+
+def _find_taint(root: Path, event: Event) -> str:
+    """Return what foreign text an event is about: a tool call itself, or an agent's message."""
+    if event.kind in TOOL_EVENTS:
+        return foreign_reading.taint_of_event(root, event)
+    if event.message:
+        return foreign_reading.taint_of_session(root, event.session)
+    return ""
 
 
 # --- the start of a session ---------------------------------------------------------------------

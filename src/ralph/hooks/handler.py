@@ -700,14 +700,17 @@ def _record(
         raise ValueError("the payload is not a JSON object")
     if not payload.text("session_id"):
         return payload
+    taint = _find_taint(host, event, payload, project)
     stored: Payload | None
     if _check_forget(event, payload, project):
         stored = _without_texts(payload, forgets=True)
     else:
         stored = redact_in_time(payload, project, event, set_deadline)
     if stored is None:
+        if taint:
+            _append_taint(host, payload, project, env, taint)
         return Payload(b"{}")
-    append_event(host, event, stored, project, env)
+    append_event(host, event, stored, project, env, taint=taint)
     return stored
 
 
@@ -724,13 +727,21 @@ def _store_subagent_task(
 
 
 def append_event(
-    host: str, event: str, stored: Payload, project: Project, env: Mapping[str, str]
+    host: str,
+    event: str,
+    stored: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    *,
+    taint: str = "",
 ) -> bool:
     """Append a payload to its session's log.
 
     If that is impossible, the failure is counted and the result is False.
     """
     head = _envelope_head(host, event, project, env)
+    if taint:
+        head += f', "taint": "{taint}"'
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
     try:
@@ -953,6 +964,75 @@ def _first_path(parameters: Payload) -> str:
         if path:
             return path
     return ""
+
+
+# --- taint --------------------------------------------------------------------------------------
+
+_TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure", "AfterTool")
+_COMMAND_MEMBERS = ("command", "cmd", "script")
+_READ_MEMBERS = (*_PATH_MEMBERS, "paths", "files", "include")
+_TAINT_EVENT = "Taint"  # an event that says only that something foreign was read
+_MAX_LOG_BYTES = 1 << 26  # of a session's log that is searched for a taint
+
+
+def _find_taint(host: str, event: str, payload: Payload, project: Project) -> str:
+    """Return what kind of foreign text an event is about, or "" if there is none.
+
+    A tool call may have read it. A subagent's report counts if its session has read something.
+    """
+    if event == "SubagentStop":
+        return _taint_of_session(payload, project)
+    if event not in _TOOL_EVENTS:
+        return ""
+    from ralph.lean import taint  # only for tool calls
+
+    tool = payload.text("tool_name")
+    found = taint.taint_of_tool(host, tool)
+    if found:
+        return found
+    parameters = payload.object("tool_input")
+    repository = taint.Repository(
+        project.root, payload.text("cwd") or project.root, payload.text("session_id")
+    )
+    paths = _list_texts(parameters, _READ_MEMBERS)
+    found = taint.taint_of_paths(tool, paths, repository)
+    if found or paths:
+        return found
+    command = " ".join(_list_texts(parameters, _COMMAND_MEMBERS))
+    if not command or not taint.may_be_foreign(command, repository):
+        return ""
+    from ralph.lean.foreign_commands import taint_of_command  # few commands need it
+
+    return taint_of_command(command, repository)
+
+
+def _list_texts(parameters: Payload, names: tuple[str, ...]) -> list[str]:
+    """Return the members with these names that are texts, and the texts in those that are lists."""
+    texts = []
+    for name in names:
+        value = parameters.value(name)
+        if value.startswith(b"["):
+            import json  # few parameters are lists
+
+            texts += [item for item in json.loads(value) if isinstance(item, str)]
+        else:
+            texts.append(_decode_string(value))
+    return [text for text in texts if text]
+
+
+def _taint_of_session(payload: Payload, project: Project) -> str:
+    name = session_name(payload.text("session_id"))
+    path = f"{project.state}/{discovery.SESSIONS}/{name}.jsonl"
+    log = hook_files.read_file(path, _MAX_LOG_BYTES) or b""
+    return hook_files.taint_in_log(log.decode("utf-8", "replace"))
+
+
+def _append_taint(
+    host: str, payload: Payload, project: Project, env: Mapping[str, str], taint: str
+) -> None:
+    """Record that something foreign was read by an event that must not be recorded itself."""
+    members = {name: payload.text(name) for name in ("session_id", "cwd")}
+    append_event(host, _TAINT_EVENT, _encode(members), project, env, taint=taint)
 
 
 # --- calls to `ralph forget` --------------------------------------------------------------------

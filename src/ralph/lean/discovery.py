@@ -195,6 +195,18 @@ def find_top(start: str) -> str:
     return folder
 
 
+def repository_folders(root: str) -> list[str]:
+    """Return the folders whose files belong to a project: its checkout, and the main checkout.
+
+    Outside git, that is the project itself. Links in the path of the checkout are followed, too.
+    """
+    location = locate(root)
+    folders = [location.top or root]
+    if location.worktree:
+        folders.append(location.main[: len(location.main) - len(location.inside)])
+    return [*folders, *map(os.path.realpath, folders)]
+
+
 def locate(root: str) -> Location:
     """Locate a project by following git's pointer files from its root.
 

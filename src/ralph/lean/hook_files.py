@@ -117,6 +117,26 @@ def _lock(handle: int) -> None:
     raise OSError(errno.EAGAIN, "another process holds the lock")
 
 
+_TAINT = '"taint":'  # in a raw event, before its payload
+_PAYLOAD = '"payload":'
+_UNCONFIRMED = '"unconfirmed":'  # in an observation
+_OBSERVATION = '{"v":1,"type":"observation",'
+
+
+def taint_in_log(log: str) -> str:
+    """Return the first taint that a session's log names (see `lean/taint.py`), or ""."""
+    if _TAINT not in log and _UNCONFIRMED not in log:
+        return ""
+    for line in log.split("\n"):
+        if line.startswith(_OBSERVATION):
+            _, mark, rest = line.partition(_UNCONFIRMED)
+        else:
+            _, mark, rest = line.partition(_PAYLOAD)[0].partition(_TAINT)
+        if mark:
+            return rest.lstrip(' "').partition('"')[0]
+    return ""
+
+
 def spill(state: str, name: str, line: bytes) -> None:
     """Store a line that cannot be appended now. `files.collect_spilled` appends it later.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.errors import Refused
 from ralph.core.git_history import GitHistory
-from ralph.core.record import AT, Record, Status
+from ralph.core.record import AT, UNCONFIRMED, Record, Status, is_confirmed
 from ralph.core.repository import Repository
 from ralph.core.similarity import (
     TextMatcher,
@@ -43,6 +43,8 @@ from ralph.learning.propose import (
     targets,
 )
 from ralph.memory import held_memories, quarantine, reading
+from ralph.memory.confirmation import describe_reason
+from ralph.memory.record_shapes import describe_author
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
 from ralph.search.citations import STALE
@@ -193,6 +195,9 @@ def held_items(root: Path) -> list[ReviewItem]:
             author = held.by or "somebody"
             way = f" by {held.via}" if held.via else ""
             why = f"{author} added it{way}, and {reads_like}"
+        elif held.reason:
+            status = "held"
+            why = f"{held.by or 'somebody'} added it, and {held.reason}"
         else:
             status = "proposed"
             why = f"imported from {held.via}"
@@ -202,11 +207,18 @@ def held_items(root: Path) -> list[ReviewItem]:
         found.append(_with_actions(item))
     for stored in quarantine.waiting_entries(root):
         why = f"{reads_like}, and you have not accepted it on this machine"
+        if not is_confirmed(stored.record):
+            why = _why_unconfirmed(stored.record)
         item = _memory_item(root, EDIT, stored, why, status="held")
         if not quarantine.is_editable(root, stored):
             item = _with_actions(replace(item, verbs=("accept",)))
         found.append(item)
     return found
+
+
+def _why_unconfirmed(record: Record) -> str:
+    author = describe_author(record) or "somebody"
+    return f"unconfirmed, by {author}: {describe_reason(str(record.extra[UNCONFIRMED]))}"
 
 
 class _CurrentMemories:

@@ -15,6 +15,7 @@ from ralph.core.record import (
     MemoryKind,
     Record,
     Status,
+    is_confirmed,
 )
 from ralph.core.work import TaskStatus
 from ralph.formats.memories_metadata import CONFLICTS
@@ -48,6 +49,8 @@ def accept(
     observer = context.observer
     held = _find_held(root, name, context.author)
     if isinstance(held, Stored):
+        if not is_confirmed(held.record):
+            held = memory.confirm_entry(root, held.record.id, observer).stored
         quarantine.remember_accepted(held.record, observer)
         return held
     if held is not None:

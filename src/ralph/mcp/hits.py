@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph.core import render
-from ralph.core.record import Detail, Family, Record
+from ralph.core.record import Detail, Family, Record, confirm
 from ralph.mcp.answers import JsonObject, ToolAnswer, quoted_answer
 from ralph.memory import quarantine
 from ralph.memory.record_shapes import mark_weak
@@ -96,7 +96,7 @@ def safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> list[ShownHit]
 def _safe_text(shown: ShownHit, layer: Detail, may_inject: Callable[[Record], bool]) -> str:
     record = shown.hit.record
     if record.family is Family.MEMORY:
-        is_withheld = not may_inject(record)
+        is_withheld = not may_inject(confirm(record))  # a caller who asks sees the mark
     else:
         is_withheld = injection.withheld(record.origin.by, f"{record.title}\n{record.text}")
     if is_withheld:

@@ -6,6 +6,7 @@ Other parts may import only the modules listed in `__all__`.
 __all__ = [
     "author",
     "caller",
+    "confirmation",
     "held_memories",
     "knowledge",
     "knowledge_match",

@@ -34,6 +34,7 @@ class HeldMemory:
     via: str = ""
     who: str = ""
     session: str = ""
+    reason: str = ""  # why it waits, unless it reads like an instruction
 
 
 def hold(root: Path, memory: HeldMemory) -> Refused:
@@ -42,9 +43,9 @@ def hold(root: Path, memory: HeldMemory) -> Refused:
     if not name:
         name = ids.mint("held")
         hold_all(root, [replace(memory, id=name)])
+    reason = memory.reason or "it reads like an instruction to an agent"
     return Refused(
-        "it reads like an instruction to an agent, so it is not a memory yet: "
-        f"{name} waits for a person",
+        f"{reason}, so it is not a memory yet: {name} waits for a person",
         hint=f"a person decides: ralph review accept {name}, or ralph review reject {name}",
     )
 

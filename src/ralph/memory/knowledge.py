@@ -18,12 +18,26 @@ from typing import NamedTuple
 from ralph.core import ids, paths
 from ralph.core.documents import Document
 from ralph.core.errors import Conflict, RalphError, Refused
-from ralph.core.record import SESSION, VIA, WHO, Link, MemoryKind, Origin, Record, Status
+from ralph.core.record import (
+    SESSION,
+    UNCONFIRMED,
+    VIA,
+    WHO,
+    Link,
+    MemoryKind,
+    Origin,
+    Record,
+    Status,
+    confirm,
+    is_confirmed,
+    mark_unconfirmed,
+)
 from ralph.formats import knowledge, knowledge_text
 from ralph.formats.log import encode_record
 from ralph.formats.sigils import KnowledgeSigil
 from ralph.memory import knowledge_match, quarantine
 from ralph.memory.author import BY_AGENT, BY_RALPH, WriteContext
+from ralph.memory.confirmation import mark_new
 from ralph.memory.knowledge_match import BUDGET, Match, Titles, Work
 from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.reading import find_entry, replaced_bodies_log
@@ -145,6 +159,7 @@ def add(
         privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra
     )
     check_author(root, entry, context, in_="knowledge", feature=feature)
+    entry = mark_new(root, entry, context)
     saved = replace(_save(root, entry, context.observer), private_parts=private)
     return accept_by_author(root, saved, context)
 
@@ -202,7 +217,7 @@ def _learn_one(root: Path, clean: _CleanSigil, feature: str, run: str) -> Learne
     extra = {"feature": feature, "run": run}
     entry = _new_entry(clean.title, clean.text, clean.tags, MemoryKind.CONTEXT, extra)
     check_author(root, entry, BY_AGENT, in_="knowledge", feature=feature)
-    saved = _save(root, entry)
+    saved = _save(root, mark_new(root, entry, BY_AGENT))
     notes = []
     if clean.removed_parts:
         notes.append(f"{clean.removed_parts} secret or private sections left out")
@@ -314,9 +329,13 @@ def _with_entry(
     old = document.entries[0].record
     tags = knowledge_text.clean_tags((*old.tags, *entry.tags))
     has_same_text = old.text.strip() == entry.text.strip()
-    if has_same_text and old.tags == tags and old.status is Status.ACCEPTED:
+    reason = str(entry.extra.get(UNCONFIRMED) or "")
+    if has_same_text and is_confirmed(old):
+        reason = ""
+    is_same_state = old.status is Status.ACCEPTED and old.extra.get(UNCONFIRMED, "") == reason
+    if has_same_text and old.tags == tags and is_same_state:
         return _Update(document, Change.UNCHANGED)
-    extra = dict(old.extra)
+    extra = dict(mark_unconfirmed(confirm(old), reason).extra)
     for name in _SIGNATURE_MEMBERS:
         if name in entry.extra:
             extra[name] = entry.extra[name]

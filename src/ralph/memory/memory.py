@@ -18,11 +18,29 @@ from typing import Any, NamedTuple
 
 from ralph.core import ids
 from ralph.core.errors import Conflict, Refused, UsageError
-from ralph.core.record import AT, NO_EXTRA, SESSION, VIA, WHO, Link, MemoryKind, Record, Status
+from ralph.core.record import (
+    AT,
+    NO_EXTRA,
+    SESSION,
+    VIA,
+    WHO,
+    Link,
+    MemoryKind,
+    Record,
+    Status,
+    confirm,
+    is_confirmed,
+)
 from ralph.core.text import normalise_text
 from ralph.memory.author import BY_RALPH, Author, WriteContext
+from ralph.memory.confirmation import mark_edited, mark_new
 from ralph.memory.reading import ALL, collection_names, find_entry
-from ralph.memory.write_checks import accept_by_author, check_author, check_forgotten
+from ralph.memory.write_checks import (
+    accept_by_author,
+    check_author,
+    check_forgotten,
+    hold_unconfirmed,
+)
 from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored
 from ralph.storage.write_observers import WriteObserver
 
@@ -123,7 +141,10 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
     library = Library(root, context.observer)
     collection = library.collection(entry.in_)
     check_author(root, record, context, in_=entry.in_)
+    record = mark_new(root, record, context)
     is_pattern = entry.in_ == "patterns"
+    if is_pattern:
+        hold_unconfirmed(root, record, context, in_=entry.in_)
 
     def make(existing: Sequence[Record]) -> Record:
         if is_pattern:
@@ -146,6 +167,9 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
         saved = SavedMemory(stored, Change.NEW, private_parts)
     except AlreadyThere as error:
         saved = SavedMemory(error.stored, Change.UNCHANGED, private_parts)
+        if is_confirmed(record) and not is_confirmed(error.stored.record):
+            confirmed = confirm_entry(root, error.stored.record.id, context.observer)
+            saved = replace(confirmed, private_parts=private_parts)
     return accept_by_author(root, saved, context)
 
 
@@ -242,7 +266,7 @@ def edit(
             )
         changed = replace(record, **members)
         if author.by and changed.text != record.text:
-            changed = _sign(root, changed, author)
+            changed = mark_edited(root, _sign(root, changed, author), context)
         if changed == record:
             return record
         if not context.is_trusted and quarantine.is_suspicious(changed):
@@ -360,6 +384,13 @@ def change_entry(
 
     stored = library.replace(collection, record_id, change_and_date)
     return SavedMemory(stored, Change.UPDATED if changed else Change.UNCHANGED, replaced=replaced)
+
+
+def confirm_entry(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
+    """Remove the mark from an unconfirmed entry, because its text was accepted or added again."""
+    library = Library(root, observer)
+    collection, stored = find_entry(library, name)
+    return change_entry(root, library, collection, stored.record.id, confirm, observer)
 
 
 def archive(

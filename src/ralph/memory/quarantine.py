@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import Refused
-from ralph.core.record import MemoryKind, Record
+from ralph.core.record import MemoryKind, Record, Status, is_confirmed
 from ralph.core.work import TaskStatus
 from ralph.privacy import injection
 from ralph.storage import files, gitignore, queries
@@ -113,6 +113,8 @@ def injection_filter(stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
     def may_inject(record: Record) -> bool:
         nonlocal accepted
         record = by_id.get(record.id, record)
+        if not is_confirmed(record):
+            return False
         if not is_suspicious(record):
             return True
         if accepted is None:
@@ -123,15 +125,19 @@ def injection_filter(stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
 
 
 def waiting_entries(root: Path) -> list[Stored]:
-    """Return the suspicious entries in files that no person has accepted on this machine.
+    """Return the entries in files that wait for a person.
 
-    These are memories, blocks of progress files, and the titles of tasks that are not done.
+    These are unconfirmed memories, and what is suspicious and was not accepted on this machine:
+    memories, blocks of progress files, and the titles of tasks that are not done.
     """
     may_inject = injection_filter()
     found = []
     for source in _reviewed_sources(root):
         for stored in _entries(source):
-            if not may_inject(stored.record):
+            record = stored.record
+            if record.status is Status.RETIRED and not is_confirmed(record):
+                continue  # nobody sees it either way
+            if not may_inject(record):
                 found.append(stored)
     return found
 
@@ -164,4 +170,10 @@ def count_waiting(connection: sqlite3.Connection) -> int:
         record = Record("", MemoryKind.CONTEXT, title)
         if is_suspicious(record):
             suspicious.append(record)
-    return sum(1 for record in suspicious if _key_of(record) not in accepted)
+    count = 0
+    for record in suspicious:
+        if is_confirmed(record):
+            count += _key_of(record) not in accepted
+        else:
+            count += record.status is not Status.RETIRED
+    return count

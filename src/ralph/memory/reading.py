@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ralph.core import ids, paths
 from ralph.core.errors import NotFound, RalphError, UsageError
-from ralph.core.record import MemoryKind, Query, Record, Status
+from ralph.core.record import MemoryKind, Query, Record, Status, is_confirmed
 from ralph.storage import files, supersession
 from ralph.storage.library import NAMES, Collection, Library, Stored
 from ralph.storage.source_contents import parse_contents
@@ -172,6 +172,8 @@ def successors(records: Sequence[Record]) -> Mapping[str, str]:
     """Map the id of each superseded entry to the id of its successor."""
     pairs = []
     for record in records:
+        if not is_confirmed(record):
+            continue  # it waits for a person, and must not hide another entry until then
         for old in predecessors(record):
             pairs.append((record.id, old))
     return supersession.latest_successors(pairs)

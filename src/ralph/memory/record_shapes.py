@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ralph.core.record import SESSION, VIA, WHO, Record, Scope, Status
+from ralph.core.record import SESSION, UNCONFIRMED, VIA, WHO, Record, Scope, Status
 
-_NOT_IN_EXTRA = frozenset(("by", "own", "at", VIA, WHO, SESSION))
+_NOT_IN_EXTRA = frozenset(("by", "own", "at", VIA, WHO, SESSION, UNCONFIRMED))
 """Members of `extra` that the JSON has at the top, or not at all."""
 
 
@@ -53,6 +53,7 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
         "label": record.label if has_own_label else "",
         "scope": record.scope.value if is_from_elsewhere else "",
         "valid_until": record.valid_until,
+        "unconfirmed": record.extra.get(UNCONFIRMED),
         "who": record.extra.get(WHO),
         "session": session_of(record),
         "run": origin.run,

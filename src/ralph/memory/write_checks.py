@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralph.core.errors import Refused
-from ralph.core.record import SESSION, WHO, Record
+from ralph.core.record import SESSION, UNCONFIRMED, WHO, Record, is_confirmed
 from ralph.memory import held_memories, quarantine
 from ralph.memory.author import WriteContext
+from ralph.memory.confirmation import describe_reason
 from ralph.storage import forgotten
 
 if TYPE_CHECKING:
@@ -29,7 +30,25 @@ def check_author(
     """
     if context.is_trusted or not quarantine.is_suspicious(record):
         return
-    held = held_memories.HeldMemory(
+    raise held_memories.hold(root, _as_held(record, context, in_, feature))
+
+
+def hold_unconfirmed(root: Path, record: Record, context: WriteContext, *, in_: str) -> None:
+    """Hold an unconfirmed entry of a file that cannot store its mark.
+
+    Raises Refused if the entry is held.
+    """
+    if is_confirmed(record):
+        return
+    held = _as_held(record, context, in_)
+    reason = describe_reason(str(record.extra[UNCONFIRMED]))
+    raise held_memories.hold(root, replace(held, reason=reason))
+
+
+def _as_held(
+    record: Record, context: WriteContext, in_: str, feature: str = ""
+) -> held_memories.HeldMemory:
+    return held_memories.HeldMemory(
         id="",
         at="",
         text=record.text,
@@ -43,7 +62,6 @@ def check_author(
         who=str(record.extra.get(WHO) or ""),
         session=str(record.extra.get(SESSION) or ""),
     )
-    raise held_memories.hold(root, held)
 
 
 def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:

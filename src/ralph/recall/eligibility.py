@@ -159,11 +159,20 @@ def _memory_filter(
         task=options.task,
         valid_at=options.today,
         excluded_ids=supersession.superseded(connection),
+        confirmed=True,
     )
 
 
 def may_inject(row: RecordRow, options: RecallOptions) -> bool:
-    """Return whether a record is new to the session and is not withheld."""
+    """Return whether a record is new to the session, confirmed and not withheld."""
+    return bool(row.is_confirmed) and may_point_to(row, options)
+
+
+def may_point_to(row: RecordRow, options: RecallOptions) -> bool:
+    """Return whether a session may be told that a record exists.
+
+    The words of an unconfirmed record must not be shown.
+    """
     return row.id not in options.seen and not is_withheld(row, options)
 
 

@@ -17,7 +17,7 @@ from ralph.storage.index_schema import (
     family_test,
     keys_of_family,
 )
-from ralph.storage.record_filters import placeholders
+from ralph.storage.record_filters import IS_CONFIRMED, placeholders
 
 if TYPE_CHECKING:
     import sqlite3
@@ -86,7 +86,8 @@ class RecordRow:
 
     `authored_text` is the part of the text that a person or the agent wrote. The rest is the output
     of a tool. `error` is the line of the output that contains an error message. `is_order` is true
-    if the record reads like an instruction to an agent.
+    if the record reads like an instruction to an agent, and `is_confirmed` is false if it waits for
+    a person (see `core/record.py`).
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class RecordRow:
         "error",
         "files",
         "id",
+        "is_confirmed",
         "is_order",
         "key",
         "kind",
@@ -122,6 +124,7 @@ class RecordRow:
         error: str,
         authored_length: int | None,
         scope: str,
+        is_confirmed: int = 1,
     ) -> None:
         """Store the columns. An `authored_length` of None means the whole text."""
         self.key = key
@@ -137,6 +140,7 @@ class RecordRow:
         self.is_order = is_order
         self.error = error
         self.scope = scope
+        self.is_confirmed = is_confirmed
         self.authored_text = text
         if authored_length is not None:
             self.authored_text = text[:authored_length]
@@ -160,6 +164,7 @@ class _RowColumns:
     error: str
     authored_length: str
     scope: str
+    is_confirmed: str
 
     def as_list(self) -> str:
         """Return the expressions as the column list of a SELECT."""
@@ -183,6 +188,7 @@ _ROW_COLUMNS = {
         error="''",
         authored_length="NULL",
         scope="scope",
+        is_confirmed=IS_CONFIRMED,
     ),
     Family.OBSERVATION: _RowColumns(
         key="key",
@@ -199,6 +205,7 @@ _ROW_COLUMNS = {
         error=f"coalesce({_EXTRA.format(name='error')}, '')",
         authored_length=_EXTRA.format(name="own"),
         scope="''",
+        is_confirmed=IS_CONFIRMED,
     ),
     Family.JOURNAL: _RowColumns(
         key="id",
@@ -215,6 +222,7 @@ _ROW_COLUMNS = {
         error="''",
         authored_length="NULL",
         scope="''",
+        is_confirmed=IS_CONFIRMED,
     ),
 }
 """The columns to select for each family."""

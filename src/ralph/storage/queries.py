@@ -20,7 +20,7 @@ from ralph.core.record import (
 from ralph.storage import lookup
 from ralph.storage.index_schema import FAMILIES, TABLES, keys_of_family
 from ralph.storage.query_filters import TASK_EXPRESSIONS, family_filter, filter_of
-from ralph.storage.record_filters import ORIGIN_TASK, OTHER_UNFINISHED_TASKS
+from ralph.storage.record_filters import IS_CONFIRMED, ORIGIN_TASK, OTHER_UNFINISHED_TASKS
 from ralph.storage.record_rows import COLUMNS, decode_record, storable_text
 
 if TYPE_CHECKING:
@@ -58,9 +58,10 @@ def select_records(
 
 
 def suspicious_records(connection: sqlite3.Connection, formats: Sequence[str]) -> list[Record]:
-    """Return the memories and journal entries in sources of these formats that read like orders."""
+    """Return the entries in sources of these formats that read like orders or are unconfirmed."""
     places = ", ".join("?" * len(formats))
-    where = f"{lookup.IS_ORDER} AND source IN (SELECT key FROM sources WHERE format IN ({places}))"
+    is_suspicious = f"({lookup.IS_ORDER} OR NOT ({IS_CONFIRMED}))"
+    where = f"{is_suspicious} AND source IN (SELECT key FROM sources WHERE format IN ({places}))"
     found = []
     for family in (Family.MEMORY, Family.JOURNAL):
         for _, record in select_records(connection, family, where, tuple(formats)):

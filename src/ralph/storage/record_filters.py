@@ -146,6 +146,11 @@ def hidden_share(connection: sqlite3.Connection, task: str) -> float:
 # --- filters -------------------------------------------------------------------------------------
 
 _NOT_RETIRED = "status <> 'retired'"
+IS_CONFIRMED = "instr(metadata, '\"unconfirmed\":') = 0"
+"""Tests that a record may be shown to an agent that has not asked for it.
+
+In JSON, a quotation mark inside a text is escaped, so only the member itself has this form.
+"""
 EVERYTHING: Filter = (
     (Family.MEMORY, _NOT_RETIRED, ()),
     (Family.OBSERVATION, "", ()),
@@ -167,16 +172,20 @@ def memories(
     task: str = "",
     valid_at: str = "",
     excluded_ids: Collection[str] = (),
+    confirmed: bool | None = None,
 ) -> FamilyFilter:
     """Return the filter for memories with these properties.
 
-    Without options, it accepts all memories that are not retired.
+    Without options, it accepts all memories that are not retired. `confirmed` limits them to those
+    that are confirmed, or to those that are not.
     """
     return combine_conditions(
         Family.MEMORY,
         *common_conditions(Family.MEMORY, kinds=kinds, tags=tags, since=since, task=task),
         (knowledge_only, _FROM_KNOWLEDGE_PAGES, ()),
         (valid_at, _STILL_VALID, (valid_at,)),
+        (confirmed is True, IS_CONFIRMED, ()),
+        (confirmed is False, f"NOT ({IS_CONFIRMED})", ()),
         (excluded_ids, f"id NOT IN ({placeholders(list(excluded_ids))})", excluded_ids),
     )
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ralph.core.record import USUAL, Family, Record
+from ralph.core.record import USUAL, Family, Record, is_confirmed
 from ralph.formats.log import parse_log
 from ralph.storage.index_schema import FAMILIES, keys_of_family, make_key, number_of
 from ralph.storage.lookup import RecordRow
@@ -350,4 +350,5 @@ def _record_row(key: int, record: Record) -> RecordRow:
         error=error,
         authored_length=authored_length,
         scope=scope,
+        is_confirmed=is_confirmed(record),
     )

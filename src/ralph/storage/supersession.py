@@ -9,6 +9,7 @@ Hooks load this module, so it imports next to nothing.
 from __future__ import annotations
 
 from ralph.lean import TYPE_CHECKING
+from ralph.storage.record_filters import IS_CONFIRMED
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,8 +23,9 @@ _METADATA_ITEMS = (
     "'$.{member}') l"
 )
 
-# A memory that a task has only proposed supersedes nothing yet.
-_MAY_SUPERSEDE = "WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task'"
+# A memory that a task has only proposed supersedes nothing yet, and neither does one that waits
+# for a person.
+_MAY_SUPERSEDE = f"WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task' AND {IS_CONFIRMED}"
 _SUPERSEDING = (
     "SELECT r.id, json_extract(l.value, '$[0]') AS how, json_extract(l.value, '$[1]') "
     f"{_METADATA_ITEMS.format(member='links')} "

@@ -1,0 +1,52 @@
+"""Decide whether a new entry is unconfirmed, and confirm it.
+
+An agent that has read something foreign may repeat what it read, and no rule can tell a false fact
+from a true one. What such an agent adds is stored with the mark `unconfirmed`, which says why. No
+agent sees an unconfirmed entry unasked until a person accepts it, or until a session that has read
+nothing foreign adds the same text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ralph.capture import foreign_reading
+from ralph.core.record import (
+    SESSION,
+    Record,
+    confirm,
+    mark_unconfirmed,
+)
+from ralph.lean import taint
+from ralph.memory.author import WriteContext
+
+_RUN = "run"  # the member of a knowledge entry that names the run of a loop
+
+
+def mark_new(root: Path, record: Record, context: WriteContext) -> Record:
+    """Return a new or changed text with the mark that it needs, which is often none."""
+    return mark_unconfirmed(confirm(record), reason_to_wait(root, record, context))
+
+
+def mark_edited(root: Path, record: Record, context: WriteContext) -> Record:
+    """Return an entry with a new text. Only a person's edit confirms an unconfirmed entry."""
+    if context.is_decided_by_person:
+        return confirm(record)
+    return mark_unconfirmed(record, reason_to_wait(root, record, context))
+
+
+def reason_to_wait(root: Path, record: Record, context: WriteContext) -> str:
+    """Return why a text by this author is unconfirmed, or "" if agents may see it unasked."""
+    if context.is_trusted:
+        return ""
+    session = str(record.extra.get(SESSION) or "")
+    run = str(record.extra.get(_RUN) or "")
+    return foreign_reading.find_taint(root, session=session, run=run)
+
+
+def describe_reason(reason: str) -> str:
+    """Return a reason in words. A reason that is not a kind of taint is in words already."""
+    source = taint.DESCRIPTIONS.get(reason)
+    if source is None:
+        return reason
+    return f"it was added after reading {source}"
