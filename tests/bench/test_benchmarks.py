@@ -15,7 +15,7 @@ from bench.metrics import Answered, Figures
 from bench.retrieval import Result
 from bench.sessions import SESSION, Words
 
-from bench import ablate, baselines, loaders, metrics, retrieval, scale, speed
+from bench import ablate, baselines, busy, loaders, metrics, retrieval, scale, speed
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Family, Hit, Link, MemoryKind, Origin, Record, Status
 from ralph.install import doctor
@@ -400,3 +400,16 @@ def test_a_multiplied_project_is_one_that_the_index_trusts(tmp_path: Path) -> No
         for finding in doctor.examine(tmp_path)
         if finding.problem.code == "torn-line"
     ] == []
+
+
+def test_a_quiet_machine_answers_and_records_every_hook(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    env = busy.create_project(root, records=40)
+    with busy.busy_processes(1):
+        counts = busy.measure(root, env, rounds=1)
+    assert {event: (count.answered, count.recorded) for event, count in counts.items()} == {
+        "SessionStart": (1, 1),
+        "UserPromptSubmit": (1, 1),
+        "PreToolUse": (1, 0),
+        "PostToolUse": (0, 1),
+    }

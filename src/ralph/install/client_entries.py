@@ -61,8 +61,13 @@ def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
     return settings
 
 
+def timeout_of(event: str) -> int:
+    """Return how many seconds a host waits for the hook of an event."""
+    return _TIMEOUTS.get(event, _DEFAULT_TIMEOUT)
+
+
 def _hook_entry(host: Host, launcher: Path, event: str) -> dict[str, object]:
-    seconds = _TIMEOUTS.get(event, _DEFAULT_TIMEOUT)
+    seconds = timeout_of(event)
     if host is Host.CLAUDE:  # it starts a program with arguments, while the others use a shell
         return {
             "type": "command",
