@@ -339,30 +339,16 @@ def database(here: World) -> Path:
     return paths.index_file(here.root)
 
 
-def test_without_an_index_nothing_is_said_and_nothing_is_wrong(here: World) -> None:
-    for path in paths.state_folder(here.root).glob("ralph.db*"):
-        path.unlink()
-    assert prompt(here, "jwt refresh tokens") == ""
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_empty_index_or_that_of_another_version_is_made_again(here: World, version: int) -> None:
+    if version:
+        with closing(sqlite3.connect(database(here))) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+            connection.commit()
+    else:
+        database(here).write_bytes(b"")
+    assert JWT in prompt(here, "jwt refresh tokens")
     assert (here.failures(), len(here.lines())) == (0, 1)
-
-
-def test_an_empty_index_or_one_that_is_being_made_says_nothing(here: World) -> None:
-    seal = database(here).with_name("ralph.db-seal")
-    was = seal.read_bytes()
-    seal.unlink()
-    assert prompt(here, "jwt refresh tokens") == ""
-    seal.write_bytes(was)
-    database(here).write_bytes(b"")
-    assert prompt(here, "jwt refresh tokens") == ""
-    assert here.failures() == 0
-
-
-def test_the_index_of_another_version_says_nothing(here: World) -> None:
-    with closing(sqlite3.connect(database(here))) as connection:
-        connection.execute("PRAGMA user_version = 1")
-        connection.commit()
-    assert prompt(here, "jwt refresh tokens") == ""
-    assert here.failures() == 0
 
 
 def seal(here: World) -> None:

@@ -3,23 +3,16 @@
 import fcntl
 import json
 import os
-import sys
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from tests.conftest import _mount, _unmount
 from tests.support.git import git
-from tests.support.hooked_sessions import HookedSession
 from tests.support.runner import Project
 from tests.support.world import SESSION, patient_hook, payload, world
 
 from ralph.core import paths
-from ralph.core.errors import DeadlineExceeded
-from ralph.hooks.handler import run_event
 from ralph.lean import hook_files
-from ralph.learning import session_proposals
-from ralph.memory import memory
 from ralph.search import index
 
 
@@ -210,28 +203,6 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     paths.slow_patterns_file(here.root).unlink()
     assert "slow-pattern" not in str(ralph("doctor", "--format", "json").json)
     assert "secret" in ralph("memory", "add", "xxxy").err
-
-
-def test_a_start_is_answered_if_its_time_is_up_while_it_looks_for_lessons(tmp_path: Path) -> None:
-    here = world(tmp_path)
-    memory.add(here.root, "Deploys go through `make ship`.")
-    killed = HookedSession(here, "killed")
-    killed.prompt("deploy it")
-
-    def end_time(frame: FrameType, _event: str, _argument: object) -> None:
-        if frame.f_code is session_proposals.extract_missed.__code__:
-            sys.setprofile(None)
-            raise DeadlineExceeded("took too long and was given up")
-
-    sent = payload("SessionStart", source="startup", cwd=str(here.root))
-    try:
-        answer = run_event(
-            "claude", "SessionStart", sent, here.env, lambda _: sys.setprofile(end_time)
-        )
-    finally:
-        sys.setprofile(None)
-    assert b"make ship" in answer
-    assert here.failures() == 1
 
 
 @pytest.mark.parametrize("words", [["memory", "add"], ["scratchpad"], ["task", "add"]])

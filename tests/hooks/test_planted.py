@@ -247,7 +247,8 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(
         payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"),
         here.env,
     )
-    assert (asked.returncode, asked.stdout) == (0, b"")
+    assert asked.returncode == 0
+    assert b"PLANTED" not in asked.stdout
     commands = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
     for words in commands if name in ("view", "trigger") else commands[1:2]:
         done = subprocess.run(
@@ -266,7 +267,6 @@ def test_an_answer_is_given_while_a_writer_is_at_work(here: World) -> None:
     database = paths.index_file(here.root)
     os.utime(database)  # as a checkpoint in the middle of a sync leaves it
     sent = payload("UserPromptSubmit", prompt="jwt refresh tokens")
-    assert call_hook("UserPromptSubmit", sent, here.env).stdout == b""
     with sole_writer(database):
         assert b"Rotate" in call_hook("UserPromptSubmit", sent, here.env).stdout
 

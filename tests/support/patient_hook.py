@@ -22,6 +22,7 @@ def _be_patient() -> None:
     handler._RECORDING_SECONDS *= _TIMES
     handler._ANSWERING_SECONDS *= _TIMES
     handler._HANDLING_SECONDS *= _TIMES
+    handler._STARTING_SECONDS *= _TIMES
     handler._SESSION_END_SECONDS *= _TIMES
     hook_index._ANSWER_SECONDS = 100.0  # of the clock: SQLite asks it
 

@@ -111,6 +111,24 @@ def patient_hook(
     )
 
 
+def late_hook(
+    event: str, stdin: bytes, env: Mapping[str, str], *, step: str
+) -> subprocess.CompletedProcess[bytes]:
+    """One event in a process whose time is up when it calls `step`, such as `ralph.core.ids:now`."""
+    script = Path(__file__).with_name("late_hook.py")
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(script),
+        str(HOOKS.parents[1]),
+        step,
+        "claude",
+        event,
+    ]
+    return subprocess.run(command, input=stdin, env=dict(env), capture_output=True, check=False)
+
+
 def call_hook(
     event: str,
     stdin: bytes,

@@ -279,6 +279,7 @@ injected_folder = _in_state(discovery.INJECTED)  # what each session was given
 subagents_folder = _in_state(discovery.SUBAGENTS)  # the tasks of each session's subagents
 last_good_settings = _in_state("last-good")  # copies of the config files that could be used
 slow_patterns_file = _in_state(f"{discovery.CACHE}/slow-patterns")  # patterns that timed out
+catch_up_file = _in_state(f"{discovery.CACHE}/{discovery.CATCH_UP}")
 vectors_file = _in_state(f"{discovery.CACHE}/vectors.db")
 
 team_database = _in_state("team.db")  # records pulled from the team

@@ -20,7 +20,7 @@ from ralph.storage import hook_index
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from ralph.hooks.handler import Project
@@ -35,6 +35,7 @@ _JSON_ESCAPES |= {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"
 _LINE_LAYER = 1  # the level of detail of a pointer, which is one line
 SUBAGENT_TOKENS = 600  # the most that a subagent is given
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer with a preview
+_MAX_ATTEMPTS = 3  # to index the same state of a memory file, because each takes a while
 _MAX_STATE_FILE = 1 << 20  # bytes to read from a session's list of records or tasks
 _SECONDS_PER_DAY = 86_400
 _LOOP_NOTE = "[ralph] A loop is running: {0} (`ralph loop status {0}` shows it)."
@@ -59,15 +60,23 @@ class _Request:
 
 
 def answer_event(
-    host: str, event: str, payload: Payload, project: Project, env: Mapping[str, str]
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    index_memories: Callable[[], None] = lambda: None,
 ) -> bytes:
-    """Return what to print for an event, or b"" if no memory relates to it."""
+    """Return what to print for an event, or b"" if no memory relates to it.
+
+    `index_memories` is called if the index lacks memories. It may fail to add them.
+    """
     moment = _SAME_AS.get(event, event)
     is_subagent = moment == "SubagentStart"
     request = _read_request(host, moment, payload, project)
     if not (request.question or request.files or request.command):
         return b""
-    connection = hook_index.open_index(project.index)
+    connection = _open_index(project, index_memories)
     if connection is None:
         return b""
     session = payload.text("session_id")
@@ -95,6 +104,33 @@ def answer_event(
     except (OSError, hook_files.Unsure) as error:  # a full disk must not suppress an answer
         project.count_failure(event, f"cannot note what was injected: {error}")
     return _encode_answer(project, event, text, memory)
+
+
+def _open_index(project: Project, index_memories: Callable[[], None]) -> sqlite3.Connection | None:
+    connection = hook_index.open_index(project.index)
+    lacking = hook_index.NO_INDEX
+    if connection is not None:
+        lacking = hook_index.lacking_memories(project.index, project.root)
+    if not lacking or not _may_try(project, lacking):
+        return connection
+    if connection is not None:
+        connection.close()
+    index_memories()
+    return hook_index.open_index(project.index)
+
+
+def _may_try(project: Project, lacking: str) -> bool:
+    """Note an attempt to index what is lacking, and return whether to make it."""
+    path = f"{project.state}/{discovery.CACHE}/{discovery.CATCH_UP}"
+    line = f"{lacking}\n".encode("utf-8", "surrogateescape")
+    attempts = hook_files.read_file(path, _MAX_STATE_FILE, end=True) or b""
+    if attempts.count(line) >= _MAX_ATTEMPTS:
+        return False
+    try:
+        project.append(discovery.CACHE, discovery.CATCH_UP, line)
+    except (OSError, hook_files.Unsure):
+        return False  # the index cannot be written either
+    return True
 
 
 def join_answers(first: bytes, second: bytes) -> bytes:

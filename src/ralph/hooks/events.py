@@ -36,6 +36,7 @@ from ralph.core.settings import Config, Presence, Privacy
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
 from ralph.hooks.answer import SILENT_HOSTS, add_message
+from ralph.hooks.deadline import NO_DEADLINE, Deadline
 from ralph.lean import hook_files
 from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
@@ -43,6 +44,7 @@ from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.injection_ledger import Injection
 from ralph.search import index
 from ralph.storage import db, files, queries, sessions
+from ralph.storage.index import Index
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.storage.source_contents import parse_contents
 from ralph.storage.sources import Format, Source
@@ -73,6 +75,7 @@ def handle_event(
     payload: bytes,
     *,
     env: Mapping[str, str],
+    deadline: Deadline = NO_DEADLINE,
     project: bool = True,
 ) -> str:
     """Handle an event and return what to print.
@@ -102,7 +105,9 @@ def handle_event(
         record_event(root, happened, config, loop)
     if happened.kind is EventKind.SESSION_START:
         if not env.get("RALPH_RUN"):
-            answer = _start_session(root, happened, config, event, task=task, env=env)
+            answer = _start_session(
+                root, happened, config, event, task=task, env=env, deadline=deadline
+            )
             return _add_settings_problem(root, host, event, answer, loaded)
         if iteration is not None:
             with _count_failures(root, event):
@@ -216,10 +221,22 @@ def update_index(
 ) -> None:
     """Update the index as far as possible within `index.MOMENT`."""
     root = Path(folder)
-    limited_patterns = PrivacyPatterns(tuple(patterns), PatternLimit(root))
-    privacy = Privacy(limited_patterns, tuple(private_paths))
     with _count_failures(root, event):
-        index.of(root, privacy).sync(within=index.MOMENT)
+        _index_with(root, patterns, private_paths).sync(within=index.MOMENT)
+
+
+def index_memories(
+    folder: str, event: str, patterns: Sequence[str], private_paths: Sequence[str]
+) -> None:
+    """Add the memories that the index lacks. The logs are left for the next session start."""
+    root = Path(folder)
+    with _count_failures(root, event):
+        _index_with(root, patterns, private_paths).sync(within=index.MOMENT, logs=False)
+
+
+def _index_with(root: Path, patterns: Sequence[str], private_paths: Sequence[str]) -> Index:
+    limited_patterns = PrivacyPatterns(tuple(patterns), PatternLimit(root))
+    return index.of(root, Privacy(limited_patterns, tuple(private_paths)))
 
 
 def _load_config(root: Path, env: Mapping[str, str]) -> Loaded:
@@ -300,20 +317,31 @@ def _find_taint(root: Path, event: Event) -> str:
 
 # --- the start of a session ---------------------------------------------------------------------
 
+# Seconds of the clock for steps that an answer does not need. On a quiet machine both end earlier.
+_INDEX_SECONDS = 1.5
+_LEARNING_SECONDS = 1.5
 _SECONDS_PER_HOUR = 3_600
 _MIN_HOURS_IN_DAYS = 48  # ages from here on are shown in days
 
 
 def _start_session(
-    root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]
+    root: Path,
+    event: Event,
+    config: Config,
+    name: str,
+    *,
+    task: str,
+    env: Mapping[str, str],
+    deadline: Deadline,
 ) -> str:
     """Return the answer with a starting session's brief, or "" if there is nothing to show.
 
-    A resumed or forked session gets only what is new to it.
+    A resumed or forked session gets only what is new to it. If the index cannot be updated in time,
+    the brief is made from the index as it is. What the brief does not need is done after it.
     """
     from ralph.install import installations, merge_registration
     from ralph.recall.eligibility import COMPACTED, TOOLS
-    from ralph.recall.session_start import SessionState, brief_session
+    from ralph.recall.session_start import SessionState, brief_from_index, update_index
 
     states = {
         "resume": SessionState.RESUMED,
@@ -330,9 +358,9 @@ def _start_session(
     if tool_prefix is not None:
         with _count_failures(root, name):  # prompt hooks cannot read the client's settings
             injection_ledger.mark_seen(root, event.session, [f"{TOOLS}{tool_prefix}"])
-    with _count_failures(root, name):
-        merge_registration.register_missing(root, env)
-    brief = brief_session(
+    with deadline.optional_step(_INDEX_SECONDS):
+        update_index(root, config)
+    brief = brief_from_index(
         root,
         config,
         event.session,
@@ -342,20 +370,28 @@ def _start_session(
     )
     message = ""
     with _leave_out(root, name):
-        if state is SessionState.NEW:
+        if brief.text:
             with _count_failures(root, name):
+                _note_brief(root, event, name, brief)
+        with _count_failures(root, name):
+            merge_registration.register_missing(root, env)
+        if state is SessionState.NEW:
+            with deadline.optional_step(_LEARNING_SECONDS), _count_failures(root, name):
                 _propose_missed(root, event.session, config)
         if config.presence is not Presence.OFF and event.host not in SILENT_HOSTS:
             message = _presence(root, brief, config)
     if not brief.text and not message:
         return ""
-    with _count_failures(root, name):
-        items = [Injection(record.id, record.tokens) for record in brief.records]
-        injection_ledger.record_injections(
-            root, event.session, name, items, event.at, skill=brief.instruction_tokens
-        )
-        injection_ledger.mark_seen(root, event.session, brief.noted)
     return _context_json(name, brief.text, message)
+
+
+def _note_brief(root: Path, event: Event, name: str, brief: Brief) -> None:
+    """Note what a brief contains in the ledger and in the session's own list."""
+    items = [Injection(record.id, record.tokens) for record in brief.records]
+    injection_ledger.record_injections(
+        root, event.session, name, items, event.at, skill=brief.instruction_tokens
+    )
+    injection_ledger.mark_seen(root, event.session, brief.noted)
 
 
 def _instructions(tool_prefix: str | None, env: Mapping[str, str]) -> str:

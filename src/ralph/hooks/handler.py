@@ -59,7 +59,10 @@ _UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # payloads need no adapter
 _RECORDING_SECONDS = 2.0
 _ANSWERING_SECONDS = 3.0
 _HANDLING_SECONDS = 5.0
+_STARTING_SECONDS = 10.0  # the memory that a session's start gives is worth waiting for
 _SESSION_END_SECONDS = 1.2
+_INDEXING_SECONDS = 2.0  # for memories that the index lacks, before an answer
+_NO_DEADLINE = 0.0
 _REDACTION_SECONDS = (1.0, 0.4, 0.2)
 """Time limits for redaction: the first attempt, then retries without the patterns that timed out.
 
@@ -214,7 +217,10 @@ def _answer(
         return b""
     from ralph.hooks.answer import answer_event
 
-    return answer_event(host, event, payload, project, env)
+    def index_memories() -> None:
+        _index_memories(event, project, set_deadline)
+
+    return answer_event(host, event, payload, project, env, index_memories)
 
 
 def _with_settings_problem(host: str, event: str, answer: bytes, project: Project) -> bytes:
@@ -304,10 +310,19 @@ def _handle_in_app(
     if payload.cut and project.root:
         payload = redact_in_time(payload, project, event, set_deadline) or payload
     _prepare_app(event, set_deadline)
+    from ralph.hooks.deadline import Deadline
+
+    deadline = Deadline(set_deadline, _seconds_for(event))
     from ralph.hooks.events import handle_event
 
     printed = handle_event(
-        project.folder, host, event, payload.raw, env=env, project=bool(project.root)
+        project.folder,
+        host,
+        event,
+        payload.raw,
+        env=env,
+        deadline=deadline,
+        project=bool(project.root),
     )
     return printed.encode("utf-8", "replace")
 
@@ -329,6 +344,22 @@ def _refresh_settings(
     return True
 
 
+def _index_memories(event: str, project: Project, set_deadline: Callable[[float], None]) -> None:
+    """Add the memories that the index lacks, as far as the time allows."""
+    from ralph.core.errors import DeadlineExceeded  # few prompts have to index anything
+
+    _prepare_app(event, set_deadline)
+    set_deadline(_INDEXING_SECONDS)
+    try:
+        from ralph.hooks.events import index_memories
+
+        index_memories(project.root, event, project.rules.patterns, project.rules.paths)
+    except DeadlineExceeded:
+        pass  # the answer comes from the index as it is
+    finally:
+        set_deadline(_NO_DEADLINE)
+
+
 def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
     """Set the deadline, enable garbage collection, and make installed packages importable.
 
@@ -348,6 +379,8 @@ def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
 def _seconds_for(event: str) -> float:
     if event == "SessionEnd":
         return _SESSION_END_SECONDS
+    if event == "SessionStart":
+        return _STARTING_SECONDS
     if event in HANDLED:
         return _HANDLING_SECONDS
     if event in ANSWERED:
@@ -356,7 +389,10 @@ def _seconds_for(event: str) -> float:
 
 
 def _set_deadline(seconds: float) -> None:
-    """Raise DeadlineExceeded after `seconds`. A later call replaces an earlier one."""
+    """Raise DeadlineExceeded after `seconds`, or never if that is 0.
+
+    A later call replaces an earlier one.
+    """
     import signal  # loads enum, which recording must not
 
     from ralph.core.errors import DeadlineExceeded

@@ -22,6 +22,7 @@ CACHE = "cache"  # can be rebuilt, but that takes time
 TREE_CACHES = f"{CACHE}/worktrees"  # one folder per linked worktree, under git's name for it
 HEARTBEATS = f"{CACHE}/runs"  # which runs are alive, and which have been asked to stop
 INJECTED = f"{CACHE}/injected"  # what each session was given
+CATCH_UP = "catch-up"  # the file in CACHE that lists what prompts tried to index
 SUBAGENTS = f"{CACHE}/subagents"  # the tasks of each session's subagents
 
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")

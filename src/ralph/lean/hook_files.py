@@ -509,15 +509,41 @@ def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -
 
 # --- the index ----------------------------------------------------------------------------------
 
+SEAL_FIELDS = 4  # size, modification time, inode, and the inode of the folder
+MEMORY_STATES = "-memories"
+"""The suffix of the file that lists the memory files as the index read them.
+
+Its first line is the version of the index, and every other line is a `memory_state`.
+"""
+_MAX_MEMORY_STATES = 1 << 18  # bytes
+
+
+def seal_fields(path: str) -> list[int]:
+    """Return the numbers that a seal has for a database. Raises OSError if it is missing."""
+    now = os.stat(path)
+    folder = os.stat(path.rpartition("/")[0] or "/")
+    return [now.st_size, now.st_mtime_ns, now.st_ino, folder.st_ino]
+
+
+def fits_seal(sealed: list[int], now: list[int]) -> bool:
+    """Check whether a database is the one that was sealed, or came with a copy of its folder.
+
+    A copy that keeps the times (`cp -a`) differs in both inodes. In the same folder, a file with
+    another inode was put there by another program.
+    """
+    if len(sealed) != SEAL_FIELDS or sealed[:2] != now[:2]:
+        return False
+    return sealed[2] == now[2] or sealed[3] != now[3]
+
 
 def is_index_complete(path: str) -> bool:
     """Return whether the index still fits its seal, or is being updated right now."""
     seal = (read_file(f"{path}-seal") or b"").split()
     try:
-        now = os.stat(path)
-        if not seal or not now.st_size:
+        now = seal_fields(path)
+        if not seal or not now[0]:
             return False
-        if [int(number) for number in seal[:3]] == [now.st_size, now.st_mtime_ns, now.st_ino]:
+        if fits_seal([int(number) for number in seal[:SEAL_FIELDS]], now):
             return True
         handle = os.open(f"{path}-lock", os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
     except (OSError, ValueError):
@@ -529,3 +555,22 @@ def is_index_complete(path: str) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def memory_state(root: str, name: str) -> str:
+    """Return the state of a memory file or of a folder with such files, for comparison.
+
+    `name` is relative to the project if the file is inside it, so that it holds for a copy as well.
+    """
+    try:
+        now = os.stat(name if name.startswith("/") else f"{root}/{name}")
+    except (OSError, ValueError):
+        return f"0 0 {name}"
+    size = 0 if stat.S_ISDIR(now.st_mode) else now.st_size
+    return f"{now.st_mtime_ns} {size} {name}"
+
+
+def read_memory_states(path: str) -> list[str]:
+    """Return the version of an index and the states of its memory files, or []."""
+    states = read_file(path + MEMORY_STATES, _MAX_MEMORY_STATES) or b""
+    return states.decode("utf-8", "surrogateescape").split("\n")[:-1]

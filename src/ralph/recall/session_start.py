@@ -90,12 +90,31 @@ def brief_session(
     task: str = "",
     instructions: str = "",
 ) -> Brief:
+    """Update the index, and build the brief for a session that is starting.
+
+    The parameters are those of `brief_from_index`.
+    """
+    update_index(root, config)
+    return brief_from_index(
+        root, config, session, state=state, task=task, instructions=instructions
+    )
+
+
+def brief_from_index(
+    root: Path,
+    config: Config,
+    session: str,
+    *,
+    state: SessionState = SessionState.NEW,
+    task: str = "",
+    instructions: str = "",
+) -> Brief:
     """Build the brief for a session that is starting, possibly to work on a task.
 
-    A resumed session gets only what it has not seen. A compacted one also gets a recap of its own
+    Guardrails and memories are read from their files, and the rest from the index as it is. A
+    resumed session gets only what it has not seen. A compacted one also gets a recap of its own
     earlier work. `instructions` is one line that tells the agent how to use Ralph.
     """
-    _update_index(root, config)
     seen: Collection[str] = ()
     if state is SessionState.RESUMED:
         seen = injection_ledger.seen_records(root, session)
@@ -152,7 +171,7 @@ def _caps(config: Config, so_far: str) -> BriefCaps:
     return BriefCaps(tokens=tokens, work=_WORK_TOKENS)
 
 
-def _update_index(root: Path, config: Config) -> None:
+def update_index(root: Path, config: Config) -> None:
     """Update the index if there is one. If that fails, the brief is built from the files alone."""
     if paths.index_file(root).parent.exists() or has_project_sources(root):
         with suppress(RalphError, OSError, sqlite3.Error):

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.core import paths
 from ralph.storage.sources import (
     NO_FILE,
     FileState,
@@ -31,6 +32,7 @@ from ralph.storage.sources import (
     Source,
     file_state,
     log_folders,
+    memory_states,
     scan,
     scan_logs,
 )
@@ -61,22 +63,30 @@ _snapshots: dict[Path, _Snapshot] = {}  # by project, for the lifetime of this p
 
 
 class FileScan:
-    """The sources of a project, as listed when this object was created."""
+    """The sources of a project, as listed when this object was created.
 
-    def __init__(self, root: Path) -> None:
+    Without `logs`, the log folders are not listed.
+    """
+
+    def __init__(self, root: Path, *, logs: bool = True) -> None:
         self.root = root
+        self.has_logs = logs
         # The log folders come first, so that a log added during the scan is noticed next time.
         self._folder_times = _folder_times(root)
         self._folder_hashes = _folder_hashes(root)
         self._started_at = time.time()
+        self.memory_states = memory_states(root)
         self._curated_files = list(scan(root, logs=False))
-        self._logs = list(scan_logs(root))
+        self._logs = list(scan_logs(root)) if logs else []
 
-    def names(self) -> set[str]:
-        """Return the names of all sources."""
+    def gone(self, known: Iterable[str]) -> set[str]:
+        """Return the names that have no file any more. Logs that were not listed are left out."""
         names = {found.source.name for found in self._curated_files}
         names.update(log.name for log in self._logs)
-        return names
+        gone = set(known) - names
+        if self.has_logs:
+            return gone
+        return {name for name in gone if not name.startswith(f"{paths.LOG}/")}
 
     def differing_from(self, known: Mapping[str, FileState]) -> list[FoundSource]:
         """Return the sources whose state differs from their state in `known`, or is missing."""

@@ -2,8 +2,8 @@
 
 Every database is a cache or is derived from files, so one that is damaged or has another version is
 rebuilt. SQLite does not notice all damage, so a *seal* records the file's size, modification time
-and inode after the last write. A database that no longer fits its seal was touched by another
-program.
+and inode, and the inode of its folder, after the last write. A database that no longer fits its
+seal was touched by another program.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 
 from ralph.core.errors import RalphError, WriteFailed
+from ralph.lean import hook_files
 from ralph.storage import files
 from ralph.storage.index_schema import COUNT_FOREIGN_TABLES
 
@@ -269,11 +270,10 @@ def compact(path: Path) -> None:
 
 
 def seal(path: Path) -> str:
-    """Return the seal of a file: its size, modification time and inode, or "" if it is missing."""
+    """Return the seal of a file (see `hook_files.seal_fields`), or "" if it is missing."""
     if not path.exists():
         return ""
-    status = path.stat()
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    return " ".join(map(str, hook_files.seal_fields(os.fspath(path))))
 
 
 def remove(path: Path) -> None:

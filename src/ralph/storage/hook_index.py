@@ -1,27 +1,46 @@
-"""Open the index for a hook: read-only, without waiting, and with a deadline for every query."""
+"""Open the index for a hook: read-only, without waiting, and with a deadline for every query.
+
+A hook also asks here whether the index lacks a memory, which is the case if the last session start
+was too late to index it, or if somebody has edited a memory file since.
+"""
 
 from __future__ import annotations
 
 import time
 
-from ralph.lean import TYPE_CHECKING
-from ralph.lean.hook_files import is_index_complete
+from ralph.lean import TYPE_CHECKING, hook_files
 from ralph.storage.index_schema import COUNT_FOREIGN_TABLES, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import sqlite3
 
+NO_INDEX = "no index"  # what the index lacks if there is none
 _ANSWER_SECONDS = 2.0
 _BUSY_SECONDS = 0.2  # how long SQLite waits for a lock
 _STEPS_PER_CHECK = 20_000  # SQLite's virtual machine steps between two checks of the deadline
 _MAPPED_BYTES = 1 << 28  # of the index, mapped into memory because a query reads hundreds of pages
 
 
+def lacking_memories(path: str, root: str) -> str:
+    """Return the state of the first memory file that the index has not read, or "".
+
+    If nothing is known about the index, the result names no file.
+    """
+    version, *known = hook_files.read_memory_states(path) or [""]
+    if version != str(SCHEMA_VERSION):
+        return NO_INDEX
+    for state in known:
+        now = hook_files.memory_state(root, state.split(" ", 2)[2])
+        if now != state:
+            return now
+    return ""
+
+
 def open_index(path: str) -> sqlite3.Connection | None:
     """Open the index read-only. Return None unless it is complete and has this version."""
     import sqlite3  # recording must not load it
 
-    if not is_index_complete(path):
+    if not hook_files.is_index_complete(path):
         return None
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")

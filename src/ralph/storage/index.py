@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ralph.core import paths
-from ralph.core.errors import RalphError, Unreadable, WriteFailed
+from ralph.core.errors import DeadlineExceeded, RalphError, Unreadable, WriteFailed
 from ralph.core.record import Record
 from ralph.storage import changes, db, files, forgotten, gitignore, read_progress
 from ralph.storage.index_files import (
@@ -36,6 +36,7 @@ from ralph.storage.index_files import (
     seal_file,
     sole_writer,
     was_touched,
+    write_memory_states,
     write_seal,
 )
 from ralph.storage.index_schema import SCHEMA_VERSION
@@ -56,10 +57,17 @@ from ralph.storage.source_contents import (
     IsRalphCall,
     read_source,
 )
-from ralph.storage.sources import SHARED_PREFIXES, Format, Source, has_project_sources, sources
+from ralph.storage.sources import (
+    SHARED_PREFIXES,
+    Format,
+    FoundSource,
+    Source,
+    has_project_sources,
+    sources,
+)
 
 PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
-_SLICE_BYTES = 64 * 1024  # of a log, read between two checks of the clock
+_SLICE_BYTES = 16 * 1024  # of a log, read between two checks of the clock; takes about 25 ms
 _COMPACT_PAGES = 64  # a database that has doubled and grown by more pages than this is compacted
 
 Progress = Callable[[int, int], None]
@@ -71,12 +79,14 @@ T = TypeVar("T")
 class Synced:
     """The result of a sync: how many sources were read and removed.
 
-    `complete` is true if everything is up to date now, and `busy` if another process was writing.
+    `complete` is true if everything is up to date now, and `has_memories` if at least all sources
+    that are not logs are. `busy` is true if another process was writing.
     """
 
     read: int = 0
     removed: int = 0
     complete: bool = True
+    has_memories: bool = True
     busy: bool = False
 
 
@@ -213,21 +223,23 @@ class Index:
         progress: Progress | None = None,
         patience: float = 0.0,
         keep_touched: bool = False,
+        logs: bool = True,
     ) -> Synced:
         """Bring the index up to date.
 
         After `within` seconds, the rest is left for the next call. `patience` is how many seconds
         to wait for another writer. With `keep_touched`, a database that another program has touched
-        is kept and stays unsealed, so that `verify` can compare it.
+        is kept and stays unsealed, so that `verify` can compare it. Without `logs`, the logs are
+        left for the next call.
         """
         gitignore.ensure_gitignore(self.root)
         try:
             with sole_writer(self.path, patience=patience):
                 with suppress(RalphError, OSError):  # still locked: the next sync tries again
                     files.collect_spilled(self.root)
-                return self._sync_alone(within, progress, keep_touched=keep_touched)
+                return self._sync_alone(within, progress, logs=logs, keep_touched=keep_touched)
         except db.Busy:
-            return Synced(complete=False, busy=True)
+            return Synced(complete=False, has_memories=False, busy=True)
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
         """Delete the database and build it again from the files only."""
@@ -240,7 +252,7 @@ class Index:
         return self.path.exists() and bool(read_seal(self.path))
 
     def _sync_alone(
-        self, within: float | None, progress: Progress | None, *, keep_touched: bool
+        self, within: float | None, progress: Progress | None, *, logs: bool, keep_touched: bool
     ) -> Synced:
         """Bring the index up to date. The caller is its sole writer."""
         sealed = not self.path.exists() or is_sealed(self.path)
@@ -248,18 +260,32 @@ class Index:
         if sealed and changes.is_unchanged(self.root, current_seal(self.path)):
             self._link()
             return Synced()
-        scan = changes.FileScan(self.root)
+        scan = changes.FileScan(self.root, logs=logs)
+        may_seal = sealed or not keep_touched
         try:
-            result = self._update_file(scan, within, progress)
-        except db.Damaged:
-            remove_database(self.path)
-            result = self._update_file(scan, within, progress)
+            result = self._update_or_rebuild(scan, within, progress)
+            if may_seal and not is_sealed(self.path):
+                write_seal(self.path)
+        except DeadlineExceeded:
+            if may_seal and self.path.exists():  # what was committed until then is valid
+                write_seal(self.path)
+            raise
         self._link()
-        if (sealed or not keep_touched) and not is_sealed(self.path):
-            write_seal(self.path)
+        if result.has_memories:
+            write_memory_states(self.path, scan.memory_states)
+            files.delete(paths.catch_up_file(self.root))
         if result.complete:
             scan.remember(current_seal(self.path))
         return result
+
+    def _update_or_rebuild(
+        self, scan: changes.FileScan, within: float | None, progress: Progress | None
+    ) -> Synced:
+        try:
+            return self._update_file(scan, within, progress)
+        except db.Damaged:
+            remove_database(self.path)
+            return self._update_file(scan, within, progress)
 
     def _prepare_database(self, *, keep: bool) -> None:
         """Remove rows that must not be kept, and start a missing database as a copy if possible."""
@@ -361,19 +387,20 @@ class Index:
     ) -> Synced:
         """Update the rows of all sources that have changed.
 
-        With a deadline, the newest files come first, because they matter most to a session.
+        With a deadline, memories come before logs, and newer files before older ones, because they
+        matter most to a session.
         """
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
         writer = IndexWriter(
             connection, self._terms, self._interpret, self.is_order, self._is_ralph_call
         )
         known = read_progress.source_states(connection)
-        gone = known.keys() - scan.names()
+        gone = scan.gone(known)
         differing = scan.differing_from(known)
         pace = _Pace()
         if within is not None:
             pace = _Pace(_SLICE_BYTES, time.monotonic() + within)
-            differing.sort(key=lambda found: found.state.mtime_ns, reverse=True)
+            differing.sort(key=_urgency)
         changed = [found.source for found in differing]
         stored_names = [*gone, *(source.name for source in changed if source.name in known)]
         rows = _source_rows(connection, stored_names)
@@ -381,7 +408,17 @@ class Index:
             with db.atomic(connection):
                 writer.remove_source(rows[name]["key"])
         loaded = _load_sources(writer, changed, rows, pace, progress)
-        return Synced(loaded, len(gone), complete=loaded == len(changed))
+        return Synced(
+            loaded,
+            len(gone),
+            complete=scan.has_logs and loaded == len(changed),
+            has_memories=all(source.format is Format.LOG for source in changed[loaded:]),
+        )
+
+
+def _urgency(found: FoundSource) -> tuple[bool, int]:
+    """Return a key that sorts memories before logs, and newer files before older ones."""
+    return found.source.format is Format.LOG, -found.state.mtime_ns
 
 
 def _sources_with_forgotten(connection: sqlite3.Connection) -> set[int]:

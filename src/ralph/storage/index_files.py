@@ -1,25 +1,29 @@
-"""The files of an index: the database, its lock and its seal.
+"""The files of an index: the database, its lock, its seal and its list of memory files.
 
 `ralph.db-lock` is locked by the one process that may write. `ralph.db-seal` contains the *seal*,
 which identifies the database as it was after the last sync: its size, modification time and inode,
-followed by a mark for the list of forgotten texts. For example:
+the inode of its folder, and a mark for the list of forgotten texts. For example:
 
-    409600 1736900000123456789 5242881 62-1736900000987654321
+    409600 1736900000123456789 5242881 5242880 62-1736900000987654321
 
-A database that differs from its seal was touched by another program, and a different mark means
-that texts have been forgotten since.
+A database that differs from its seal was touched by another program, unless the whole folder was
+copied (`hook_files.fits_seal`). A different mark means that texts have been forgotten since.
+
+`ralph.db-memories` lists the memory files in the state in which they were read. A prompt hook
+compares it with the files, to find out whether the index lacks a memory.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ralph.lean import hook_files
+from ralph.lean.hook_files import SEAL_FIELDS
 from ralph.storage import db, files, forgotten
-
-_DATABASE_SEAL_FIELDS = 3  # size, time and inode
+from ralph.storage.index_schema import SCHEMA_VERSION
 
 
 @contextmanager
@@ -46,7 +50,9 @@ def discard(path: Path, patience: float = 0.0) -> None:
 
 def is_sealed(path: Path) -> bool:
     """Return whether an index exists and still fits its seal."""
-    return path.is_file() and read_seal(path) == current_seal(path)
+    if not path.is_file() or was_touched(path):
+        return False
+    return " ".join(read_seal(path).split()[SEAL_FIELDS:]) == forgotten.mark()
 
 
 def was_touched(path: Path) -> bool:
@@ -54,8 +60,11 @@ def was_touched(path: Path) -> bool:
 
     It may still fit if `is_sealed` is false, when only the list of forgotten texts has changed.
     """
-    size_time_inode = read_seal(path).split()[:_DATABASE_SEAL_FIELDS]
-    return size_time_inode != db.seal(path).split()
+    try:
+        sealed = [int(number) for number in read_seal(path).split()[:SEAL_FIELDS]]
+        return not hook_files.fits_seal(sealed, hook_files.seal_fields(os.fspath(path)))
+    except (OSError, ValueError):
+        return True
 
 
 def write_seal(path: Path) -> None:
@@ -81,8 +90,17 @@ def current_seal(path: Path) -> str:
     return f"{db.seal(path)} {forgotten.mark()}".rstrip()
 
 
+def write_memory_states(path: Path, states: Sequence[str]) -> None:
+    """Store the states in which the memory files were read (see `sources.memory_states`)."""
+    text = "".join(f"{line}\n" for line in (str(SCHEMA_VERSION), *states))
+    states_file = path.with_name(path.name + hook_files.MEMORY_STATES)
+    if files.read(states_file) != text:
+        files.write(states_file, text, mode=files.PRIVATE)
+
+
 def remove_database(path: Path) -> None:
-    """Delete an index and its seal. The caller is its sole writer."""
-    # The seal goes first: a seal without its database would vouch for the next one.
+    """Delete an index, its seal and its list of memory files. The caller is its sole writer."""
+    # These go first: a seal without its database would vouch for the next one.
     files.delete(seal_file(path))
+    files.delete(path.with_name(path.name + hook_files.MEMORY_STATES))
     db.remove(path)

@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.record import Scope
+from ralph.lean import hook_files
 
+_MAX_MEMORY_STATES = 500  # files; each prompt compares them, which takes about 1 µs for each
 SHARED_PREFIXES = (f"{paths.LOG}/", ".ralph/tasks/")
 """Name prefixes of the sources that all worktrees share: logs, and the main checkout's tasks."""
 
@@ -199,6 +201,20 @@ def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
     yield paths.patterns_file(root), Format.PATTERNS
 
 
+def memory_states(root: Path) -> list[str]:
+    """Return the state of each file that may contain memories, and of the knowledge folder.
+
+    A folder's state reveals files that were added. Of very many files, only the first are listed.
+    """
+    name_of = source_names(root)
+    listed = [paths.knowledge_folder(paths.knowledge_root(root))]
+    listed += [path for path, _ in _entries_outside(root)]
+    listed += [path for path, _ in memory_files(root)]
+    names = dict.fromkeys(name_of(path) for path in listed[:_MAX_MEMORY_STATES])
+    top = os.fspath(root)
+    return [hook_files.memory_state(top, name) for name in names if "\n" not in name]
+
+
 def _entry_files(root: Path, memories: Format, guardrails: Format) -> Iterator[tuple[Path, Format]]:
     for files_of, form in ((paths.memories_files, memories), (paths.guardrails_files, guardrails)):
         for path in files_of(paths.memory_root(root, files_of(root))):
@@ -218,11 +234,7 @@ def log_folders(root: Path) -> tuple[Path, Path]:
 def _possible_sources(root: Path) -> Iterator[tuple[Path, Format]]:
     """Yield every path where a source may exist, except session logs and run logs."""
     yield from memory_files(root)
-    for outer in paths.enclosing_projects(root):
-        yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)
-    personal = paths.personal_memories()
-    if personal:
-        yield personal, Format.PERSONAL
+    yield from _entries_outside(root)
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
     tasks = paths.tasks_folder(root)
@@ -231,6 +243,15 @@ def _possible_sources(root: Path) -> Iterator[tuple[Path, Format]]:
             yield path, form
     # The earlier versions of knowledge entries. They are retired, so search does not offer them.
     yield paths.log_folder(root) / "knowledge.jsonl", Format.LOG
+
+
+def _entries_outside(root: Path) -> Iterator[tuple[Path, Format]]:
+    """Yield the memory files of enclosing projects, and the personal one."""
+    for outer in paths.enclosing_projects(root):
+        yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)
+    personal = paths.personal_memories()
+    if personal:
+        yield personal, Format.PERSONAL
 
 
 def format_of(root: Path, path: Path) -> Format | None:
