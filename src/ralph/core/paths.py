@@ -92,6 +92,11 @@ def location(root: Path) -> discovery.Location:
         return discovery.locate(root.as_posix())
 
 
+def is_state_outside(root: Path) -> bool:
+    """Return whether the state is in the user's own folder, because the checkout is not theirs."""
+    return location(root).boundary == discovery.user_folder("STATE")
+
+
 def current_task(root: Path, env: Mapping[str, str]) -> str:
     """Return the current task: $RALPH_TASK if it is set, or else the worktree's task."""
     return env.get("RALPH_TASK") or location(root).task
@@ -377,7 +382,7 @@ def has_old_state(root: Path) -> bool:
     log, _, index = old_state(root)
     if log.parent.is_symlink():
         return False
-    return any(path.exists() and not path.is_symlink() for path in (log, index))
+    return any(os.path.lexists(path) and not path.is_symlink() for path in (log, index))
 
 
 def config_files(root: Path) -> tuple[Path, ...]:

@@ -1,7 +1,8 @@
 """Find a project, its git folders and its state folder from any folder inside it.
 
 State lives in `<git common dir>/ralph/<project>/<machine id>/`, which `git clone` does not copy and
-`git clean` does not delete. Git itself is never run, because hooks load this module on every event.
+`git clean` does not delete. In a checkout of another user, it lives in the user's own state folder.
+Git itself is never run, because hooks load this module on every event.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ INJECTED = f"{CACHE}/injected"  # what each session was given
 CATCH_UP = "catch-up"  # the file in CACHE that lists what prompts tried to index
 SUBAGENTS = f"{CACHE}/subagents"  # the tasks of each session's subagents
 
+PROJECTS = "projects"
+"""The folder in the user's state folder for projects whose checkout belongs to another user."""
+
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 """The files and folders that mark a folder as a project.
 
@@ -32,6 +36,7 @@ A git checkout with none of them is a project to commands, but not to hooks.
 """
 CONFIG_FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml")
 """The files of a project that may hold settings. A later one overrides an earlier one."""
+_MAX_NAME = 200  # characters of a folder's name; file systems allow 255 bytes
 _MAX_FILE = 1 << 16  # bytes; the rest of a file is not read
 
 
@@ -51,7 +56,7 @@ class Location:
     Outside git, `top`, `git` and `common` are empty.
     """
 
-    __slots__ = ("boundary", "common", "git", "main", "root", "state", "top", "worktree")
+    __slots__ = ("boundary", "common", "git", "home", "main", "root", "state", "top", "worktree")
 
     def __init__(
         self, root: str, top: str, git: str, common: str, main: str, worktree: str
@@ -66,7 +71,16 @@ class Location:
         # been replaced by a committed symlink, logs would otherwise end up in the work tree.
         in_git = common and (state_home() != "project" or os.path.islink(f"{main}/.ralph/local"))
         self.boundary = common if in_git else main
-        self.state = f"{self.home}/{machine_id()}"  # this machine's logs, index, caches and ledger
+        # The folder that holds the state of every machine that has used this copy.
+        self.home = f"{main}/.ralph/local"
+        if in_git:
+            self.home = f"{common}/ralph/{self._escaped_inside}"
+        machine = machine_id()
+        user_state = user_folder("STATE")
+        if _is_of_another_user(f"{self.home}/{machine}", self.boundary) and _is_ours(user_state):
+            self.home = f"{user_state}/{PROJECTS}/{self._escaped_path}"
+            self.boundary = user_state
+        self.state = f"{self.home}/{machine}"  # this machine's logs, index, caches and ledger
 
     @property
     def inside(self) -> str:
@@ -76,14 +90,27 @@ class Location:
         return self.root[len(self.top) :].strip("/")
 
     @property
-    def home(self) -> str:
-        """The folder that holds the state of every machine that has used this copy."""
-        if self.boundary == self.main:
-            return f"{self.main}/.ralph/local"
-        name = self.inside.replace("%", "%25").replace("/", "%2F")
-        if name == "_":
-            name = "%5F"
-        return f"{self.common}/ralph/{name or '_'}"
+    def _escaped_inside(self) -> str:
+        """The project's path within its repository as the name of a folder."""
+        if self.inside == "_":
+            return "%5F"
+        return _escape_path(self.inside) or "_"
+
+    @property
+    def _escaped_path(self) -> str:
+        """The project's path on this machine as the name of a folder.
+
+        All worktrees have the same one.
+        """
+        path = self.main
+        if self.common:
+            path = f"{self.common}/{self.inside}"
+        name = _escape_path(os.path.realpath(path))
+        if len(name) <= _MAX_NAME:
+            return name
+        import hashlib  # few paths are so long
+
+        return hashlib.sha256(os.fsencode(name)).hexdigest()
 
     @property
     def index(self) -> str:
@@ -104,6 +131,35 @@ class Location:
         if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}"):
             return name
         return ""
+
+
+def _escape_path(path: str) -> str:
+    return path.replace("%", "%25").replace("/", "%2F")
+
+
+def _is_of_another_user(state: str, boundary: str) -> bool:
+    """Return whether state would be written into a folder of another user.
+
+    That is the state folder itself, or the nearest folder above it that exists.
+    """
+    folder = state
+    while len(folder) >= len(boundary):
+        try:
+            return os.lstat(folder).st_uid != os.geteuid()
+        except FileNotFoundError:
+            folder = folder.rpartition("/")[0]
+        except PermissionError:
+            return True
+        except (OSError, ValueError):
+            return False
+    return False
+
+
+def _is_ours(folder: str) -> bool:
+    try:
+        return os.stat(folder).st_uid == os.geteuid()
+    except (OSError, ValueError):
+        return False
 
 
 # --- projects and checkouts ---------------------------------------------------------------------

@@ -354,12 +354,15 @@ class Index:
                 writer.remove_source(key)
 
     def _link(self) -> None:
-        """Link `.ralph/ralph.db` to the database, for people who use `sqlite3`."""
+        """Link `.ralph/ralph.db` to the database, for people who use `sqlite3`.
+
+        In another user's checkout, the link is theirs.
+        """
         link = paths.index_link(self.root)
         target = os.path.relpath(self.path, link.parent)
-        if not paths.gitignore(self.root).is_file():
+        if not paths.gitignore(self.root).is_file() or paths.is_state_outside(self.root):
             return
-        if link.exists() and not link.is_symlink():
+        if os.path.lexists(link) and not link.is_symlink():
             return
         with suppress(OSError, WriteFailed):
             if not link.is_symlink() or os.fspath(link.readlink()) != target:
