@@ -67,6 +67,25 @@ def test_if_nothing_stands_out_pointers_name_date_outcome_and_id(root: Path) -> 
     assert not ids(asked(root, SEVERAL))
 
 
+PASTED = """## What happened
+
+The importer of the weather station failed again this morning, and nobody noticed it until noon.
+
+Since the migration there are two readings for every hour, and the merge of both lists drops the
+name of the station. The charts have gaps, and the broker retries its timeout for a long time, as
+does the gateway. I expected one reading for each hour of the day.
+"""
+
+
+def test_a_paste_is_not_what_a_prompt_asks_for(root: Path) -> None:
+    assert asked(root, f"Explain the difference between TCP and UDP\n\n{PASTED}").text == ""
+    assert asked(root, f"{PASTED}\n\nExplain the difference between TCP and UDP").text == ""
+
+
+def test_a_paste_does_not_hide_what_a_prompt_asks_for(root: Path) -> None:
+    assert "theme.css" in asked(root, f"the palette of the charts is wrong\n\n{PASTED}").text
+
+
 @pytest.mark.parametrize(
     "prompt", ["run the tests", "hi", "make it nicer please", "write a haiku about the sea"]
 )

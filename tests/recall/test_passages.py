@@ -264,6 +264,36 @@ def test_a_passage_ends_with_the_last_turn_about_its_subject(tmp_path: Path) -> 
     assert "Bumped" not in told
 
 
+def test_a_session_without_a_recap_is_quoted_to_its_end(tmp_path: Path) -> None:
+    end = ("And the header?", "Twice, it is longer there.", "Done, green.")
+    fill(tmp_path, observations=talk(*TALK[:-1], *end))
+    told = asked(tmp_path, PROMPT).text
+    assert "Twice, it is longer there." in told
+
+
+def test_an_amendment_that_shares_no_word_with_the_prompt_is_found_by_the_decision(
+    tmp_path: Path,
+) -> None:
+    amended = (
+        'The importer was replaced. ="00042" is not needed, what do we do about the CRLF?',
+        "Without the importer I would write plain fields, and LF ends each row.",
+        "Plain fields. Keep CRLF for each row.",
+        "Plain fields, CRLF, nothing quoted.",
+    )
+    others = []
+    for number in range(8):
+        others += talk(
+            f"Please rename the page of customer {number}.",
+            f"The page of customer {number} is renamed.",
+            start=30 + 2 * number,
+            session=f"s-{number}",
+        )
+    later = talk(*amended, start=20, session="s-later")
+    fill(tmp_path, observations=[*talk(*TALK), *others, *later])
+    told = asked(tmp_path, "part numbers have lost their leading zeros, look at the ledger").text
+    assert told.index(amended[-1]) < told.index(TALK[-1])
+
+
 def test_an_older_decision_is_not_quoted_without_its_amendment(tmp_path: Path) -> None:
     newer = talk(
         "The importer changed.",

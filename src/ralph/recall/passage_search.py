@@ -12,20 +12,14 @@ from ralph.recall.passages import read_passage
 from ralph.search.question import coverage, split_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ralph.recall.passages import Passage, TurnSource
     from ralph.search.question import WeightedWord
     from ralph.search.scoring import RankedRow
     from ralph.storage.lookup import RecordRow
 
-# Limits that decide which sessions are quoted.
-_MAX_SESSIONS = 3
-_MAX_SESSIONS_READ = 6  # some of them may be left out
 _MIN_ANSWER_BYTES = 24  # letters of an answer in UTF-8; a shorter one ("ok") explains nothing
-_MIN_SHARE_OF_BEST = 0.6  # of the best session's score
-_NEXT_TURN_WEIGHT = 0.1  # each next turn adds this share of its score to the best turn's
-_NEXT_TURNS = 4  # how many next turns count
 
 # Limits that decide whether a session's turns answer a prompt. For a short prompt, they must cover
 # enough of its words.
@@ -98,30 +92,28 @@ def _required_part(words: Sequence[WeightedWord]) -> float:
     return _MIN_PART_COVER
 
 
-def gather(source: TurnSource, sessions: Sequence[Sequence[RankedRow]]) -> list[Passage]:
-    """Return passages from the sessions that certainly relate to a prompt, best first.
+def gather(
+    source: TurnSource, sessions: Sequence[Sequence[RankedRow]], likely: Collection[str]
+) -> list[Passage]:
+    """Return passages from the sessions that certainly relate to a prompt, in their order.
 
-    Each session is given by the turns that match the prompt, best first. If two sessions are about
-    the same subject, the newer one comes first.
+    Each session is given by the turns that match the prompt, best first. `likely` has the ids of
+    the other sessions that likely relate to it. If two sessions are about the same subject, the
+    newer one comes first.
     """
-    answering = [matches for matches in sessions if matches]
-    answering.sort(key=_session_score, reverse=True)
     passages: list[Passage] = []
     texts: set[str] = set()
-    for matches in answering[:_MAX_SESSIONS_READ]:
-        if _session_score(matches) < _MIN_SHARE_OF_BEST * _session_score(answering[0]):
-            break
+    for matches in filter(None, sessions):
         passage = read_passage(source, matches)
         text = " ".join(row.text for row in passage.rows.values())
         if text not in texts and any(map(_explains, passage.rows.values())):
             passages.append(passage)  # a question that is asked again and again is one passage
         texts.add(text)
-    passages = passages[:_MAX_SESSIONS]
     if not passages:
         return []
     from ralph.recall.amendments import with_amendments  # few prompts have a passage
 
-    return with_amendments(source, passages)
+    return with_amendments(source, passages, likely)
 
 
 def _explains(row: RecordRow) -> bool:
@@ -131,10 +123,3 @@ def _explains(row: RecordRow) -> bool:
     letters = "".join(filter(str.isalpha, row.text))
     has_details = any(char.isdigit() or char in "`_/=" for char in row.text)
     return has_details or len(letters.encode("utf-8", "ignore")) >= _MIN_ANSWER_BYTES
-
-
-def _session_score(matches: Sequence[RankedRow]) -> float:
-    """Return the score of the best match, plus a little for each of the next ones."""
-    scores = [match.score for match in matches]
-    next_scores = scores[1 : 1 + _NEXT_TURNS]
-    return scores[0] + _NEXT_TURN_WEIGHT * sum(next_scores)

@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from ralph.storage.record_filters import Filter
 
 MAX_RECORDS = 5  # injected with a prompt, not counting passages
+# Of the evidence for the best session, the share that another one must have to amend it, unless the
+# two have very much in common.
+_MIN_SHARE_OF_AMENDED = 0.35
 _MAX_RECORDS_PER_SESSION = 2  # from one earlier session
 _MAX_RANKED_RECORDS = 12
 _MAX_MATCHING_TURNS = 12  # read from a session that is quoted
@@ -117,8 +120,7 @@ def recall_for_prompt(
         ignored=repeated.keys,
         is_crowded=bool(options.task),
     )
-    certain = [each.unit for each in judged if each.level is relevance.Level.CERTAIN]
-    quoted = _gather_passages(connection, ranking, certain, allowed, options)
+    quoted = _gather_passages(connection, ranking, judged, allowed, options)
     singles = [*_rank_records(connection, prompt, ranking, allowed, options)]
     if not quoted:
         singles += _single_turns(ranking)
@@ -347,17 +349,20 @@ def relevant_records(
 def _gather_passages(
     connection: sqlite3.Connection,
     ranking: Ranking,
-    certain: Sequence[Unit],
+    judged: Sequence[Judged],
     allowed: Filter,
     options: RecallOptions,
 ) -> list[Passage]:
     """Return the passages from sessions that certainly relate to a prompt, if there is room."""
+    certain = [each.unit for each in judged if each.level is relevance.Level.CERTAIN]
     room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
     if room < passages.MIN_TOKENS or not certain:
         return []
     source = passages.TurnSource(connection, allowed, lambda row: _may_quote(row, options))
     sessions = [_matching_turns(source, unit, ranking) for unit in certain if unit.session]
-    return passage_search.gather(source, sessions)
+    min_evidence = _MIN_SHARE_OF_AMENDED * certain[0].evidence
+    likely = {each.unit.session for each in judged if each.unit.evidence >= min_evidence}
+    return passage_search.gather(source, sessions, likely)
 
 
 def _matching_turns(source: TurnSource, unit: Unit, ranking: Ranking) -> list[RankedRow]:

@@ -115,7 +115,7 @@ class _Quoter:
         if recap is not None and is_complete(self._terms[recap.key], self._subject):
             self._recap = recap
             self._subject = self._terms[recap.key]
-        self._units = self._without_tail(_join_replies(passage))
+        self._units = _join_replies(passage)
 
     @property
     def max_tokens(self) -> int:
@@ -125,9 +125,13 @@ class _Quoter:
     def quote(self, budget: int) -> Quote | None:
         """Render the passage as one block within a budget, or return None if no match fits."""
         room = budget - estimate(self._head) - 1
-        texts = self._texts(room)
+        units = self._units
+        texts = self._whole_texts(units)
+        if self._recap is not None or _cost(texts) > room:
+            units = self._without_tail(units)
+            texts = self._short_texts(units, room)
         chosen: set[int] = set()
-        for unit in sorted(self._units, key=self._importance):
+        for unit in sorted(units, key=self._importance):
             cost = sum(estimate(texts[key]) + 2 for key in unit)
             if cost <= room:
                 chosen.update(unit)
@@ -164,27 +168,33 @@ class _Quoter:
     def _without_tail(self, units: list[list[int]]) -> list[list[int]]:
         """Drop the units after the last one that is about the subject.
 
-        Sessions often end with something else: a test run, thanks, another task.
+        Sessions often end with something else: a test run, thanks, another task. A session without
+        a recap is quoted with its end, if it fits, because its last turns may add to the decision.
         """
         last = len(units)
         while last > 1 and self._relevance(units[last - 1]) < _MIN_RELEVANT_TERMS:
             last -= 1
-        return units[:last]
+        last_turn = units[last - 1][-1]
+        is_answered = self._passage.rows[last_turn].by == "human" and self._relevance([last_turn])
+        return units[: last + 1] if is_answered else units[:last]
 
-    def _texts(self, room: int) -> dict[int, str]:
-        """Render the turns. If they do not all fit, shorten the agent's turns."""
+    def _whole_texts(self, units: Sequence[Sequence[int]]) -> dict[int, str]:
         rows = self._passage.rows
-        keys = [key for unit in self._units for key in unit]
-        texts = {key: _turn_text(rows[key]) for key in keys}
-        if sum(estimate(text) + 2 for text in texts.values()) <= room:
+        return {key: _turn_text(rows[key]) for unit in units for key in unit}
+
+    def _short_texts(self, units: Sequence[Sequence[int]], room: int) -> dict[int, str]:
+        """Render the turns of these units. If they do not all fit, shorten the agent's turns."""
+        texts = self._whole_texts(units)
+        if _cost(texts) <= room:
             return texts
-        for key in keys:
-            if rows[key].by == "human":
+        for key, text in texts.items():
+            row = self._passage.rows[key]
+            if row.by == "human":
                 continue
             if self._recap is not None and key == self._recap.key:
-                texts[key] = _short_recap(rows[key], min(_SHORT_RECAP_TOKENS, room))
-            elif estimate(texts[key]) > _SHORT_ANSWER_TOKENS:
-                texts[key] = _end_of_answer(rows[key], _SHORT_ANSWER_TOKENS)
+                texts[key] = _short_recap(row, min(_SHORT_RECAP_TOKENS, room))
+            elif estimate(text) > _SHORT_ANSWER_TOKENS:
+                texts[key] = _end_of_answer(row, _SHORT_ANSWER_TOKENS)
         return texts
 
     def _render(self, chosen: set[int], texts: Mapping[int, str]) -> Quote:
@@ -200,6 +210,11 @@ class _Quoter:
             turns.append((self._passage.rows[key].id, estimate(texts[key])))
             previous = position
         return Quote("\n".join(lines), turns)
+
+
+def _cost(texts: Mapping[int, str]) -> int:
+    """Return how many tokens these turns have, each with its line break."""
+    return sum(estimate(text) + 2 for text in texts.values())
 
 
 def _head(passage: Passage, session: str) -> str:

@@ -17,7 +17,8 @@ The *evidence* for a unit is the summed information of the words that it contain
 for the whole unit, and half for the one record that contains most, because words that occur
 together mean more. Words that no record has are not counted against a unit, so a prompt that names
 something unique finds it, however much else it says. Only the best paragraph of a long prompt
-counts, so that a paste does not collect evidence word by word.
+counts, so that a paste does not collect evidence word by word, and what a person asks counts more
+than what was pasted next to it.
 
 All numbers are here. They were set with `bench/prompts.py` on weeks 1 to 4 of the written weeks,
 and checked on weeks 5 and 6, on the weeks joined into one project, and on the decisions of
@@ -32,7 +33,7 @@ from enum import Enum
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search import background
-from ralph.search.question import split_words
+from ralph.search.question import PRINTED, split_words
 from ralph.storage import index_schema, lookup
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ MIN_COMPLETE_COVERAGE = 0.65
 MIN_CERTAIN_EVIDENCE_OF_COMPLETE = 0.9
 MIN_LIKELY_EVIDENCE_OF_COMPLETE = 0.8
 MIN_LIKELY_EVIDENCE_OF_NAMED = 0.35
-# A certain unit has at least this many times the evidence of the best unit that is not certain.
-MIN_MARGIN = 1.3
+# A certain unit has at least this many times the evidence of the best unit that is not certain. If
+# there are several, they need more, because there is often a gap somewhere between the first few.
+MIN_MARGIN = 1.15
+MIN_MARGIN_OF_SEVERAL = 1.3
 # Evidence that needs no margin. A long prompt may share that much with several sessions about one
 # subject, of which one amends another.
 MIN_EVIDENCE_WITHOUT_MARGIN = 3.0
@@ -86,6 +89,12 @@ _SUBJECT_FACTOR = 1.25
 _CJK_PAIR_SHARE = 0.5
 # What a word that no record contains counts for the coverage.
 _UNKNOWN_WORD_SHARE = 0.5
+# What a paragraph of a paste counts, compared with the request. A paste shares up to 2.8 with some
+# session by chance. With 0.5, pointers appear for .20 of the unrelated prompts with a paste instead
+# of .08, in one of the development projects.
+_PASTE_SHARE = 0.4
+# A paragraph with more than this many times the words of the other one is from a paste.
+_MAX_REQUEST_RATIO = 1.5
 
 # --- effort ---
 
@@ -184,7 +193,8 @@ def _count_certain(units: Sequence[Unit]) -> int:
         next_evidence = 0.0
         if position + 1 < len(units):
             next_evidence = units[position + 1].evidence
-        stands_out = unit.evidence >= MIN_MARGIN * next_evidence
+        margin = MIN_MARGIN if position == 0 else MIN_MARGIN_OF_SEVERAL
+        stands_out = unit.evidence >= margin * next_evidence
         if stands_out or unit.evidence >= MIN_EVIDENCE_WITHOUT_MARGIN:
             certain = position + 1
     return certain
@@ -230,12 +240,28 @@ def find_units(
     unit_count = max(lookup.count_memories_and_sessions(connection), 1)
     evidence = _Evidence(matches, places, unit_count)
     best: dict[str | int, _Weighed] = {}  # in any paragraph
-    for paragraph in split_words(words):
+    paragraphs = split_words(words)
+    for paragraph, share in zip(paragraphs, _share_of_paragraphs(paragraphs), strict=True):
         for name, weighed in evidence.weigh(paragraph).items():
+            weighed.evidence *= share
             if name not in best or weighed.evidence > best[name].evidence:
                 best[name] = weighed
     by_evidence = sorted(best.values(), key=lambda unit: (-unit.evidence, -max(unit.records)))
     return map(evidence.describe, by_evidence)
+
+
+def _share_of_paragraphs(paragraphs: Sequence[Sequence[WeightedWord]]) -> list[float]:
+    """Return what each paragraph of a prompt counts: less if it is from something that was pasted.
+
+    Of a long prompt, the first and the last written paragraph are known. If one of them is much
+    shorter, it is the request, and the other one is from a paste.
+    """
+    shortest = min([len(words) for words in paragraphs if words[0].paragraph != PRINTED], default=0)
+    shares = []
+    for words in paragraphs:
+        is_pasted = words[0].paragraph != PRINTED and len(words) > _MAX_REQUEST_RATIO * shortest
+        shares.append(_PASTE_SHARE if is_pasted else 1.0)
+    return shares
 
 
 def _find_matches(
