@@ -218,7 +218,10 @@ def unquoted_place(assignment: Assignment, value: str, end: int, *, is_whole_lin
 
 
 def _is_code(value: str) -> bool:
-    return is_call(value) or value.startswith("--") or "->" in value or "::" in value
+    if is_call(value) or value.startswith("--") or "->" in value or "::" in value:
+        return True
+    first, comma, rest = value.partition(",")
+    return bool(comma) and "=" in rest and is_attribute(first)  # minified: `a.b,c.d===e.f`
 
 
 def _continues_as_code(text: str, end: int) -> bool:

@@ -106,6 +106,7 @@ _LINE_START = (
 )
 """The start of a line, with nothing but blanks, a bullet, and `export` or the like."""
 _PREVIOUS_WORD = r"([^\W\d_]+) \Z"
+_VERBS = ("has", "is", "need", "needs", "require", "requires")
 _HASH_WORDS = ("hash", "digest", "checksum")
 _HASH_WORD = r"(?i)\b(?:hash|digest|checksum)\b"
 _DIGEST = r"[0-9a-f]{32,128}\b"
@@ -227,7 +228,10 @@ def _names_something_public(assignment: Assignment) -> bool:
     previous = re.search(_PREVIOUS_WORD, assignment.line)
     if previous is None:
         return False
-    return is_public_name(previous[1].lower(), assignment.key.lower())
+    word = previous[1].lower()
+    if assignment.separator == "=" and word in _VERBS:
+        return False  # `the database has password=...`
+    return is_public_name(word, assignment.key.lower())
 
 
 def _find_value(assignment: Assignment) -> Span | None:

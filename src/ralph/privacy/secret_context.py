@@ -82,6 +82,8 @@ _MIN_RANDOM_PIECE = 20
 _UUID_HYPHENS = 4
 _UUID_LENGTH = 36
 _DIGEST_LENGTHS = (40, 64)
+_NAME_OF_DIGEST = r"\A(?:[a-z]{2,12}-){1,4}(?=[0-9a-f]{32,}\Z)"
+"""What a digest in the key of a cache belongs to: `linux-pip-`."""
 
 
 @record
@@ -145,12 +147,13 @@ def _is_name_or_id(run: str) -> bool:
 
 
 def _describe_run(run: str) -> _Run:
-    is_hex = re.fullmatch(_HEX, run) is not None
+    number = re.sub(_NAME_OF_DIGEST, "", run)
+    is_hex = re.fullmatch(_HEX, number) is not None
     return _Run(
         text=run,
         is_hex=is_hex,
         is_uuid=run.count("-") == _UUID_HYPHENS and len(run) == _UUID_LENGTH,
-        is_digest=is_hex and len(run) in _DIGEST_LENGTHS and run.islower(),
+        is_digest=is_hex and len(number) in _DIGEST_LENGTHS and run.islower(),
     )
 
 
