@@ -2,8 +2,8 @@ r"""The tables by which secrets are recognised: tokens, phrases, names and words
 
 A token is a secret with a vendor's prefix, such as `ghp_`. A phrase is a header, call, command line
 or sentence that reveals a secret, such as `the password is ...`. A name is the key that a secret is
-assigned to, such as `API_KEY`. To add a rule, add a row and run
-`tests/privacy/test_secret_rules.py`, which generates matches for it.
+assigned to, such as `API_KEY`. The rules for tokens are in `vendor_tokens.txt`. To add a rule, add
+a row and run `tests/privacy/test_secret_rules.py`, which generates matches for it.
 
 The pre-filter loads this module for every recorded event and searches for keywords only. Every
 match of a phrase therefore contains, in lowercase, one of its rule's keywords, and every match of a
@@ -14,7 +14,7 @@ by the lengths of their parts, and text encoded as base64.
 
 from __future__ import annotations
 
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, hook_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,287 +43,9 @@ def rules_mark(patterns: Sequence[str]) -> str:
 TokenRule = tuple[str, list[str], str, str]
 """Kind, prefixes, regex for the text after the prefix, regex for the text before it (or "")."""
 
-
-def _token(kind: str, prefixes: str, body: str, before: str = "") -> TokenRule:
-    """Make a token rule. `prefixes` are separated by blanks.
-
-    In `body`, `<word>` stands for one token character and `<uuid>` for a UUID.
-    """
-    return kind, prefixes.split(), body, before
-
-
-_TOKEN_RULES = [
-    _token("aws access key", "AKIA ASIA ABIA ACCA", r"[A-Z0-9]{16}(?![A-Za-z0-9_-])"),
-    _token("aws session token", "IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz", r"[A-Za-z0-9+/=]{60,}"),
-    _token("aws api key", "ABSK bedrock-api-key-", r"[A-Za-z0-9+/=]{60,}"),
-    _token("aws mws token", "amzn.mws.", r"<uuid>"),
-    _token("google api key", "AIza AQ.Ab", r"<word>{33,}"),
-    _token("google storage key", "GOOG1E", r"[A-Z0-9]{50,}"),
-    _token("google oauth token", "ya29.", r"[A-Za-z0-9_.-]{20,}"),
-    _token("google oauth token", "1//0 4/0A", r"<word>{36,}"),
-    _token("google oauth secret", "GOCSPX-", r"<word>{20,}"),
-    _token("firebase key", "AAAA", r"<word>{7}:<word>{100,}"),
-    _token("github token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9_]{30,}"),
-    _token("github token", "github_pat_", r"[A-Za-z0-9_]{30,}"),
-    _token(
-        "gitlab token",
-        "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- "
-        "glrtr- BBDC-",
-        r"[A-Za-z0-9_.-]{18,}",
-    ),
-    _token("gitlab token", "GR1348941", r"<word>{20,}"),
-    _token("bitbucket token", "ATBB", r"[A-Za-z0-9]{24,}"),
-    _token("atlassian token", "ATATT3 ATCTT3 ATSTT3", r"[A-Za-z0-9_=-]{40,}"),
-    _token("trello token", "ATTA", r"[0-9a-f]{60,}"),
-    _token(
-        "slack token",
-        "xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe.xoxp- xoxe.xoxb- xapp- xwfp-",
-        r"[A-Za-z0-9%/+.-]{16,}",
-    ),
-    _token(
-        "slack webhook",
-        "hooks.slack.com/",
-        r"(?:services|workflows|triggers)/[A-Za-z0-9/+_-]{20,}",
-    ),
-    _token(
-        "discord webhook",
-        "discord.com/api/ discordapp.com/api/",
-        r"(?:v\d+/)?webhooks/\d{10,}/<word>{40,}",
-    ),
-    _token(
-        "teams webhook",
-        "webhook.office.com/ outlook.office.com/",
-        r"""webhook[a-z0-9]*/[^\s"'<>]{40,}""",
-    ),
-    _token("telegram token", ":AA", r"<word>{31,}", before=r"(?:bot)?\d{8,11}"),
-    _token("twitter token", "AAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{40,}"),
-    _token("facebook token", "EAA", r"[A-Za-z0-9]{80,}"),
-    _token("instagram token", "IGQ IGAA", r"<word>{60,}"),
-    _token("twilio key", "SK", r"[0-9a-f]{32}(?![A-Za-z0-9_-])"),
-    _token("sendgrid key", "SG.", r"<word>{20,}\.<word>{30,}"),
-    _token("mailgun key", "key- pubkey-", r"[0-9a-f]{32}(?![A-Za-z0-9_-])"),
-    _token("mailchimp key", "-us", r"\d{1,2}(?![A-Za-z0-9_-])", before=r"[0-9a-f]{32}"),
-    _token("brevo key", "xkeysib- xsmtpsib-", r"[0-9a-f]{40,}-[A-Za-z0-9]{10,}"),
-    _token("resend key", "re_", r"[A-Za-z0-9]{6,}_[A-Za-z0-9]{20,}"),
-    _token(
-        "stripe key",
-        "sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_",
-        r"[A-Za-z0-9_]{16,}",
-    ),
-    _token("webhook secret", "whsec_ whsk_", r"[A-Za-z0-9+/=]{24,}"),
-    _token("square token", "sq0atp- sq0csp- EAAA", r"<word>{22,}"),
-    _token("shopify token", "shpat_ shpca_ shppa_ shpss_ shpua_ shptka_", r"[0-9a-fA-F]{30,}"),
-    _token(
-        "braintree token",
-        "access_token$production$ access_token$sandbox$",
-        r"[0-9a-z]{16}\$[0-9a-f]{32}",
-    ),
-    _token("plaid token", "access-production- access-development- access-sandbox-", r"<uuid>"),
-    _token("flutterwave key", "FLWSECK_TEST- FLWSECK-", r"[0-9a-zA-Z]{12,}-X"),
-    _token(
-        "payment key",
-        "shippo_live_ shippo_test_ duffel_live_ duffel_test_ EZAK EZTK",
-        r"<word>{38,}",
-    ),
-    _token("openai key", "sk-proj- sk-svcacct- sk-admin- sk-None- sess-", r"<word>{20,}"),
-    _token("anthropic key", "sk-ant-", r"[a-z0-9]+-<word>{20,}"),
-    _token("openrouter key", "sk-or-", r"v\d-<word>{30,}"),
-    _token("api key", "sk-", r"[A-Za-z0-9_-]{24,}"),
-    _token("api key", "sk_", r"[0-9a-f]{40,}(?![A-Za-z0-9_-])"),
-    _token("groq key", "gsk_", r"[A-Za-z0-9]{40,}"),
-    _token("xai key", "xai-", r"[A-Za-z0-9]{60,}"),
-    _token("perplexity key", "pplx-", r"[A-Za-z0-9]{40,}"),
-    _token("replicate token", "r8_", r"[A-Za-z0-9]{30,}"),
-    _token("hugging face token", "hf_ api_org_", r"[A-Za-z0-9]{30,}"),
-    _token("langsmith key", "lsv2_pt_ lsv2_sk_ ls__", r"[0-9a-f_]{32,}"),
-    _token(
-        "model api key",
-        "pcsk_ tgp_v1_ tvly-dev- tvly-prod- tvly- nvapi- csk- fw_ jina_ e2b_ wandb_v1_ voyage- "
-        "pa- BSA llx- up_ flp_ nk- ak- as-",
-        r"<word>{24,}",
-    ),
-    _token("firecrawl key", "fc-", r"[0-9a-f]{32}(?![A-Za-z0-9_-])"),
-    _token("npm token", "npm_", r"[A-Za-z0-9]{30,}"),
-    _token("pypi token", "pypi-", r"<word>{50,}"),
-    _token("rubygems key", "rubygems_", r"[0-9a-f]{40,}"),
-    _token("crates token", "cio", r"[A-Za-z0-9]{32}(?![A-Za-z0-9_-])"),
-    _token(
-        "service key",
-        "live_ test_ sandbox_ sk_sbox_ pat_ sat_ jsrp_ jsrd_ pfx_ ddp_ ddo_ vtwn_",
-        r"[A-Za-z0-9]{28,}",
-    ),
-    _token("nuget key", "oy2", r"[a-z0-9]{43}(?![A-Za-z0-9_-])"),
-    _token("clojars token", "CLOJARS_", r"[0-9a-f]{50,}"),
-    _token("docker token", "dckr_pat_ dckr_oat_", r"<word>{20,}"),
-    _token("docker credentials", "eyJhdXRocyI6 eyJwYXlsb2FkIjoi", r"[A-Za-z0-9+/=]{20,}"),
-    _token("swarm token", "SWMTKN-1-", r"[a-z0-9]{40,}-[a-z0-9]{20,}"),
-    _token(
-        "cluster token",
-        "AstraCS: K10 token- kubeconfig-u-",
-        r"[A-Za-z0-9]{5,80}::?(?:[a-z:]{3,20}[0-9a-f]{32}|[a-z0-9]{50,})",
-    ),
-    _token("artifactory key", "AKCp", r"[A-Za-z0-9]{60,}"),
-    _token("artifactory key", "cmVmdGtuOj", r"[A-Za-z0-9]{40,}"),
-    _token("digitalocean token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{40,}"),
-    _token("heroku key", "HRKU-", r"<word>{36,}"),
-    _token("databricks token", "dapi dkea dose", r"[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9_-])"),
-    _token("vault token", "hvs. hvb. hvr.", r"<word>{20,}"),
-    _token("vault token", "s.", r"[A-Za-z0-9]{24}(?![A-Za-z0-9_.-])"),
-    _token("terraform token", ".atlasv1.", r"<word>{40,}", before=r"[A-Za-z0-9]{14}"),
-    _token("pulumi token", "pul-", r"[0-9a-f]{40}(?![A-Za-z0-9_-])"),
-    _token("linear key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{30,}"),
-    _token("notion token", "secret_ ntn_", r"[A-Za-z0-9]{40,}"),
-    _token("figma token", "figd_ figh_ figo_ figu_ figr_", r"<word>{36,}"),
-    _token("airtable token", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{40,}"),
-    _token("asana token", "0/ 1/ 2/", r"\d{10,}(?:/\d{10,})?[/:][0-9a-f]{32}"),
-    _token("clickup token", "pk_", r"\d{5,}_[A-Z0-9]{30,}"),
-    _token("typeform token", "tfp_", r"[A-Za-z0-9_.-]{40,}"),
-    _token("contentful token", "CFPAT-", r"<word>{40,}"),
-    _token("readme key", "rdme_", r"[a-z0-9]{60,}"),
-    _token("hubspot token", "pat-na1- pat-na2- pat-eu1- pat-ap1-", r"<uuid>"),
-    _token("postman key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{30,}"),
-    _token("sentry token", "sntrys_ sntryu_ sntrya_ sntryi_", r"[A-Za-z0-9+/=_-]{40,}"),
-    _token(
-        "doppler token",
-        "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
-        r"[A-Za-z0-9_.-]{36,}",
-    ),
-    _token("infisical token", "st.", r"[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}"),
-    _token("one password token", "ops_eyJ", r"[A-Za-z0-9+/=_-]{100,}"),
-    _token("one password key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){3,5}[A-Z0-9]{5}"),
-    _token("grafana token", "glsa_ glc_ eyJrIjoi", r"[A-Za-z0-9+/=_-]{32,}"),
-    _token("cloudflare key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{100,}"),
-    _token("cloudflare token", "cfk_ cfut_ cfat_ eyJhIjoi", r"<word>{36,}={0,2}"),
-    _token("fly token", "fo1_ fm1r_ fm1a_ fm2_", r"[A-Za-z0-9+/=_-]{40,}"),
-    _token("vercel token", "vcp_ vci_ vca_ vcr_ vck_ vercel_blob_rw_", r"[A-Za-z0-9_]{24,}"),
-    _token("netlify token", "nfp_ nfc_ nfo_ nfu_ nfb_", r"[A-Za-z0-9]{36,}"),
-    _token("supabase key", "sbp_ sb_secret_ sbp_v0_ sbp_oauth_", r"<word>{20,}"),
-    _token(
-        "planetscale token",
-        "pscale_tkn_ pscale_pw_ pscale_oauth_ pscale_pat_",
-        r"[A-Za-z0-9_.=-]{30,}",
-    ),
-    _token("neon key", "napi_ npg_", r"[A-Za-z0-9]{12,}"),
-    _token("render key", "rnd_", r"[A-Za-z0-9]{26,}"),
-    _token("xata key", "xau_", r"[A-Za-z0-9]{30,}"),
-    _token("tailscale key", "tskey-", r"[a-z]+-[A-Za-z0-9]{8,}(?:-[A-Za-z0-9]{16,})?"),
-    _token("age key", "AGE-SECRET-KEY-1 AGE-PLUGIN-", r"[A-Z0-9-]{50,}"),
-    _token("dropbox token", "sl. sl.u. sl.B.", r"<word>{60,}"),
-    _token("dynatrace token", "dt0c01. dt0s01. dt0s16.", r"[A-Z0-9]{20,}\.[A-Z0-9]{60,}"),
-    _token("new relic key", "NRAK- NRII- NRIQ- NRRA- NRSP-", r"[A-Za-z0-9_-]{24,}"),
-    _token("new relic key", "NRAL", r"(?![A-Za-z0-9_-])", before=r"[0-9a-f]{36}"),
-    _token("honeycomb key", "hcaik_ hcbik_ hcalk_ hcamk_", r"[a-z0-9]{26,}"),
-    _token("datadog key", "ddapp_ ddapi_ pub_dd_", r"[A-Za-z0-9]{30,}"),
-    _token("posthog key", "phx_ pha_ phs_", r"[A-Za-z0-9]{30,}"),
-    _token("sonar token", "sqp_ squ_ sqa_", r"[0-9a-f]{40}(?![A-Za-z0-9_-])"),
-    _token("sourcegraph token", "sgp_ slk_", r"[A-Za-z0-9_]{40,}"),
-    _token("circleci token", "CCIPAT_ CCIPRJ_", r"<word>{40,}"),
-    _token("webhook", "hooks.zapier.com/hooks/catch/", r"\d{4,}/[a-z0-9]{6,}"),
-    _token("webhook", "api.render.com/deploy/srv-", r"[a-z0-9]{16,24}\?key=<word>{8,}"),
-    _token(
-        "webhook",
-        "api.netlify.com/build_hooks/ make.com/ api.vercel.com/v1/integrations/deploy/ "
-        "hc-ping.com/",
-        r"<word>{20,}(?:/<word>{8,})?",
-    ),
-    _token("buildkite token", "bkua_ bkct_ bkaj_", r"[A-Za-z0-9]{36,}"),
-    _token("launchdarkly key", "sdk- api-", r"<uuid>"),
-    _token("harness token", "pat. sat.", r"<word>{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}"),
-    _token("octopus key", "API-", r"[A-Z0-9]{25,}(?![A-Za-z0-9_-])"),
-    _token("prefect key", "pnu_ pnb_", r"[A-Za-z0-9]{30,}"),
-    _token("mapbox token", "sk.eyJ p.eyJ", r"<word>{20,}\.<word>{16,}"),
-    _token("linkedin token", "WPL_AP1.", r"[A-Za-z0-9.=+/]{16,}"),
-    _token("mandrill key", "md-", r"<word>{22}(?![A-Za-z0-9_-])"),
-    _token("klaviyo key", "pk_", r"[0-9a-f]{34}(?![A-Za-z0-9_-])"),
-    _token(
-        "service key",
-        "base64: K000 K001 K002 K003 K004 K005",
-        r"[A-Za-z0-9+/]{27}(?:[A-Za-z0-9+/]{16}=)?(?![A-Za-z0-9_-])",
-    ),
-    _token("service key", "/hooks/ oauth:", r"[a-z0-9]{26,30}(?![A-Za-z0-9_-])"),
-    _token(
-        "service key",
-        "RGAPI- open.feishu.cn/open-apis/bot/v2/hook/ open.larksuite.com/open-apis/bot/v2/hook/",
-        r"<uuid>",
-    ),
-    _token("service token", "A21AA AQE xprv9 nsec1 RWRTY0Iy dG9rOi", r"[A-Za-z0-9+/=_-]{40,}"),
-    _token("alibaba key", "LTAI", r"[A-Za-z0-9]{16,30}(?![A-Za-z0-9_-])"),
-    _token("tencent key", "AKID", r"[A-Za-z0-9]{32}(?![A-Za-z0-9_-])"),
-    _token("yandex token", "AQVN t1. y0_ YCP", r"<word>{36,}"),
-    _token("infracost key", "ico-", r"[A-Za-z0-9]{32}(?![A-Za-z0-9_-])"),
-    _token(
-        "service token",
-        "fnA fnE sha256~ dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ "
-        "ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_",
-        r"<word>{32,}",
-    ),
-    _token(
-        "azure devops token",
-        "AZDO",
-        r"[A-Za-z0-9]{4}(?![A-Za-z0-9_-])",
-        before=r"[A-Za-z0-9]{76}",
-    ),
-    _token("azure secret", "Q~", r"[A-Za-z0-9_~.-]{30,}", before=r"[A-Za-z0-9_~.]{3}\d"),
-    _token(
-        "azure key",
-        "AzFu AzSe AzCa JQQJ9",
-        r"[A-Za-z0-9+/=_-]{6,}",
-        before=r"[A-Za-z0-9_-]{40,56}",
-    ),
-    _token("jwt", "eyJ", r"<word>{17,}\.<word>{8,}\.<word>{8,}(?:\.<word>+)*"),
-    _token("jwt", "eyJhbGci eyJ0eXAi eyJraWQi", r"<word>{8,}\.eyJ<word>{16,}"),
-    _token(
-        "private key",
-        "LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW "
-        "LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE",
-        r"[A-Za-z0-9+/=]{40,}",
-    ),
-    _token(
-        "minted key",
-        "_live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_",
-        r"[A-Za-z0-9]{28,}",
-        before=r"(?!pk|prod|price|cus|sub)[a-z][a-z0-9]{1,15}",
-    ),
-    _token(
-        "model api key",
-        "sk-lf- sk-helicone- sk_car_ esecret_ apify_api_ pylf_v1_ crsr_ xaat- xapt- sk-kimi- "
-        "bce-v3/",
-        r"[A-Za-z0-9_/-]{24,}",
-    ),
-    _token("cursor key", "key_", r"[0-9a-f]{60,}"),
-    _token(
-        "deploy token",
-        "depot_ nsc_ chpt_ koyeb_ railway_ ovsxp_ ovsxat_ nbp_ inc_ rootly_ dbtc_ dbtu_ essu_ "
-        "mdb_sa_sk_ CCDB1_ AVNS_ aivenv1 ucat_ ptr_ jca_ dag_ cxtp_ aio_ BBFF- os_v2_app_ "
-        "os_v2_org_ lip_",
-        r"<word>{18,}",
-    ),
-    _token(
-        "payment key",
-        "pdl_live_ pdl_sdbx_ polar_oat_ bxt_ xnd_production_ xnd_development_ skey_live_ "
-        "skey_test_ SB-Mid-server- Mid-server- sup_sk_ klarna_live_api_ klarna_test_api_ "
-        "secret-token:mercury_ live_sk_ test_gsk_ live_gsk_ rzp_live_ rzp_test_",
-        r"[A-Za-z0-9]{14,}",
-    ),
-    _token("payment key", "APP_USR-", r"\d{10,}-\d{6}-[0-9a-f]{32}-\d{5,}"),
-    _token("payment key", "test_sk_ creem_", r"[A-Za-z0-9]{20,}"),
-    _token("stytch secret", "secret-live- secret-test-", r"[A-Za-z0-9_=-]{30,}"),
-    _token(
-        "trigger key",
-        "tr_dev_ tr_prod_ tr_pat_ signkey-prod- signkey-test- testsk_",
-        r"[A-Za-z0-9]{16,}",
-    ),
-    _token(
-        "snyk token",
-        "snyk_uat. snyk_sat. sktsec_ mlsn. wlu_ tgpak_ tgpat_ cal_live_ permit_key_ retool_01 "
-        "lin_wh_ sgd_ tsec_",
-        r"[A-Za-z0-9_.-]{24,}",
-    ),
-    _token("volcengine key", "AKLT", r"[A-Za-z0-9]{30,}"),
-    _token("scaleway key", "SCW", r"[A-Z0-9]{17}(?![A-Za-z0-9_-])"),
-    _token("porkbun key", "sk1_ pk1_", r"[0-9a-f]{60,}"),
-    _token("signed url", "X-Amz-Signature= X-Goog-Signature=", r"[0-9a-f]{64,}"),
-]
+_TOKENS_FILE = "vendor_tokens.txt"
+_MAX_TOKENS_FILE = 1 << 18  # bytes, many times its size
+_BEFORE = "before "
 
 AMBIGUOUS_PREFIXES = frozenset(
     {
@@ -364,22 +86,44 @@ AMBIGUOUS_PREFIXES = frozenset(
 
 def token_rules() -> list[TokenRule]:
     """Return the rules for vendor tokens."""
-    return _TOKEN_RULES
+    rules: list[TokenRule] = []
+    for line in _token_lines():
+        if not line.startswith(" "):
+            kind, _, prefixes = line.partition(": ")
+            rules.append((kind, prefixes.split(), "", ""))
+            continue
+        kind, prefix_list, body, _ = rules.pop()
+        regex = line.strip()
+        if regex.startswith(_BEFORE):
+            rules.append((kind, prefix_list, body, regex.removeprefix(_BEFORE)))
+        else:
+            rules.append((kind, prefix_list, regex, ""))
+    return rules
 
 
 def token_prefixes() -> list[str]:
     """Return the prefixes of all token rules."""
-    return _TOKEN_PREFIXES
+    if not _token_prefixes:
+        for line in _token_lines():
+            if not line.startswith(" "):
+                _token_prefixes.extend(line.partition(": ")[2].split())
+    return _token_prefixes
 
 
-def _all_prefixes() -> list[str]:
-    all_prefixes = []
-    for _, prefixes, _, _ in _TOKEN_RULES:
-        all_prefixes += prefixes
-    return all_prefixes
+_token_prefixes: list[str] = []  # filled when first needed
 
 
-_TOKEN_PREFIXES = _all_prefixes()
+def _token_lines() -> list[str]:
+    """Return the lines of the file with the token rules, without comments and empty lines.
+
+    Raises FileNotFoundError rather than recording an event that no rule has seen.
+    """
+    path = __file__.rpartition("/")[0] + "/" + _TOKENS_FILE
+    data = hook_files.read_file(path, _MAX_TOKENS_FILE)
+    if data is None:
+        raise FileNotFoundError(path)
+    lines = data.decode("utf-8").split("\n")
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 # --- phrases --------------------------------------------------------------------------------------

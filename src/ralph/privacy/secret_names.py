@@ -99,8 +99,8 @@ _BEFORE_TOKEN = (
     "current starting"
 )
 _BEFORE_KEY = (
-    "public cache restore primary foreign partition sort hash object row idempotency translation i18n "
-    "lookup index group dedupe feature storage composite natural unique candidate config "
+    "public cache restore primary foreign partition sort hash object row idempotency translation "
+    "i18n lookup index group dedupe feature storage composite natural unique candidate config "
     "registry reg site publishable anon map dict json record message label query state react "
     "order host search header env arrow pub gpg s3 bucket tag shift ctrl alt hot short metric "
     "trace region asset lock kms file entry store item column data param redis socket recv"
