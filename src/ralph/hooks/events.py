@@ -125,10 +125,13 @@ def handle_event(
 
 def _check_recorded(root: Path, event: str, config: Config) -> None:
     """Check a little of what was recorded under older secret rules."""
-    from ralph.install import rules_update
+    from ralph.install import rules_check
 
     with _leave_out(root, event):
-        rules_update.run_step(root, config.privacy.patterns)
+        if not rules_check.is_complete(root, config.privacy.patterns):
+            from ralph.install import rules_update  # once for each version of the rules
+
+            rules_update.run_step(root, config.privacy.patterns)
 
 
 def _read_event(root: Path, host: str, name: str, payload: bytes, config: Config) -> Event | None:
@@ -406,7 +409,7 @@ def _instructions(tool_prefix: str | None, env: Mapping[str, str]) -> str:
 
 def _presence(root: Path, brief: Brief, config: Config) -> str:
     """Return the line for the user: what was injected, learned and held, and what went wrong."""
-    from ralph.install import rules_update
+    from ralph.install import rules_check
     from ralph.learning import weekly
 
     parts = []
@@ -419,7 +422,7 @@ def _presence(root: Path, brief: Brief, config: Config) -> str:
         parts.append(weekly.learn_reminder(root))
     parts.append(_waiting_report(root, config))
     parts.append(recorder.take_failure_report(root))
-    parts.append(rules_update.take_report(root))
+    parts.append(rules_check.take_report(root))
     text = "; ".join(part for part in parts if part)
     return f"Ralph: {text}" if text else ""
 
@@ -493,13 +496,16 @@ def _propose_memories(root: Path, session: str, config: Config) -> None:
 
 def _propose_missed(root: Path, starting: str, config: Config) -> None:
     """Propose memories from sessions that were killed before they could stop."""
-    from ralph.learning import session_proposals
+    from ralph.learning import examined_sessions
 
     with _current_index(root, config) as connection:
-        if connection is not None:
-            session_proposals.extract_missed(
-                root, connection, running=starting, patterns=config.privacy.patterns
-            )
+        if connection is None or not examined_sessions.missed(root, connection, starting):
+            return
+        from ralph.learning import session_proposals  # most sessions are examined when they stop
+
+        session_proposals.extract_missed(
+            root, connection, running=starting, patterns=config.privacy.patterns
+        )
 
 
 @contextmanager

@@ -20,6 +20,7 @@ __all__ = [
     "merge_registration",
     "old_state",
     "project",
+    "rules_check",
     "rules_update",
     "signs",
     "status",

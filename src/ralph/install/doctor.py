@@ -17,7 +17,7 @@ from ralph.core.config import ConfigProblem, Layer
 from ralph.core.repository import Repository
 from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.merge import can_merge
-from ralph.install import hook_state, merge_registration, rules_update, stored_secrets
+from ralph.install import hook_state, merge_registration, rules_check, stored_secrets
 from ralph.install.check_limits import MAX_GIT_SECONDS, MAX_SECONDS, TimeLimit, left_out
 from ralph.install.file_checks import (
     check_files,
@@ -127,7 +127,7 @@ def remove_secrets(
     """
     repairs = list(stored_secrets.remove_secrets(root, patterns, progress))
     if paths.log_folder(root).exists():
-        rules_update.note_complete(root, patterns)
+        rules_check.note_complete(root, patterns)
     return repairs
 
 

@@ -8,17 +8,16 @@ bytes of deleted rows. Memory files belong to people: what is found in them is o
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import paths
-from ralph.core.errors import RalphError
+from ralph.install import rules_check
 from ralph.install.file_checks import files_to_scan, read_problem
+from ralph.install.rules_check import CheckState
 from ralph.install.stored_secrets import redact_file, redact_log
 from ralph.lean.secret_rules import rules_mark
 from ralph.privacy.secrets import find_secrets
@@ -27,25 +26,6 @@ from ralph.storage import db, files
 
 STEP_SECONDS = 0.25  # of one step, besides reading a file and the last line that was begun
 _LINES_AT_ONCE = 200  # lines of a memory file that are searched together
-
-
-@dataclass(frozen=True, slots=True)
-class CheckState:
-    """How far the check with these rules has come.
-
-    `next_file` and `next_line` say where to continue. `affected` has the logs that must be
-    redacted, and `in_memory_files` counts the secrets that only a person may remove.
-    """
-
-    rules: str = ""
-    next_file: str = ""
-    next_line: int = 0
-    affected: tuple[str, ...] = ()
-    redacted: int = 0
-    in_memory_files: int = 0
-    is_searched: bool = False
-    is_complete: bool = False
-    is_reported: bool = False
 
 
 class _StoredFile(NamedTuple):
@@ -60,7 +40,7 @@ def run_step(root: Path, patterns: Sequence[str], seconds: float = STEP_SECONDS)
 
     Every step makes progress, however short it is. Raises RalphError if a file cannot be written.
     """
-    state = _load_state(root)
+    state = rules_check.load_state(root)
     rules = rules_mark(patterns)
     if state.rules != rules:
         state = CheckState(rules)
@@ -71,35 +51,8 @@ def run_step(root: Path, patterns: Sequence[str], seconds: float = STEP_SECONDS)
         state = _search(root, state, patterns, deadline)
     if state.is_searched:
         state = _redact_logs(root, state, patterns, deadline)
-    _save_state(root, state)
+    rules_check.save_state(root, state)
     return state
-
-
-def note_complete(root: Path, patterns: Sequence[str]) -> None:
-    """Note that everything stored has been checked with the current rules."""
-    _save_state(
-        root, CheckState(rules_mark(patterns), is_searched=True, is_complete=True, is_reported=True)
-    )
-
-
-def take_report(root: Path) -> str:
-    """Return one line about what a complete check has found, or "". It is returned once."""
-    state = _load_state(root)
-    if not state.is_complete or state.is_reported:
-        return ""
-    parts = []
-    if state.redacted:
-        noun = "secret was" if state.redacted == 1 else "secrets were"
-        parts.append(f"{state.redacted} {noun} redacted in recorded sessions")
-    if state.in_memory_files:
-        verb = "place looks" if state.in_memory_files == 1 else "places look"
-        parts.append(
-            f"{state.in_memory_files} {verb} like a secret in memory files "
-            "(`ralph doctor --secrets`)"
-        )
-    with suppress(RalphError, OSError):
-        _save_state(root, replace(state, is_reported=True))
-    return "; ".join(parts)
 
 
 # --- the two phases -----------------------------------------------------------------------------
@@ -187,24 +140,3 @@ def _redact_logs(
         if time.monotonic() > deadline:
             break
     return replace(state, affected=tuple(affected), redacted=redacted, is_complete=not affected)
-
-
-# --- the state ----------------------------------------------------------------------------------
-
-
-def _load_state(root: Path) -> CheckState:
-    """Read the state. A file that is missing or damaged starts a new check."""
-    with suppress(RalphError, ValueError, TypeError):
-        members = json.loads(files.read(paths.secret_check(root)) or "{}")
-        state = CheckState(**members)
-        return replace(state, affected=tuple(map(str, state.affected)))
-    return CheckState()
-
-
-def _save_state(root: Path, state: CheckState) -> None:
-    files.write(
-        paths.secret_check(root),
-        json.dumps(asdict(state)) + "\n",
-        root=paths.state_boundary(root),
-        mode=files.PRIVATE,
-    )

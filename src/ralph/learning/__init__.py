@@ -5,6 +5,7 @@ Other parts may import only the modules listed in `__all__`.
 
 __all__ = [
     "evidence",
+    "examined_sessions",
     "forget",
     "forget_plan",
     "history",

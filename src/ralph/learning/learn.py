@@ -11,8 +11,10 @@ The caller passes the agent as a function, so that this module does not know how
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
@@ -345,8 +347,17 @@ def new_records(root: Path, since: str = "", limit: int = _MAX_RECORDS) -> list[
 
 
 def waiting_sessions(root: Path) -> int:
-    """Return how many sessions have done something that was not distilled yet."""
-    return index.ask(root, partial(queries.count_working_sessions, since=progress(root)))
+    """Return how many sessions have done something that was not distilled yet.
+
+    The index is read as it is, because a session's start cannot wait for an update. If it cannot be
+    read, the result is 0.
+    """
+    with suppress(RalphError, sqlite3.Error):
+        current = index.of(root)
+        if current.is_built():
+            with closing(current.connect()) as connection:
+                return queries.count_working_sessions(connection, since=progress(root))
+    return 0
 
 
 def progress(root: Path) -> str:

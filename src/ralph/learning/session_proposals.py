@@ -17,17 +17,16 @@ from ralph.core.errors import RalphError
 from ralph.core.record import ObservationKind, Record, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
-from ralph.learning import insights, propose
+from ralph.learning import examined_sessions, insights, propose
 from ralph.learning.insights import NO_TASK, Extraction
 from ralph.learning.repetition import find_repetitions
 from ralph.memory import reading
 from ralph.privacy import injection
 from ralph.search import index
-from ralph.storage import files, queries, sessions
+from ralph.storage import queries
 
 _MAX_RECORDS = 20_000  # per session, which takes a hook half a second
 _MAX_EARLIER_PROMPTS = 500  # the newest prompts that are searched for repetitions
-_MAX_MISSED_SESSIONS = 5  # per session start
 _MAX_IMPORTED_SESSIONS = 500  # after an import
 _MIN_ERROR_CHARACTERS = 12  # a shorter line does not identify an error
 
@@ -66,7 +65,7 @@ def extract_session(
     prompts = queries.earlier_prompts(connection, session_id, _MAX_EARLIER_PROMPTS)
     extraction = extract(root, records, prompts, patterns=patterns)
     if records:
-        _note_extracted(root, session_id, records[-1].created_at)
+        examined_sessions.note(root, session_id, records[-1].created_at)
     return extraction
 
 
@@ -75,7 +74,7 @@ def extract_missed(
     connection: sqlite3.Connection,
     *,
     running: str = "",
-    limit: int = _MAX_MISSED_SESSIONS,
+    limit: int = examined_sessions.MAX_MISSED,
     patterns: Sequence[str] = (),
 ) -> int:
     """Propose memories from sessions that were not examined yet, and return how many were found.
@@ -83,13 +82,10 @@ def extract_missed(
     At most `limit` of the most recent sessions are examined. `running` is the session that is just
     starting.
     """
-    examined = _extracted_until(root)
     found = 0
-    for recent in sessions.recent_sessions(connection, running, limit):
-        last = sessions.last_observation_at(connection, recent.id, _END_OF_TIME)
-        if last > examined.get(recent.id, ""):
-            extraction = extract_session(root, connection, recent.id, patterns=patterns)
-            found += len(extraction.added)
+    for session in examined_sessions.missed(root, connection, running, limit):
+        extraction = extract_session(root, connection, session, patterns=patterns)
+        found += len(extraction.added)
     return found
 
 
@@ -146,28 +142,3 @@ def _further_sightings(root: Path, records: Sequence[Record]) -> Iterator[Record
         for line, record in errors.items():
             if line in text:
                 yield propose.seen_again(proposal, record)
-
-
-# --- what was extracted -------------------------------------------------------------------------
-
-_END_OF_TIME = "9999"
-_MAX_NOTED_SESSIONS = 1_000
-
-
-def _extracted_until(root: Path) -> dict[str, str]:
-    """Return the time of the last record that was examined, by session."""
-    noted = {}
-    for line in (files.read(paths.extracted_file(root)) or "").splitlines():
-        at, _, session = line.partition(" ")
-        noted[session] = at
-    return noted
-
-
-def _note_extracted(root: Path, session_id: str, last: str) -> None:
-    def edit(text: str) -> str:
-        lines = [line for line in text.splitlines() if line.partition(" ")[2] != session_id]
-        lines.append(f"{last} {session_id}")
-        return "".join(f"{line}\n" for line in lines[-_MAX_NOTED_SESSIONS:])
-
-    boundary = paths.state_boundary(root)
-    files.update(paths.extracted_file(root), edit, root=boundary, mode=files.PRIVATE)

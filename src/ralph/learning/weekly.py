@@ -9,8 +9,6 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
 from ralph.core.record import Status
-from ralph.learning import insights, learn
-from ralph.learning.insights import NO_TASK
 from ralph.memory import reading
 from ralph.storage import files
 
@@ -44,11 +42,18 @@ def weekly_report(root: Path) -> WeeklyReport:
         for stored in reading.list_entries(root):
             if stored.record.added_at >= since:
                 kept += 1
-    with suppress(RalphError):
-        for proposal in insights.list_(root, status=Status.PROPOSED):
-            if proposal.task == NO_TASK:
-                waiting += 1
+    if paths.proposals_file(root).exists():
+        waiting = _count_proposals(root)
     return WeeklyReport(kept, waiting)
+
+
+def _count_proposals(root: Path) -> int:
+    from ralph.learning import insights  # session starts load this module
+
+    with suppress(RalphError):
+        proposals = insights.list_(root, status=Status.PROPOSED)
+        return sum(1 for proposal in proposals if proposal.task == insights.NO_TASK)
+    return 0
 
 
 def learn_reminder(root: Path) -> str:
@@ -59,6 +64,8 @@ def learn_reminder(root: Path) -> str:
     mentioned = paths.learn_mentioned(root)
     if (files.read(mentioned) or "").strip() == ids.today():
         return ""
+    from ralph.learning import learn  # session starts load this module
+
     sessions = learn.waiting_sessions(root)
     if sessions < _MIN_SESSIONS:
         return ""

@@ -12,12 +12,12 @@ import binascii
 import re
 import struct
 import unicodedata
-import zlib
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 WEIGHTS = Path(__file__).with_name("injection_weights.bin")
 BUCKETS = 1 << 20  # weights in the file, one byte each; the bias, a float, follows them
@@ -29,6 +29,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 _OPENING = re.compile(r"(?:\A|[.!?;:\n])\s*(\w+|[^\w\s.!?;:])(?:[^\S\n]*(\w+|[^\w\s.!?;:]))?")
 _MIN_PART_CHARACTERS = 2
 _MAX_PART_CHARACTERS = 5
+_HASH_OF_BLANK = crc32(b" ")  # every part begins with a blank
 _MAX_WORD_CHARACTERS = 40
 
 # Windows: the pieces of text that get a score.
@@ -147,7 +148,7 @@ def features(text: str) -> tuple[list[str], list[str]]:
 
 def hash_bucket(feature: str) -> int:
     """Return the number of the bucket that holds a feature's weight."""
-    return zlib.crc32(feature.encode("utf-8", "replace")) % BUCKETS
+    return crc32(feature.encode("utf-8", "replace")) % BUCKETS
 
 
 def score(text: str) -> float:
@@ -193,9 +194,22 @@ def _parts(word: str) -> list[str]:
 
 @lru_cache(_MAX_CACHED_WORDS)
 def _weigh_parts(word: str) -> _WordParts:
-    weights = _load_weights()
+    buckets = _load_weights().buckets
+    if word.isascii():
+        hashes = _hash_ascii_parts(word)
+        return _WordParts(sum([buckets[number % BUCKETS] for number in hashes]), len(hashes))
     parts = _parts(word)
-    return _WordParts(sum(weights.buckets[hash_bucket(part)] for part in parts), len(parts))
+    return _WordParts(sum(buckets[hash_bucket(part)] for part in parts), len(parts))
+
+
+def _hash_ascii_parts(word: str) -> list[int]:
+    """Return the hashes of a word's parts. Slices of bytes are hashed twice as fast as strings."""
+    padded = f" {word[:_MAX_WORD_CHARACTERS]} ".encode("ascii")
+    hashes: list[int] = []
+    for size in range(_MIN_PART_CHARACTERS, _MAX_PART_CHARACTERS + 1):
+        starts = range(max(1, len(padded) - size + 1))
+        hashes += [crc32(padded[start : start + size], _HASH_OF_BLANK) for start in starts]
+    return hashes
 
 
 @cache

@@ -190,12 +190,9 @@ def _outcome(found: summaries.Summary) -> str:
         if any(point.endswith(_FAILS) for point in found.open_ends):
             return ""  # what is open says the same
         return found.state.partition(": ")[2] if _may_show(found.state) else ""
-    answers = [*found.answers, found.state]
-    shown = [answer for answer in answers if answer and _may_show(answer)]
-    for answer in reversed(shown):
-        if _is_telling(answer):
-            return answer
-    return next(reversed(shown), "")
+    answers = [answer for answer in (found.state, *reversed(found.answers)) if answer]
+    answers.sort(key=_is_telling, reverse=True)
+    return next(filter(_may_show, answers), "")
 
 
 def _is_telling(answer: str) -> bool:
