@@ -64,7 +64,7 @@ def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_ti
         ]
 
 
-def test_the_plugins_commands_are_those_that_install_writes() -> None:
+def test_the_plugins_commands_are_those_that_the_package_makes() -> None:
     there = {
         path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()
     }
@@ -223,6 +223,19 @@ def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher:
 def test_a_broken_note_is_no_note(launcher: Launcher, noted: str) -> None:
     launcher.note(Path("x"), Path("y")).write_text(noted, encoding="utf-8")
     assert outcome(launcher("claude", "Stop")) == (0, "", "")
+
+
+@pytest.mark.parametrize("way", ["absolute", "relative"])
+def test_launchers_reached_through_a_link_work(launcher: Launcher, way: str) -> None:
+    python, runner = launcher.environment("venv")
+    launcher.note(python, runner)
+    for script in (PLUGIN / "hooks/ralph-hook", PLUGIN / "bin/ralph"):
+        link = launcher.home / script.name
+        link.symlink_to(script if way == "absolute" else os.path.relpath(script, link.parent))
+        assert outcome(launcher("claude", "Stop", script=link)) == outcome(
+            launcher("claude", "Stop", script=script)
+        )
+        assert launcher("claude", "Stop", script=link).stdout
 
 
 def test_a_plugin_that_is_half_there_does_not_block(launcher: Launcher) -> None:

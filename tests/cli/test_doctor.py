@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -452,10 +453,16 @@ def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
 
 
 def host_files() -> dict[Path, bytes]:
-    """The files of coding agents in the home; Ralph's own are in its state folder, git's config is of the command."""
+    """The files of coding agents in the home; Ralph's own are in its state folder, git's config is of the command.
+
+    Each installation's slash commands have a delimiter and a signature of their own.
+    """
     home = Path(os.environ["HOME"])
     found = [path for path in home.rglob("*") if path.is_file() and ".local" not in path.parts]
-    return {path: path.read_bytes() for path in found if path.name != ".gitconfig"}
+    random = rb"ralph-end-[0-9a-f]+|signed [0-9a-f]+"
+    return {
+        path: re.sub(random, b"", path.read_bytes()) for path in found if path.name != ".gitconfig"
+    }
 
 
 @pytest.mark.parametrize("host", ["claude", "codex", "gemini"])

@@ -94,15 +94,18 @@ def test_the_plugin_brings_a_command_that_leads_to_the_whole_record_and_the_mcp_
 
     tool = "mcp__plugin_ralph_ralph__memory_search"
     load = use("ToolSearch", query=f"select:{tool}", max_results=1)
-    messages.script(open_record, load, use(tool, query="port 5432"), say("FOUND"))
+    search = bash("ralph search 'port 5432'")
+    messages.script(search, open_record, load, use(tool, query="port 5432"), say("FOUND"))
     run = claude.run("/ralph:mem-search 'port' 5432; echo $HOME", plugin_dir=PLUGIN, env=PATIENT)
 
     went_well(run)
-    assert short(fix) in run.requests[0].text
-    [whole] = results(run.requests[1])
+    assert "'port' 5432; echo $HOME" in run.requests[0].text
+    [found] = results(run.requests[1])
+    assert short(fix) in found
+    whole = results(run.requests[2])[-1]
     assert FIX in whole
     assert "(memory, fix)" in whole
-    assert short(fix) in results(run.requests[3])[-1]
+    assert short(fix) in results(run.requests[4])[-1]
 
 
 def test_plugin_and_settings_together_handle_each_event_once(

@@ -1,11 +1,15 @@
 """Installing writes our entries and nothing else; uninstalling gives back every byte that was there."""
 
 import json
+import os
+import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -339,21 +343,163 @@ def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
         launcher_scripts.running_program("")
 
 
+HOSTILE = 'it\'s $(touch pwned) `id` "q" ; exit 3'
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        HOSTILE,
+        f"{HOSTILE}\nRALPH_END_OF_WORDS\nexit 3",
+        f"x\nralph-end-{'0' * 32}\nexit 3",
+        "x\nEOF\nexit 3",
+    ],
+)
 @pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
-def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
-    body = slash_commands.slash_command(name, "'/opt/my bin/ralph'")
+def test_what_a_person_typed_reaches_no_shell_as_code(home: Path, name: str, typed: str) -> None:
+    install(at(home))
+    body = (home / f".claude/commands/{name}.md").read_text(encoding="utf-8")
+    ralph = str(home / ".local/state/ralph/bin/ralph")
     for block in body.split("```!")[1:]:
         script = block.partition("```")[0]
-        typed = 'it\'s $(touch pwned) `id` "q" ; exit 3' if "$ARGUMENTS" in script else ""
-        given_to_ralph = script.replace("'/opt/my bin/ralph'", "show").replace("$ARGUMENTS", typed)
+        given = typed if "$ARGUMENTS" in script else ""
+        given_to_ralph = script.replace(ralph, "show").replace("$ARGUMENTS", given)
         done = subprocess.run(
             ["sh", "-c", f"show() {{ cat; }}\n{given_to_ralph}"],
             input=b"",
             capture_output=True,
             check=True,
         )
-        assert done.stdout.decode().strip() == typed
+        assert done.stdout.decode().strip() == given
     assert "!`" not in body
+
+
+@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
+def test_in_the_plugin_what_a_person_typed_is_part_of_no_script(name: str) -> None:
+    body = slash_commands.slash_command(name)
+    for block in body.split("```!")[1:]:
+        assert "$ARGUMENTS" not in block.partition("```")[0]
+    assert "!`" not in body
+
+
+def delimiters(home: Path) -> set[str]:
+    texts = [path.read_text(encoding="utf-8") for path in (home / ".claude/commands").iterdir()]
+    return {found for text in texts for found in re.findall(r"<<'(ralph-end-\w+)'", text)}
+
+
+def test_each_installation_has_a_delimiter_of_its_own_and_keeps_it(home: Path) -> None:
+    install(at(home))
+    [first] = delimiters(home)
+    assert plan_install(at(home), OURS).edits == ()
+    install(at(home), MOVED)
+    assert delimiters(home) == {first}
+    uninstall(at(home))
+    assert not (home / ".claude/commands").exists()
+    install(at(home))
+    [second] = delimiters(home)
+    assert second != first
+
+
+def test_slash_commands_of_an_earlier_version_are_updated_and_removed(home: Path) -> None:
+    install(at(home))
+    [delimiter] = delimiters(home)
+    for path in (home / ".claude/commands").iterdir():
+        text = path.read_text(encoding="utf-8").replace(delimiter, "RALPH_END_OF_WORDS")
+        path.write_text(slash_commands.sign_text(unsigned(text)), encoding="utf-8")
+    assert delimiters(home) == set()
+    install(at(home))
+    assert len(delimiters(home)) == 1
+    uninstall(at(home))
+    assert not (home / ".claude/commands").exists()
+
+
+def unsigned(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if "Written by `ralph install" not in line)
+
+
+# --- permissions ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_umask")
+@pytest.mark.parametrize("_umask", [0o000, 0o022, 0o077, 0o777], indirect=True)
+@pytest.mark.parametrize(("host", "scope"), PLACES)
+def test_whatever_is_created_is_its_owners_alone(
+    home: Path, host: Host, scope: InstallScope
+) -> None:
+    (home.parent / "project").mkdir(exist_ok=True)
+    (home.parent / "project").chmod(0o755)
+    before = {home, home.parent / "project"}
+    install(replace(at(home, host, scope), mcp=True))
+    created = {path for folder in before for path in folder.rglob("*")}
+    assert len(created) > 5
+    for path in created:
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        is_program = path.is_dir() or os.access(path, os.X_OK)
+        assert (str(path), oct(mode)) == (str(path), oct(0o700 if is_program else 0o600))
+
+
+def test_a_settings_file_keeps_its_permissions(home: Path) -> None:
+    settings = home / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{}", encoding="utf-8")
+    settings.chmod(0o640)
+    install(at(home))
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o640
+
+
+def test_launchers_that_others_can_change_are_restricted(home: Path) -> None:
+    install(at(home))
+    state = home / ".local/state/ralph"
+    places = [state, state / "bin", state / "interpreter", state / "bin/ralph-hook"]
+    for place in places:
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in places}
+        place.chmod(0o777)
+        assert "other users can change" in launcher_scripts.launcher_problem(at(home).env)
+        install(at(home))
+        assert {path: stat.S_IMODE(path.stat().st_mode) for path in places} == modes
+
+
+@pytest.mark.parametrize("name", ["ralph", "ralph-hook"])
+@pytest.mark.parametrize("way", ["absolute", "relative", "two links"])
+def test_a_launcher_reached_through_a_link_works(
+    home: Path, tmp_path: Path, name: str, way: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$0 $*"\n', encoding="utf-8")
+    python.chmod(0o755)
+    runner = tmp_path / "run.py"
+    runner.touch()
+    install(at(home), HookProgram(python, runner))
+    launcher = home / ".local/state/ralph/bin" / name
+    link = home / "my programs" / name
+    link.parent.mkdir()
+    if way == "relative":
+        link.symlink_to(os.path.relpath(launcher, link.parent))
+    else:
+        link.symlink_to(launcher)
+    if way == "two links":
+        second = home / name
+        second.symlink_to(f"my programs/{name}")
+        link = second
+    outcomes = []
+    for program in (launcher, link):
+        done = subprocess.run(
+            [program, "claude", "Stop"], env={"PATH": "/nowhere"}, capture_output=True, check=True
+        )
+        outcomes.append((done.stdout, done.stderr))
+    assert outcomes[0][0].startswith(os.fsencode(python))
+    assert outcomes[0] == outcomes[1]
+
+
+# --- signatures ----------------------------------------------------------------------------------
 
 
 def test_a_signature_tells_a_file_of_ours_from_a_changed_one() -> None:

@@ -17,7 +17,14 @@ from typing import NamedTuple
 from ralph.core.errors import Refused
 from ralph.core.json_text import dump_json
 from ralph.install.clients import CLIENTS, HookForm, Host
-from ralph.install.slash_commands import SLASH_COMMANDS, sign_text, slash_command
+from ralph.install.slash_commands import (
+    SLASH_COMMANDS,
+    find_delimiter,
+    new_delimiter,
+    sign_text,
+    slash_command,
+)
+from ralph.storage import files
 
 _TIMEOUTS = {
     "SessionStart": 15,
@@ -33,7 +40,6 @@ _TIMEOUTS = {
 """How many seconds a host waits for a hook, keyed by our name for the event."""
 _DEFAULT_TIMEOUT = 10  # seconds, for all other events
 _CLINE_SERVER_TIMEOUT = 60  # seconds; by default, Cline drops a server that starts slowly
-_SCRIPT_MODE = 0o755
 _PLUGIN_FILE = Path(__file__).parents[1] / "hooks" / "opencode.js"
 
 
@@ -100,7 +106,7 @@ def server_entry(host: Host, ralph: Path) -> dict[str, object]:
 
 
 class OwnFile(NamedTuple):
-    """A file that belongs entirely to Ralph. A `mode` of None means the usual permissions."""
+    """A file that belongs entirely to Ralph. See `HostEdits.put` for the mode."""
 
     text: str
     name: str
@@ -108,7 +114,10 @@ class OwnFile(NamedTuple):
 
 
 def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, OwnFile]:
-    """Return the files in a client's folder that belong entirely to Ralph, by path."""
+    """Return the files in a client's folder that belong entirely to Ralph, by path.
+
+    Slash commands that are installed keep their delimiter (see `slash_commands`).
+    """
     client = CLIENTS[host]
     if host is Host.CLAUDE:
         return _slash_command_files(folder, ralph)
@@ -122,10 +131,13 @@ def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, O
 
 
 def _slash_command_files(folder: Path, ralph: Path) -> dict[Path, OwnFile]:
+    paths = {name: folder / f"commands/{name}.md" for name in SLASH_COMMANDS}
+    installed_texts = [files.read(path) or "" for path in paths.values()]
+    delimiter = find_delimiter(installed_texts) or new_delimiter()
     own: dict[Path, OwnFile] = {}
-    for name in SLASH_COMMANDS:
-        text = sign_text(slash_command(name, shlex.quote(str(ralph))))
-        own[folder / f"commands/{name}.md"] = OwnFile(text, f"/{name}")
+    for name, path in paths.items():
+        text = sign_text(slash_command(name, shlex.quote(str(ralph)), delimiter))
+        own[path] = OwnFile(text, f"/{name}")
     return own
 
 
@@ -134,5 +146,5 @@ def _hook_scripts(host: Host, folder: Path, hook: Path) -> dict[Path, OwnFile]:
     for event, our_event in CLIENTS[host].events.items():
         command = shlex.join([str(hook), host, our_event])
         text = sign_text(f"#!/bin/sh\nexec {command}\n", host)
-        own[folder / event] = OwnFile(text, f"hook {event}", _SCRIPT_MODE)
+        own[folder / event] = OwnFile(text, f"hook {event}", files.PRIVATE_PROGRAM)
     return own

@@ -222,7 +222,7 @@ def _plan_edits(root: Path, env: Mapping[str, str]) -> InstallPlan:
     if targets:
         hosts = plan_uninstall(*targets)
     git_edits = (*_exclude_edit(root), *repository_edits(root, attributes=True))
-    return InstallPlan((*hosts.edits, *git_edits), hosts.folders, hosts.notes)
+    return InstallPlan((*hosts.edits, *git_edits), hosts.folders, notes=hosts.notes)
 
 
 def _exclude_edit(root: Path) -> Iterator[FileEdit]:

@@ -124,3 +124,5 @@ def _apply(plan: InstallPlan) -> Iterator[Repair]:
     hosts.apply_plan(plan)
     for edit in plan.edits:
         yield Repair(edit.path, edit.what)
+    for folder in plan.shared_folders:
+        yield Repair(folder, "made accessible only to its owner")

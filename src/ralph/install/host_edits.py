@@ -6,8 +6,8 @@ before the first write. Entries that are not ours are never changed.
 
 from __future__ import annotations
 
-import os
 import shlex
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +27,13 @@ from ralph.formats.host_files import (
 from ralph.install import client_entries
 from ralph.install.clients import HookForm, Host
 from ralph.install.install_target import InstallTarget
-from ralph.install.launcher_scripts import LAUNCHER_MODE, LAUNCHERS, HookProgram, interpreter_file
+from ralph.install.launcher_scripts import (
+    LAUNCHERS,
+    HookProgram,
+    interpreter_file,
+    is_writable_by_others,
+    launcher_folders,
+)
 from ralph.install.slash_commands import is_signed
 from ralph.storage import files
 
@@ -54,6 +60,7 @@ class HostEdits:
 
     def __init__(self) -> None:
         self.by_path: dict[Path, FileEdit] = {}
+        self.shared_folders: list[Path] = []  # that only their owner may access from now on
         self.notes: list[str] = []
 
     def current_text(self, path: Path) -> str | None:
@@ -71,12 +78,15 @@ class HostEdits:
         inside: Path | None = None,
         mode: int | None = None,
     ) -> None:
-        """Add a change unless the file already has this text and, with `mode`, is executable."""
+        """Add a change unless the file already has this text and, if given, this mode.
+
+        Without a mode, an existing file keeps its own, and a new file is accessible only to its
+        owner.
+        """
         current = self.current_text(path)
         if after is None and current is not None and path.is_symlink():
             after = _EMPTY_TEXTS.get(path.suffix)  # the link belongs to the user, so it is kept
-        has_mode = mode is None or os.access(path, os.X_OK)
-        if after == current and has_mode:
+        if after == current and (mode is None or _has_mode(path, mode)):
             return
         earlier = self.by_path.get(path)
         if earlier is None:
@@ -87,14 +97,19 @@ class HostEdits:
             what = f"{earlier.what}, {what}"
         if after is None:
             what = "removed"
+        if mode is None and before is None:
+            mode = files.PRIVATE
         self.by_path[path] = FileEdit(path, before, after, what, inside, mode)
 
     def add_launchers(self, env: Mapping[str, str], program: HookProgram) -> None:
         """Write the launchers and the file that tells them what to start."""
         text = f"{program.interpreter}\n{program.runner}\n"
-        self.put(interpreter_file(env), text, "names the Ralph to start")
+        path = interpreter_file(env)
+        self.put(path, text, "names the Ralph to start", mode=files.PRIVATE)
         for name, script in LAUNCHERS.items():
-            self.put(launcher(env, name), script, "starts Ralph", mode=LAUNCHER_MODE)
+            path = launcher(env, name)
+            self.put(path, script, "starts Ralph", mode=files.PRIVATE_PROGRAM)
+        self.shared_folders += filter(is_writable_by_others, launcher_folders(env))
 
     def remove_launchers(self, env: Mapping[str, str]) -> None:
         """Remove the launchers and the file that tells them what to start."""
@@ -189,6 +204,13 @@ class HostEdits:
             elif not same_json(server, check_json(entry)):
                 after = _with_server_entry(target, without_ours, entry)
                 self.put(path, after, "MCP server updated", inside=inside)
+
+
+def _has_mode(path: Path, mode: int) -> bool:
+    try:
+        return stat.S_IMODE(path.stat().st_mode) == mode
+    except OSError:
+        return False
 
 
 @contextmanager

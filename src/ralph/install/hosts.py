@@ -36,6 +36,7 @@ class InstallPlan:
 
     edits: tuple[FileEdit, ...]
     folders: tuple[Path, ...] = ()  # will be empty and are removed
+    shared_folders: tuple[Path, ...] = ()  # that other users must not be able to change
     notes: tuple[str, ...] = ()  # for the user
 
     @property
@@ -44,6 +45,8 @@ class InstallPlan:
         changes = [(str(edit.path), edit.what) for edit in self.edits]
         for folder in self.folders:
             changes.append((str(folder), "removed (empty)"))
+        for folder in self.shared_folders:
+            changes.append((str(folder), "made accessible only to its owner"))
         return changes
 
 
@@ -51,7 +54,8 @@ def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
     """Plan the changes that make the launchers start this Ralph."""
     edits = HostEdits()
     edits.add_launchers(env, ours)
-    return InstallPlan(tuple(edits.by_path.values()))
+    shared_folders = tuple(edits.shared_folders)
+    return InstallPlan(tuple(edits.by_path.values()), shared_folders=shared_folders)
 
 
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
@@ -83,7 +87,9 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
     notes = edits.notes
     if changes:
         notes += _advice(target)
-    return InstallPlan(tuple(changes), notes=tuple(notes))
+    return InstallPlan(
+        tuple(changes), shared_folders=tuple(edits.shared_folders), notes=tuple(notes)
+    )
 
 
 def _list_installation(target: InstallTarget, changed: Iterable[Path]) -> FileEdit | None:
@@ -107,7 +113,7 @@ def _list_installation(target: InstallTarget, changed: Iterable[Path]) -> FileEd
     after = render_installed(entries, folders)
     if after == before:
         return None
-    return FileEdit(list_file, before, after, "lists the installations")
+    return FileEdit(list_file, before, after, "lists the installations", mode=files.PRIVATE)
 
 
 def _advice(target: InstallTarget) -> Iterator[str]:
@@ -156,7 +162,7 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
         folders = [folder for folder in installed.folders if folder not in empty]
         list_text = render_installed(entries, folders)
     edits.put(list_file, list_text, "updated")
-    return InstallPlan(tuple(edits.by_path.values()), tuple(empty), tuple(edits.notes))
+    return InstallPlan(tuple(edits.by_path.values()), tuple(empty), notes=tuple(edits.notes))
 
 
 def _remove_target(edits: HostEdits, target: InstallTarget) -> None:
@@ -191,6 +197,8 @@ def apply_plan(plan: InstallPlan) -> None:
     """
     for edit in plan.edits:
         _check_writable(edit)
+    for folder in plan.shared_folders:
+        files.restrict(folder, files.PRIVATE_FOLDER)
     for edit in plan.edits:
         if edit.after is None:
             files.delete(edit.path)

@@ -20,7 +20,12 @@ from ralph.storage import files
 _FIND_RALPH = """\
 #!/bin/sh
 # Written by `ralph install`. %s
-note=${0%%/*}/../interpreter python='' runner=''
+self=$0
+while [ -h "$self" ]; do
+    link=$(PATH=$PATH:/usr/bin:/bin readlink "$self") || break
+    case $link in /*) self=$link ;; *) self=${self%%/*}/$link ;; esac
+done
+note=${self%%/*}/../interpreter python='' runner=''
 [ ! -r "$note" ] || { IFS= read -r python; IFS= read -r runner; } <"$note"
 [ -f "$runner" ] ||
     for runner in "${python%%/bin/*}"/lib/python3*/site-packages/ralph/hooks/run.py; do :; done
@@ -39,9 +44,10 @@ LAUNCHERS = {
 }
 """The texts of the scripts by name.
 
-If run.py has moved, they search for it, because its path contains the version of Python.
+If run.py has moved, they search for it, because its path contains the version of Python. A launcher
+may be reached through a link.
 """
-LAUNCHER_MODE = 0o755
+_OTHERS_MAY_WRITE = 0o022
 
 
 class HookProgram(NamedTuple):
@@ -69,6 +75,25 @@ def interpreter_file(env: Mapping[str, str]) -> Path:
     return _state_folder(env) / "interpreter"
 
 
+def launcher_files(env: Mapping[str, str]) -> list[Path]:
+    """Return the paths of the launchers."""
+    return [launcher(env, name) for name in LAUNCHERS]
+
+
+def launcher_folders(env: Mapping[str, str]) -> list[Path]:
+    """Return the folders that contain the launchers and the file that tells them what to start."""
+    folder = interpreter_file(env).parent
+    return [folder, folder / "bin"]
+
+
+def is_writable_by_others(path: Path) -> bool:
+    """Return whether users other than the owner may change a file or folder."""
+    try:
+        return bool(path.stat().st_mode & _OTHERS_MAY_WRITE)
+    except OSError:
+        return False
+
+
 def recorded_program(env: Mapping[str, str]) -> HookProgram | None:
     """Return the Ralph that the launchers start, or None if it is unknown or gone."""
     lines = _recorded_paths(env)
@@ -92,6 +117,9 @@ def launcher_problem(env: Mapping[str, str]) -> str:
         path = launcher(env, name)
         if not os.access(path, os.X_OK):
             return f"hooks and MCP clients start {path}, which is missing or not executable"
+    for path in (*launcher_folders(env), interpreter_file(env), *launcher_files(env)):
+        if is_writable_by_others(path):
+            return f"hooks and MCP clients trust {path}, which other users can change"
     if recorded_program(env) is not None:
         return ""
     for path_text in _recorded_paths(env):

@@ -396,7 +396,7 @@ def machine_id(env: Mapping[str, str] = os.environ) -> str:
 def _create_machine_id(folder: str, path: str) -> None:
     draft = f"{path}.{os.getpid()}"
     try:
-        os.makedirs(folder, 0o700, exist_ok=True)
+        _make_private_folder(folder)
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.write(handle, os.urandom(6).hex().encode())
         os.close(handle)
@@ -405,6 +405,18 @@ def _create_machine_id(folder: str, path: str) -> None:
         pass
     if os.path.lexists(draft):
         os.unlink(draft)
+
+
+def _make_private_folder(folder: str) -> None:
+    """Create a folder and its parents for their owner alone, whatever the umask is."""
+    if os.path.isdir(folder):
+        return
+    _make_private_folder(folder.rpartition("/")[0] or "/")
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # another process was faster
+        return
+    os.chmod(folder, 0o700)
 
 
 def read_text(path: str) -> str:

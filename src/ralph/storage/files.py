@@ -32,7 +32,9 @@ LOCK_NAME = ".ralph-lock"
 TEMP_SUFFIX = ".ralph-tmp"
 
 PRIVATE = 0o600  # mode of a file that only its owner may read
-_PRIVATE_FOLDER = 0o700
+PRIVATE_PROGRAM = 0o700  # mode of a program that only its owner may run
+PRIVATE_FOLDER = 0o700
+_OTHERS_PERMISSIONS = 0o077
 _SHARED_FILE = 0o666  # reduced by the umask
 _SHARED_FOLDER = 0o777  # reduced by the umask
 _ANY_WRITE_PERMISSION = 0o222
@@ -215,7 +217,9 @@ def update(
 
 def _folder_mode(file_mode: int | None) -> int:
     """Return the mode for new folders that will contain a file with this mode."""
-    return _PRIVATE_FOLDER if file_mode == PRIVATE else _SHARED_FOLDER
+    if file_mode is None or file_mode & _OTHERS_PERMISSIONS:
+        return _SHARED_FOLDER
+    return PRIVATE_FOLDER
 
 
 def append(
@@ -234,7 +238,7 @@ def append(
     """
     real = target(path, root)
     payload = _encode(real, line)
-    with _lock_folder_of(real, observer, _PRIVATE_FOLDER), _explained(f"{real}: cannot append"):
+    with _lock_folder_of(real, observer, PRIVATE_FOLDER), _explained(f"{real}: cannot append"):
         if observer is not None:
             _note_appended(observer, real, line)
         if is_dry_run(observer):
@@ -289,7 +293,7 @@ def output(path: Path, *, root: Path | None = None) -> int:
     Return a descriptor that the caller must close.
     """
     real = target(path, root)
-    make_folder(real.parent, _PRIVATE_FOLDER)
+    make_folder(real.parent, PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be opened"):
         return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
 
@@ -363,6 +367,8 @@ def make_folder(path: Path, mode: int = _SHARED_FOLDER, *, root: Path | None = N
         for folder in reversed([path, *path.parents]):
             if not folder.is_dir():
                 folder.mkdir(mode, exist_ok=True)
+                if mode == PRIVATE_FOLDER:
+                    folder.chmod(mode)  # the umask may have removed the owner's permissions
     return True
 
 
@@ -450,7 +456,7 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
     Raises LockTaken if another process holds it.
     """
     real = target(path, root)
-    make_folder(real.parent, _PRIVATE_FOLDER)
+    make_folder(real.parent, PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be held"):
         handle = lock_file(real)
         if handle is None:
@@ -633,8 +639,10 @@ def _write_temporary(
 ) -> None:
     """Write a new file and sync it to disk.
 
-    It gets the mode and owner of the file that it will replace, whose status is `old`.
+    It gets the mode and owner of the file that it will replace, whose status is `old`. A `mode`
+    that is given holds whatever the umask is.
     """
+    has_exact_mode = mode is not None or old is not None
     if mode is None:
         mode = _SHARED_FILE if old is None else stat.S_IMODE(old.st_mode)
     handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -642,8 +650,9 @@ def _write_temporary(
         unwritten = memoryview(payload)
         while unwritten:
             unwritten = unwritten[os.write(handle, unwritten) :]
-        if old is not None:
+        if has_exact_mode:
             os.fchmod(handle, mode)
+        if old is not None:
             with contextlib.suppress(PermissionError):
                 os.fchown(handle, old.st_uid, old.st_gid)
         os.fsync(handle)
