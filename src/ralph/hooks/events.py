@@ -429,14 +429,14 @@ def _presence(root: Path, brief: Brief, config: Config) -> str:
 
 def _waiting_report(root: Path, config: Config) -> str:
     """Return how many entries of the repository wait for a person, or "" if there are none."""
-    from ralph.memory import quarantine
+    from ralph.memory import waiting_entries
 
     count = 0
     with suppress(RalphError, OSError, sqlite3.Error):
         current = index.of(root, config.privacy)
         if current.is_built():
             with closing(current.connect()) as connection:
-                count = quarantine.count_waiting(connection)
+                count = waiting_entries.count(connection)
     if not count:
         return ""
     if count == 1:

@@ -42,7 +42,7 @@ from ralph.learning.propose import (
     places,
     targets,
 )
-from ralph.memory import held_memories, quarantine, reading
+from ralph.memory import held_memories, quarantine, reading, waiting_entries
 from ralph.memory.confirmation import describe_reason
 from ralph.memory.record_shapes import describe_author
 from ralph.privacy import injection
@@ -205,12 +205,12 @@ def held_items(root: Path) -> list[ReviewItem]:
             held.id, HELD, held.text, why, status=status, label=held.kind, source=held.in_
         )
         found.append(_with_actions(item))
-    for stored in quarantine.waiting_entries(root):
+    for stored in waiting_entries.find_all(root):
         why = f"{reads_like}, and you have not accepted it on this machine"
         if not is_confirmed(stored.record):
             why = _why_unconfirmed(stored.record)
         item = _memory_item(root, EDIT, stored, why, status="held")
-        if not quarantine.is_editable(root, stored):
+        if not waiting_entries.is_editable(root, stored):
             item = _with_actions(replace(item, verbs=("accept",)))
         found.append(item)
     return found
@@ -591,7 +591,7 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
         is_suspicious_entry = item.kind == EDIT and item.status == HELD
         if item.source.rpartition(":")[0] in before and not is_suspicious_entry:
             found.append(item)
-    for stored in quarantine.waiting_entries(root):
+    for stored in waiting_entries.find_all(root):
         old_text = before.get(paths.shown(stored.path, root))
         if old_text is not None and stored.record.text.split("\n")[0] not in old_text:
             why = "it is new, and reads like an instruction to an agent"

@@ -37,7 +37,7 @@ from ralph.formats.sigils import without_sigils
 from ralph.learning import acceptance, insights
 from ralph.learning.insights import Insight
 from ralph.learning.labels import titled_lesson
-from ralph.memory import memory, quarantine, reading
+from ralph.memory import memory, quarantine, reading, waiting_entries
 from ralph.memory.author import BY_PERSON, WriteContext
 from ralph.privacy import injection, privacy
 from ralph.recall import search as searching
@@ -313,7 +313,7 @@ def _promoted_kind(original: Record) -> MemoryKind:
 def _accept_copies(root: Path, record: Record) -> None:
     """Accept the entries with the promoted text, because a person has just decided about it."""
     text = normalise_text(record.text)
-    for stored in quarantine.waiting_entries(root):
+    for stored in waiting_entries.find_all(root):
         if normalise_text(stored.record.text) == text:
             quarantine.remember_accepted(stored.record)
 

@@ -22,7 +22,7 @@ from ralph.formats.memories_metadata import CONFLICTS
 from ralph.learning import acceptance, inbox, insights, promotion
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import Insight
-from ralph.memory import held_memories, memory, quarantine, reading
+from ralph.memory import held_memories, memory, quarantine, reading, waiting_entries
 from ralph.memory.author import BY_PERSON, PERSON, Author, WriteContext
 from ralph.memory.held_memories import HeldMemory
 from ralph.memory.memory import NewEntry
@@ -166,7 +166,7 @@ def _find_held(root: Path, name: str, author: Author) -> Stored | HeldMemory | N
     """Return what is held under an id. Raises Refused for an agent: only a person may decide."""
     found: Stored | HeldMemory | None = held_memories.find_held(root, name)
     if found is None:
-        for stored in quarantine.waiting_entries(root):
+        for stored in waiting_entries.find_all(root):
             if stored.record.id == name:
                 found = stored
                 break

@@ -17,4 +17,5 @@ __all__ = [
     "quarantine",
     "reading",
     "record_shapes",
+    "waiting_entries",
 ]

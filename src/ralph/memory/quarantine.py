@@ -9,34 +9,17 @@ user's state folder, which hooks read as well.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import Refused
-from ralph.core.record import MemoryKind, Record, Status, is_confirmed
-from ralph.core.work import TaskStatus
+from ralph.core.record import MemoryKind, Record, is_confirmed
 from ralph.privacy import injection
-from ralph.storage import files, gitignore, queries
-from ralph.storage.library import Stored
-from ralph.storage.source_contents import read_source
-from ralph.storage.sources import Format, Source, format_of, scan
+from ralph.storage import files, gitignore
 from ralph.storage.write_observers import WriteObserver
 
 IMPORT = "import"  # the author of memories proposed by `ralph import`
-
-_MEMORY_FORMATS = (
-    Format.MEMORIES,
-    Format.GUARDRAILS,
-    Format.ENCLOSING_MEMORIES,
-    Format.ENCLOSING_GUARDRAILS,
-    Format.KNOWLEDGE,
-    Format.PATTERNS,
-    Format.PERSONAL,
-)
-_REVIEWED_FORMATS = (*_MEMORY_FORMATS, Format.PROGRESS, Format.TASK)
-"""The formats of the files whose contents are injected and may come from anybody."""
 
 
 def accepted_keys() -> frozenset[str]:
@@ -52,7 +35,7 @@ def remember_accepted(record: Record, observer: WriteObserver | None = None) -> 
 
     Raises Refused if the user has no folder for it.
     """
-    key = _key_of(record)
+    key = text_key(record)
     if not is_suspicious(record) or key in accepted_keys():
         return
     path = paths.accepted_texts()
@@ -90,7 +73,8 @@ def remember_kept(root: Path, keys: Sequence[str], observer: WriteObserver | Non
         )
 
 
-def _key_of(record: Record) -> str:
+def text_key(record: Record) -> str:
+    """Return the hash under which the acceptance of an entry is stored."""
     return injection.text_key(record.title, record.text, record.tags)
 
 
@@ -119,61 +103,6 @@ def injection_filter(stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
             return True
         if accepted is None:
             accepted = accepted_keys()
-        return _key_of(record) in accepted
+        return text_key(record) in accepted
 
     return may_inject
-
-
-def waiting_entries(root: Path) -> list[Stored]:
-    """Return the entries in files that wait for a person.
-
-    These are unconfirmed memories, and what is suspicious and was not accepted on this machine:
-    memories, blocks of progress files, and the titles of tasks that are not done.
-    """
-    may_inject = injection_filter()
-    found = []
-    for source in _reviewed_sources(root):
-        for stored in _entries(source):
-            record = stored.record
-            if record.status is Status.RETIRED and not is_confirmed(record):
-                continue  # nobody sees it either way
-            if not may_inject(record):
-                found.append(stored)
-    return found
-
-
-def is_editable(root: Path, stored: Stored) -> bool:
-    """Return whether an entry is in a memory file, so that commands can edit and delete it."""
-    return format_of(root, stored.path) in _MEMORY_FORMATS
-
-
-def _reviewed_sources(root: Path) -> Iterator[Source]:
-    for found in scan(root, logs=False):
-        if found.source.format in _REVIEWED_FORMATS:
-            yield found.source
-
-
-def _entries(source: Source) -> Iterator[Stored]:
-    contents = read_source(source)
-    for placed in contents.records:
-        yield Stored(placed.record, source.path, placed.line)
-    for task in contents.tasks:
-        if task.status is not TaskStatus.DONE:
-            yield Stored(Record(task.id, MemoryKind.CONTEXT, task.title), source.path, 1)
-
-
-def count_waiting(connection: sqlite3.Connection) -> int:
-    """Count the entries that `waiting_entries` finds, from the index."""
-    accepted = accepted_keys()
-    suspicious = queries.suspicious_records(connection, _REVIEWED_FORMATS)
-    for title in queries.unfinished_titles(connection):
-        record = Record("", MemoryKind.CONTEXT, title)
-        if is_suspicious(record):
-            suspicious.append(record)
-    count = 0
-    for record in suspicious:
-        if is_confirmed(record):
-            count += _key_of(record) not in accepted
-        else:
-            count += record.status is not Status.RETIRED
-    return count
