@@ -169,3 +169,7 @@ def test_a_file_of_a_million_keys_is_refused_by_its_size(here: World) -> None:
     done = executable(here.root, "doctor", env=here.env)
     assert done.returncode == 1
     assert b"larger than 64 KB" in done.stdout
+    for words in (["config", "memories.budget", "900"], ["status"], ["deinit"]):
+        done = executable(here.root, *words, env=here.env)
+        assert done.returncode in (0, 2)
+        assert b"Traceback" not in done.stderr

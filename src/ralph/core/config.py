@@ -140,7 +140,6 @@ _FOREIGN = frozenset(
 """Sections used by ralph-orchestrator, which also reads a `ralph.yml`."""
 _PROJECT_LAYERS = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 _PRIVATE_KEYS = ("privacy.patterns", "privacy.paths")
-_MAX_FILE_BYTES = 64 * 1024  # of a config file; a larger one is not parsed
 _MAX_SHOWN_CHARACTERS = 200
 _MIN_SUFFIX_SIMILARITY = 0.75  # difflib ratio at which the last part of a key counts as a typo
 PERSONAL = "set it in your own config (`ralph config KEY VALUE --user`) or in the environment"
@@ -444,7 +443,7 @@ class Loaded:
         values_before = dict(self.values)
         origins_before = dict(self.origins)
         try:
-            text = _read(path, place, _MAX_FILE_BYTES)
+            text = _read(path, place, is_config=True)
             if text is not None:
                 self._read_text(place, text)
                 self.texts[path] = text
@@ -471,8 +470,7 @@ class Loaded:
         try:
             parsed = parse(text, place.where)
         except ConfigError as error:
-            line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
-            raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
+            raise _problem_at(place, error) from error
         for problem in parsed.problems:
             if problem.level == "warning":
                 self._report(replace(place, line=problem.line), _printable(problem.what))
@@ -570,19 +568,23 @@ def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigPro
     )
 
 
-def _read(path: Path, place: ConfigSource, max_bytes: int | None = None) -> str | None:
+def _problem_at(place: ConfigSource, error: ConfigError) -> ConfigProblem:
+    """Return the problem for an error whose message names `place.where` and a line."""
+    line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
+    return ConfigProblem(replace(place, line=int(line)), what, hint=error.hint)
+
+
+def _read(path: Path, place: ConfigSource, *, is_config: bool = False) -> str | None:
     try:
         if path.exists() and not path.is_file():
             raise OSError(errno.EINVAL, "is not a regular file")  # reading a FIFO would block
-        if max_bytes is not None and path.stat().st_size > max_bytes:
-            raise ConfigProblem(
-                replace(place, line=1),
-                f"larger than {max_bytes // 1024} KB, so it is not read",
-                hint="a config file contains settings only; move everything else out of it",
-            )
+        if is_config:
+            config_files.check_size(path.stat().st_size, place.where)
         return path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except ConfigError as error:
+        raise _problem_at(place, error) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         hint = "save the file as UTF-8"
@@ -598,7 +600,7 @@ def _read_beginning(path: Path) -> str:
     try:
         if path.is_file():
             with path.open("rb") as file:
-                return file.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
+                return file.read(config_files.MAX_FILE_BYTES).decode("utf-8", "replace")
     except OSError:
         pass
     return ""

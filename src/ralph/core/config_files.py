@@ -21,6 +21,7 @@ from ralph.core.text import BOM
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
+MAX_FILE_BYTES = 64 * 1024  # of a config file; a larger one is not parsed
 _MAX_DEPTH = 20  # levels of nested containers
 _MAX_SHOWN_VALUE = 40  # characters of a value that an error shows
 _NO_LIMIT = 10**12  # the maximum for a setting without a limit of its own
@@ -91,11 +92,21 @@ class YamlError(ValueError):
         self.line = line
 
 
+def check_size(size: int, where: str) -> None:
+    """Raise ConfigError, which names `where:1`, if a config file of this size is too large."""
+    if size > MAX_FILE_BYTES:
+        raise ConfigError(
+            f"{where}:1: larger than {MAX_FILE_BYTES // 1024} KB, so it is not read",
+            hint="a config file contains settings only; move everything else out of it",
+        )
+
+
 def parse_yaml(text: str, where: str) -> ParsedConfig:
     """Parse YAML settings.
 
-    Raises ConfigError, which names `where:line`, if the text is not valid.
+    Raises ConfigError, which names `where:line`, if the text is too large or not valid.
     """
+    check_size(len(text), where)
     try:
         root, problems = read_yaml(text.removeprefix(BOM))
     except YamlError as error:
@@ -298,10 +309,11 @@ def _describe_value(node: ConfigNode) -> str:
 def parse_toml(text: str, where: str) -> ParsedConfig:
     """Parse TOML settings.
 
-    Raises ConfigError, which names `where:line`, if the text is not valid.
+    Raises ConfigError, which names `where:line`, if the text is too large or not valid.
     """
     import tomllib
 
+    check_size(len(text), where)
     body = text.removeprefix(BOM).replace("\r\n", "\n")
     try:
         table = tomllib.loads(body)
