@@ -4,7 +4,7 @@
 without files, the six weeks of bench/weeks.jsonl.gz are used (see bench/weeks.md). A week has
 
 - `sessions`, which are sent through the hooks into a fresh project, as in bench/learning.py, and/or `memories`
-  (`{"id", "text", "type", "tags"}`), which are added to it;
+  (`{"id", "text", "type", "tags", "supersedes"}`), which are added to it;
 - `lessons` (`{"id", "text", "sessions", "memories"}`), with the sessions and memories that contain each;
 - `later_prompts` (`{"text", "lesson"}`), where `lesson` is an id, a list of ids, or null for an unrelated prompt.
 
@@ -48,7 +48,7 @@ from ralph.core import config
 from ralph.core.record import MemoryKind, Query
 from ralph.core.tokens import estimate
 from ralph.memory import memory
-from ralph.recall import prompt_context, search
+from ralph.recall import prompt_context, search, successors
 from ralph.recall.one_line import short_id
 from ralph.search import index
 from ralph.storage import lookup, queries
@@ -131,6 +131,9 @@ def build(week: Json, folder: Path) -> dict[str, str]:
         kind = MemoryKind(entry["type"]) if entry.get("type") else None
         saved = memory.add(root, entry["text"], kind, entry.get("tags", ()))
         built[entry["id"]] = saved.stored.record.id
+    for entry in week.get("memories", ()):
+        if entry.get("supersedes"):
+            successors.supersede(root, built[entry["supersedes"]], built[entry["id"]])
     index.wait_until_current(root)
     return built
 

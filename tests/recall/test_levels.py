@@ -210,3 +210,17 @@ def test_ordinary_words_alone_bring_nothing(tmp_path: Path, prompt: str) -> None
         Block(id="mem-1705751403-a003", text="Fixed: response bodies were not closed."),
     )
     assert asked(tmp_path, prompt).text == ""
+
+
+def test_a_part_of_a_path_that_no_record_has_may_be_what_a_prompt_is_about(root: Path) -> None:
+    prompt = "can I delete services/api/internal/nordlys? nobody calls it"
+    assert "nordlys" in asked(root, prompt).text
+
+
+def test_what_a_superseded_memory_says_leads_to_its_successor(tmp_path: Path) -> None:
+    old = Block("Handhelds download a snapshot of valid permits from the gateway.", "mem-1-a")
+    new = Block("They ask for deltas with a cursor.", "mem-2-b", more=" | supersedes: mem-1-a")
+    fill(tmp_path, old, new)
+    told = asked(tmp_path, "which snapshot of permits do the handhelds download?")
+    assert "deltas with a cursor" in told.text
+    assert "snapshot" not in told.text

@@ -223,7 +223,7 @@ def _is_given_whole(
 ) -> bool:
     """Return whether a record may be given whole, and not only pointed to.
 
-    Unlike a session, a memory is short, so it is given if it is likely related. For the use of a
+    Unlike a session, a memory is short, so it need not stand out from the others. For the use of a
     tool, the words that are shown of it decide (`show_answers`), but ordinary words alone, as in
     "run the tests", bring only errors.
     """
@@ -236,7 +236,7 @@ def _is_given_whole(
         if row.key in each.unit.keys:
             if each.level is relevance.Level.CERTAIN:
                 return True
-            return not is_turn and each.unit.is_telling
+            return not is_turn and relevance.is_given_whole(each.unit)
     return False
 
 

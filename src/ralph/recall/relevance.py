@@ -33,14 +33,14 @@ from enum import Enum
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING, record
 from ralph.search import background
-from ralph.search.question import PRINTED, split_words
-from ralph.storage import index_schema, lookup
+from ralph.search.question import PRINTED, WeightedWord, split_words
+from ralph.storage import index_schema, lookup, supersession
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ralph.search.question import WeightedWord
+    from ralph.storage.lookup import RecordRow
     from ralph.storage.record_filters import Filter
 
 # --- thresholds of unasked injection ---
@@ -55,8 +55,9 @@ MIN_CERTAIN_EVIDENCE = 2.0
 # The same if the unit contains this share of the information in the prompt, as for a short prompt.
 MIN_CERTAIN_EVIDENCE_OF_COVERED = 1.6
 MIN_CERTAIN_COVERAGE = 0.4
-# A unit that contains much of the information in a prompt is likely with less evidence, and with
-# still less if it has a word that is not an ordinary one: most sessions cover "run the tests".
+# A unit that contains much of the information in a prompt is likely with less evidence, as is a
+# memory that a prompt names; and with still less if it contains most of it and has a word that is
+# not an ordinary one: most sessions cover "run the tests".
 MIN_LIKELY_EVIDENCE_OF_COVERED = 0.95
 MIN_COMPLETE_COVERAGE = 0.65
 MIN_CERTAIN_EVIDENCE_OF_COMPLETE = 0.9
@@ -101,6 +102,7 @@ _MAX_REQUEST_RATIO = 1.5
 _SAID = "note"  # the kind of what a person or an agent said
 _PROMPT_TITLE = "prompt"
 _ANSWER_TITLE = "answer"
+_MIN_PATH_PARTS = 4  # words in a path whose parts are looked for on their own
 _MAX_WORDS = 40  # rarest words of a long prompt that are looked up
 _MAX_MATCHES = 400  # records with a word, summed over the rarest words
 
@@ -210,12 +212,24 @@ def _has_certain_evidence(unit: Unit) -> bool:
     return unit.evidence >= MIN_CERTAIN_EVIDENCE
 
 
+def is_given_whole(memory: Unit) -> bool:
+    """Return whether a likely memory is given, and not only pointed to.
+
+    It is short, so it need not stand out: all memories about the subject of a short prompt are
+    given.
+    """
+    is_subject = memory.is_telling and memory.coverage >= MIN_COMPLETE_COVERAGE
+    return is_subject or _has_certain_evidence(memory)
+
+
 def _has_likely_evidence(unit: Unit) -> bool:
     if unit.coverage >= MIN_COMPLETE_COVERAGE:
         if unit.names_something:
             return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_NAMED
         return unit.is_telling and unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COMPLETE
-    if unit.is_telling and unit.coverage >= MIN_CERTAIN_COVERAGE:
+    is_covered = unit.is_telling and unit.coverage >= MIN_CERTAIN_COVERAGE
+    is_named_memory = unit.names_something and not unit.session
+    if is_covered or is_named_memory:
         return unit.evidence >= MIN_LIKELY_EVIDENCE_OF_COVERED
     return unit.evidence >= MIN_LIKELY_EVIDENCE
 
@@ -232,11 +246,19 @@ def find_units(
     is_crowded: bool = False,
 ) -> Iterator[Unit]:
     """Return the units that contain words of a prompt, those with most evidence first."""
+    words = _split_unknown_path(words)
     matches = _find_matches(connection, words, allowed if is_crowded else None)
     keys: dict[int, None] = {}
     for match in matches.values():
         keys.update(dict.fromkeys(key for key in match if key not in ignored))
     places = lookup.sessions_and_kinds(connection, list(keys), allowed)
+    excluded = [key for key in keys if index_schema.is_memory(key) and key not in places]
+    if excluded:
+        for old, new in _find_successors(connection, excluded, allowed).items():
+            places[new.key] = ("", new.kind, new.title)
+            for match in matches.values():
+                if old in match:
+                    match[new.key] = max(match[old], match.get(new.key, 0.0))
     unit_count = max(lookup.count_memories_and_sessions(connection), 1)
     evidence = _Evidence(matches, places, unit_count)
     best: dict[str | int, _Weighed] = {}  # in any paragraph
@@ -248,6 +270,51 @@ def find_units(
                 best[name] = weighed
     by_evidence = sorted(best.values(), key=lambda unit: (-unit.evidence, -max(unit.records)))
     return map(evidence.describe, by_evidence)
+
+
+def _split_unknown_path(words: Sequence[WeightedWord]) -> list[WeightedWord]:
+    """Replace a long path that no record contains as a whole by its parts.
+
+    Of services/api/internal/ivr, "ivr" may be what everything is about. A prompt with several such
+    paths is a list or a stack trace.
+    """
+    paths = [word for word in words if _is_unknown_path(word)]
+    if len(paths) != 1:
+        return list(words)
+    path = paths[0]
+    parts = []
+    for term, count in path.counts.items():
+        part = WeightedWord(term, {term: count}, path.weight)
+        part.paragraph = path.paragraph
+        parts.append(part)
+    position = words.index(path)
+    return [*words[:position], *parts, *words[position + 1 :]]
+
+
+def _is_unknown_path(word: WeightedWord) -> bool:
+    is_known = word.replaced or word.identifier in word.counts
+    is_long_path = "/" in word.word and word.parts >= _MIN_PATH_PARTS
+    return is_long_path and not is_known and word.paragraph != PRINTED
+
+
+def _find_successors(
+    connection: sqlite3.Connection, keys: Sequence[int], allowed: Filter
+) -> dict[int, RecordRow]:
+    """Map the keys of superseded memories to the memories that hold now.
+
+    What an old memory says is evidence for the new one, which may use other words.
+    """
+    successors = supersession.superseded(connection)
+    if not successors:
+        return {}
+    latest: dict[int, str] = {}
+    for key, row in lookup.fetch_rows(connection, keys).items():
+        name = row.id
+        while name in successors:  # there are no cycles
+            name = successors[name]
+        latest[key] = name
+    rows = lookup.memories_with_ids(connection, list(set(latest.values())), allowed)
+    return {key: rows[name] for key, name in latest.items() if name in rows}
 
 
 def _share_of_paragraphs(paragraphs: Sequence[Sequence[WeightedWord]]) -> list[float]:
