@@ -5,6 +5,7 @@ Other parts import only the modules that `__all__` lists.
 
 __all__ = [
     "client_transcripts",
+    "command_lines",
     "commands",
     "error_lines",
     "events",

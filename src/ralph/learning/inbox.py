@@ -16,7 +16,7 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.errors import Refused
 from ralph.core.git_history import GitHistory
-from ralph.core.record import AT, UNCONFIRMED, Record, Status, is_confirmed
+from ralph.core.record import AT, UNCONFIRMED, MemoryKind, Record, Status, is_confirmed
 from ralph.core.repository import Repository
 from ralph.core.similarity import (
     TextMatcher,
@@ -48,6 +48,7 @@ from ralph.memory.record_shapes import describe_author
 from ralph.privacy import injection
 from ralph.recall import citation_check, injection_ledger
 from ralph.search.citations import STALE
+from ralph.search.unknown_names import describe_unknown
 from ralph.storage.library import Stored
 
 PROPOSAL = "proposal"
@@ -60,6 +61,7 @@ CONTRADICTION = "contradiction"
 DUPLICATE = "duplicate"
 UNUSED = "unused"
 UNUSED_DAYS = 60
+_READS_LIKE = "it reads like an instruction to an agent"
 _MIN_SIMILAR_WORDS = 5  # in shorter texts, a single word can make the difference
 _WORD = re.compile(r"\w{3,}")
 _MAX_TEXTS_WITH_RARE_WORD = 12
@@ -186,7 +188,6 @@ def held_items(root: Path) -> list[ReviewItem]:
 
     Memories proposed by an import are held as well, and are included.
     """
-    reads_like = "it reads like an instruction to an agent"
     found = []
     for held in held_memories.list_held(root):
         text = injection.guarded_text(held.title, held.text, held.tags)
@@ -194,21 +195,23 @@ def held_items(root: Path) -> list[ReviewItem]:
             status = "held"
             author = held.by or "somebody"
             way = f" by {held.via}" if held.via else ""
-            why = f"{author} added it{way}, and {reads_like}"
+            why = f"{author} added it{way}, and {_READS_LIKE}"
         elif held.reason:
             status = "held"
             why = f"{held.by or 'somebody'} added it, and {held.reason}"
         else:
             status = "proposed"
             why = f"imported from {held.via}"
+            record = Record(held.id, MemoryKind.CONTEXT, held.text, title=held.title)
+            unknown = describe_unknown(root, record)
+            if unknown:
+                why += f"; {unknown}"
         item = ReviewItem(
             held.id, HELD, held.text, why, status=status, label=held.kind, source=held.in_
         )
         found.append(_with_actions(item))
     for stored in waiting_entries.find_all(root):
-        why = f"{reads_like}, and you have not accepted it on this machine"
-        if not is_confirmed(stored.record):
-            why = _why_unconfirmed(stored.record)
+        why = _why_waiting(root, stored.record)
         item = _memory_item(root, EDIT, stored, why, status="held")
         if not waiting_entries.is_editable(root, stored):
             item = _with_actions(replace(item, verbs=("accept",)))
@@ -216,9 +219,14 @@ def held_items(root: Path) -> list[ReviewItem]:
     return found
 
 
-def _why_unconfirmed(record: Record) -> str:
+def _why_waiting(root: Path, record: Record) -> str:
+    if quarantine.is_suspicious(record) and is_confirmed(record):
+        return f"{_READS_LIKE}, and you have not accepted it on this machine"
     author = describe_author(record) or "somebody"
-    return f"unconfirmed, by {author}: {describe_reason(str(record.extra[UNCONFIRMED]))}"
+    reason = describe_reason(str(record.extra.get(UNCONFIRMED) or ""))
+    if not reason:
+        reason = describe_unknown(root, record)
+    return f"unconfirmed, by {author}: {reason}"
 
 
 class _CurrentMemories:

@@ -197,7 +197,7 @@ def _describe_known(root: Path, budget: int) -> str:
 def _replaceable_records(root: Path) -> dict[str, Record]:
     """Return what an agent sees and may propose to replace: current memories, and proposals."""
     entries = [stored.record for stored in reading.list_entries(root)]
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     current = [record for record in reading.current_records(entries) if may_inject(record)]
     return {**{record.id: record for record in current}, **_waiting_proposals(root)}
 

@@ -242,7 +242,7 @@ def _or_empty(read: Callable[[], str]) -> str:
 def _patterns(root: Path) -> str:
     """Return the global patterns that may be injected, without the page's header lines."""
     document = parse_patterns(files.read(paths.patterns_file(root)) or "")
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     for entry in document.entries:
         if not may_inject(entry.record):
             document = document.remove(entry.record.id)

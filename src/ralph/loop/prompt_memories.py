@@ -56,7 +56,7 @@ def select_memories(root: Path, config: Config, words: str, task_id: str) -> Inj
 
 
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     current = reading.current_records([record for record in records if may_inject(record)])
     return stale_citations.add_citation_notes(root, current)
 

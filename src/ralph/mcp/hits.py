@@ -83,7 +83,7 @@ def hits_answer(
 
 def safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> list[ShownHit]:
     """Return the hits with prompt injections withheld, except in a record requested by id."""
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     safe = []
     for shown in answer.shown:
         is_requested = shown.hit.why == ("id",)

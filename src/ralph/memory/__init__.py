@@ -18,4 +18,5 @@ __all__ = [
     "reading",
     "record_shapes",
     "waiting_entries",
+    "write_checks",
 ]

@@ -3,7 +3,8 @@
 An agent that has read something foreign may repeat what it read, and no rule can tell a false fact
 from a true one. What such an agent adds is stored with the mark `unconfirmed`, which says why. No
 agent sees an unconfirmed entry unasked until a person accepts it, or until a session that has read
-nothing foreign adds the same text.
+nothing foreign adds the same text. A text that names a package, a host or a command that the
+project does not know is unconfirmed as well, whatever its author has read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ralph.core.record import (
 )
 from ralph.lean import taint
 from ralph.memory.author import WriteContext
+from ralph.search.unknown_names import describe_unknown
 
 _RUN = "run"  # the member of a knowledge entry that names the run of a loop
 
@@ -41,7 +43,8 @@ def reason_to_wait(root: Path, record: Record, context: WriteContext) -> str:
         return ""
     session = str(record.extra.get(SESSION) or "")
     run = str(record.extra.get(_RUN) or "")
-    return foreign_reading.find_taint(root, session=session, run=run)
+    unknown = describe_unknown(root, record)
+    return unknown or foreign_reading.find_taint(root, session=session, run=run)
 
 
 def describe_reason(reason: str) -> str:

@@ -94,7 +94,7 @@ def section(
     root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET
 ) -> str:
     """Return the entries for a piece of work as a prompt section, or "" if there are none."""
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     records = []
     for matched in match(root, words, feature=feature, files=files):
         if may_inject(matched.record):

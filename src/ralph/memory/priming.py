@@ -56,7 +56,7 @@ def prime(
     """
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
     library = Library(root)
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     names = collection_names(in_)
     chosen: dict[Collection, list[Record]] = {}
     places: dict[str, str] = {}

@@ -3,7 +3,8 @@
 An entry is suspicious if it reads like an instruction to an agent. If an agent or an import adds
 one, it is held until a person decides (`held_memories`). An entry in a file of the repository may
 come from anybody, and so may the commit that contains it. A suspicious one is therefore injected
-only after a person has accepted it on this machine. Accepted texts are stored as hashes in the
+only after a person has accepted it on this machine, and so is one by an agent that names a package,
+a host or a command that the project does not know. Accepted texts are stored as hashes in the
 user's state folder, which hooks read as well.
 """
 
@@ -16,6 +17,7 @@ from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record, is_confirmed
 from ralph.privacy import injection
+from ralph.search.unknown_names import names_unknown
 from ralph.storage import files, gitignore
 from ralph.storage.write_observers import WriteObserver
 
@@ -31,12 +33,12 @@ def accepted_keys() -> frozenset[str]:
 
 
 def remember_accepted(record: Record, observer: WriteObserver | None = None) -> None:
-    """Remember that a person has accepted an entry, if it would otherwise be held.
+    """Remember that a person has accepted an entry.
 
     Raises Refused if the user has no folder for it.
     """
     key = text_key(record)
-    if not is_suspicious(record) or key in accepted_keys():
+    if key in accepted_keys():
         return
     path = paths.accepted_texts()
     if path is None:
@@ -54,7 +56,9 @@ def accept_titles(by: str, *titles: str) -> None:
     if by != "human":
         return
     for title in titles:
-        remember_accepted(Record("", MemoryKind.CONTEXT, title))
+        record = Record("", MemoryKind.CONTEXT, title)
+        if is_suspicious(record):
+            remember_accepted(record)
 
 
 def kept_keys(root: Path) -> frozenset[str]:
@@ -85,7 +89,12 @@ def is_suspicious(record: Record) -> bool:
     )
 
 
-def injection_filter(stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
+def needs_acceptance(root: Path, record: Record) -> bool:
+    """Return whether a confirmed entry is injected only after a person has accepted its text."""
+    return is_suspicious(record) or names_unknown(root, record)
+
+
+def injection_filter(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
     """Return a function that decides whether an entry from a file may be injected.
 
     If the entries to be tested have notes added to their texts, pass the same entries without the
@@ -99,7 +108,7 @@ def injection_filter(stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
         record = by_id.get(record.id, record)
         if not is_confirmed(record):
             return False
-        if not is_suspicious(record):
+        if not needs_acceptance(root, record):
             return True
         if accepted is None:
             accepted = accepted_keys()

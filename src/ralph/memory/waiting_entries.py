@@ -37,7 +37,7 @@ def find_all(root: Path) -> list[Stored]:
     These are unconfirmed memories, and what is suspicious and was not accepted on this machine:
     memories, blocks of progress files, and the titles of tasks that are not done.
     """
-    may_inject = injection_filter()
+    may_inject = injection_filter(root)
     found = []
     for source in _reviewed_sources(root):
         for stored in _entries(source):

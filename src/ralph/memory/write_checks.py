@@ -65,15 +65,15 @@ def _as_held(
 
 
 def accept_by_author(root: Path, saved: SavedMemory, context: WriteContext) -> SavedMemory:
-    """Record that a person has accepted an entry that reads like an instruction.
+    """Record that a person has accepted an entry that would otherwise wait.
 
-    The result has `is_order` set in this case.
+    The result has `is_order` set if it reads like an instruction.
     """
     record = saved.stored.record
-    if not context.is_decided_by_person or not quarantine.is_suspicious(record):
+    if not context.is_decided_by_person or not quarantine.needs_acceptance(root, record):
         return saved
     quarantine.remember_accepted(record, context.observer)
-    return replace(saved, is_order=True)
+    return replace(saved, is_order=quarantine.is_suspicious(record))
 
 
 def check_forgotten(text: str, context: WriteContext) -> None:

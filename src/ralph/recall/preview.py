@@ -233,7 +233,7 @@ def _left_out_of_brief(
     if config.memories.inject is Inject.AUTO and config.memories.enabled:
         injected = injected_records(root, config)
         allowed = {record.id for record in (*injected.guardrails, *injected.memories)}
-    may_inject = quarantine.injection_filter()
+    may_inject = quarantine.injection_filter(root)
     omitted = []
     for record in (*curated.guardrails, *curated.memories):
         if record.id not in shown:

@@ -153,7 +153,7 @@ def brief_from_index(
         uses=injection_ledger.count_uses(injection_ledger.read_ledger(root)),
         stale=stale,
         strategy=config.context.strategy,
-        may_inject=quarantine.injection_filter(records),
+        may_inject=quarantine.injection_filter(root, records),
     )
     marks = [_line_mark(line) for line in active]
     if result.instruction_tokens:
@@ -230,7 +230,7 @@ def _recent_work(root: Path, session: str, task: str) -> _RecentWork:
 
 
 def _active_lines(root: Path, connection: sqlite3.Connection, task: str) -> list[str]:
-    may_show = quarantine.injection_filter()
+    may_show = quarantine.injection_filter(root)
     lines = []
     for what, text, state in sessions.active_work(connection, task):
         shown = text

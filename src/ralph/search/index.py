@@ -24,6 +24,7 @@ from ralph.core.errors import Hint, RalphError, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record
 from ralph.core.settings import Privacy
 from ralph.privacy import injection
+from ralph.search.unknown_names import names_unknown
 from ralph.storage import db, files, queries
 from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.storage.index_files import discard
@@ -85,7 +86,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         terms.index_terms,
         interpreter(root, privacy),
         None if main == root else has_same_rules,
-        is_order=injection.is_order,
+        is_order=lambda record: injection.is_order(record) or names_unknown(root, record),
         is_ralph_call=is_own_traffic,
     )
 

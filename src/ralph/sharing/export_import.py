@@ -17,6 +17,9 @@ from ralph.core.text import normalise_text
 from ralph.formats.knowledge import render_knowledge
 from ralph.formats.log import put_record
 from ralph.memory import held_memories, quarantine
+from ralph.memory.author import Author, WriteContext
+from ralph.memory.confirmation import mark_new
+from ralph.memory.write_checks import hold_unconfirmed
 from ralph.privacy.privacy import find_secrets
 from ralph.search import index
 from ralph.sharing.exported_records import (
@@ -30,6 +33,8 @@ from ralph.sharing.imports import Found
 from ralph.sharing.session_import import SessionLog
 from ralph.storage import files, forgotten
 from ralph.storage.library import AlreadyThere, Library
+
+_BY_IMPORT = WriteContext(Author(quarantine.IMPORT))
 
 
 def import_records(
@@ -105,6 +110,11 @@ def _add_record(
     if quarantine.is_suspicious(record):
         _hold(root, named)
         return True
+    if record.origin.by == quarantine.IMPORT:
+        record = mark_new(root, record, _BY_IMPORT)
+        named = named._replace(record=record)
+        if named.collection == "patterns":
+            hold_unconfirmed(root, record, _BY_IMPORT, in_=named.collection)
     if named.collection == "knowledge":
         _add_knowledge(root, library, record)
         return True

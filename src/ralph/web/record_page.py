@@ -125,7 +125,7 @@ def record_page(root: Path, record_id: str) -> Json:
     record, form, row, titles = index.ask(
         root, lambda connection: _view_record(root, connection, record_id)
     )
-    is_held = form in _CURATED and not quarantine.injection_filter()(record)
+    is_held = form in _CURATED and not quarantine.injection_filter(root)(record)
     actions = possible_actions(record, form)
     if is_held:
         actions = ("accept", *actions)
