@@ -321,7 +321,7 @@ def _find_taint(root: Path, event: Event) -> str:
 # --- the start of a session ---------------------------------------------------------------------
 
 # Seconds of the clock for steps that an answer does not need. On a quiet machine both end earlier.
-_INDEX_SECONDS = 1.5
+_CACHE_SECONDS = 1.5
 _LEARNING_SECONDS = 1.5
 _SECONDS_PER_HOUR = 3_600
 _MIN_HOURS_IN_DAYS = 48  # ages from here on are shown in days
@@ -344,7 +344,7 @@ def _start_session(
     """
     from ralph.install import installations, merge_registration
     from ralph.recall.eligibility import COMPACTED, TOOLS
-    from ralph.recall.session_start import SessionState, brief_from_index, update_index
+    from ralph.recall.session_start import SessionState, brief_from_index, update_caches
 
     states = {
         "resume": SessionState.RESUMED,
@@ -361,8 +361,8 @@ def _start_session(
     if tool_prefix is not None:
         with _count_failures(root, name):  # prompt hooks cannot read the client's settings
             injection_ledger.mark_seen(root, event.session, [f"{TOOLS}{tool_prefix}"])
-    with deadline.optional_step(_INDEX_SECONDS):
-        update_index(root, config)
+    with deadline.optional_step(_CACHE_SECONDS):
+        update_caches(root, config)
     brief = brief_from_index(
         root,
         config,

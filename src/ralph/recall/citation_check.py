@@ -18,7 +18,7 @@ from ralph.core.git_history import GitHistory
 from ralph.core.record import Record, Status
 from ralph.recall import citation_cache
 from ralph.recall.citation_verifier import CitationVerifier
-from ralph.recall.stale_citations import cache_file, read_cache
+from ralph.recall.stale_citations import cache_file, is_cache_due, read_cache
 from ralph.search.citations import (
     STALE,
     CheckedCitation,
@@ -28,7 +28,7 @@ from ralph.search.citations import (
 )
 from ralph.storage import files
 from ralph.storage.source_contents import read_source
-from ralph.storage.sources import Format, memory_files, sources
+from ralph.storage.sources import Format, sources
 
 _CITING_FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
 
@@ -103,7 +103,7 @@ def refresh_citations(
     of git. A limit of 0 means no limit. For everything that could not be checked, the earlier
     results are kept.
     """
-    if not _is_cache_due(root):
+    if not is_cache_due(root):
         return False
     records = list(_read_records(root))
     if not records:
@@ -117,21 +117,6 @@ def refresh_citations(
         timed_out = _unverified(reports)
     _save_results(root, reports, _earlier_lines(root, unchecked, timed_out))
     return True
-
-
-def _is_cache_due(root: Path) -> bool:
-    """Return whether a memory file or HEAD has changed since the cache was written."""
-    cache = cache_file(root)
-    memories = [path for path, _ in memory_files(root) if path.is_file()]
-    if not cache.is_file():
-        return bool(memories)
-    if not read_cache(root).startswith(citation_cache.CITATIONS_HEAD):
-        return True
-    cached_at = cache.stat().st_mtime_ns
-    head_log = paths.head_log(root)
-    if head_log is not None and head_log.exists():
-        memories.append(head_log)
-    return any(path.stat().st_mtime_ns > cached_at for path in memories)
 
 
 def _unverified(reports: Iterable[CitationReport]) -> set[tuple[str, str]]:

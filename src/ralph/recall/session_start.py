@@ -24,7 +24,6 @@ from ralph.memory import quarantine, reading
 from ralph.privacy import injection
 from ralph.recall import (
     brief,
-    citation_check,
     injection_ledger,
     memory_order,
     recent_work,
@@ -90,11 +89,11 @@ def brief_session(
     task: str = "",
     instructions: str = "",
 ) -> Brief:
-    """Update the index, and build the brief for a session that is starting.
+    """Update the caches, and build the brief for a session that is starting.
 
     The parameters are those of `brief_from_index`.
     """
-    update_index(root, config)
+    update_caches(root, config)
     return brief_from_index(
         root, config, session, state=state, task=task, instructions=instructions
     )
@@ -111,7 +110,7 @@ def brief_from_index(
 ) -> Brief:
     """Build the brief for a session that is starting, possibly to work on a task.
 
-    Guardrails and memories are read from their files, and the rest from the index as it is. A
+    Guardrails and memories are read from their files, and the rest from the caches as they are. A
     resumed session gets only what it has not seen. A compacted one also gets a recap of its own
     earlier work. `instructions` is one line that tells the agent how to use Ralph.
     """
@@ -123,13 +122,6 @@ def brief_from_index(
     so_far = ""
     if config.memories.inject is Inject.AUTO:
         if config.memories.enabled:
-            with suppress(RalphError, OSError):
-                citation_check.refresh_citations(
-                    root,
-                    most=_MAX_VERIFIED_RECORDS,
-                    patience=_MAX_VERIFY_SECONDS,
-                    most_processes=_MAX_GIT_PROCESSES,
-                )
             curated = injected_records(root, config)
         work = _recent_work(root, session, task)
         if state is SessionState.COMPACTED:
@@ -171,7 +163,23 @@ def _caps(config: Config, so_far: str) -> BriefCaps:
     return BriefCaps(tokens=tokens, work=_WORK_TOKENS)
 
 
-def update_index(root: Path, config: Config) -> None:
+def update_caches(root: Path, config: Config) -> None:
+    """Update the index, and check again what memories cite, within short time limits."""
+    _update_index(root, config)
+    is_injected = config.memories.enabled and config.memories.inject is Inject.AUTO
+    if is_injected and stale_citations.is_cache_due(root):
+        from ralph.recall import citation_check  # most sessions start without a change
+
+        with suppress(RalphError, OSError):
+            citation_check.refresh_citations(
+                root,
+                most=_MAX_VERIFIED_RECORDS,
+                patience=_MAX_VERIFY_SECONDS,
+                most_processes=_MAX_GIT_PROCESSES,
+            )
+
+
+def _update_index(root: Path, config: Config) -> None:
     """Update the index if there is one. If that fails, the brief is built from the files alone."""
     if paths.index_file(root).parent.exists() or has_project_sources(root):
         with suppress(RalphError, OSError, sqlite3.Error):

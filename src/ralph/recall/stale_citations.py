@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.record import Hit, Record
-from ralph.recall.citation_cache import CitationCache
+from ralph.recall.citation_cache import CITATIONS_HEAD, CitationCache
 from ralph.recall.eligibility import CITATIONS_FILE
+from ralph.storage.sources import memory_files
 
 
 def cache_file(root: Path) -> Path:
@@ -34,6 +35,21 @@ def read_cache(root: Path) -> bytes:
     except OSError:
         pass
     return b""
+
+
+def is_cache_due(root: Path) -> bool:
+    """Return whether a memory file or HEAD has changed since the cache was written."""
+    cache = cache_file(root)
+    memories = [path for path, _ in memory_files(root) if path.is_file()]
+    if not cache.is_file():
+        return bool(memories)
+    if not read_cache(root).startswith(CITATIONS_HEAD):
+        return True
+    cached_at = cache.stat().st_mtime_ns
+    head_log = paths.head_log(root)
+    if head_log is not None and head_log.exists():
+        memories.append(head_log)
+    return any(path.stat().st_mtime_ns > cached_at for path in memories)
 
 
 def load_citations(root: Path) -> CitationCache:
