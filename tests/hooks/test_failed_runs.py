@@ -70,7 +70,7 @@ def test_a_related_run_is_injected_once_and_without_its_output(here: World) -> N
 def test_the_same_error_brings_the_run_with_its_error_line(here: World) -> None:
     text = prompt(here, "why ModuleNotFoundError: No module named 'striped_zebra'?")
     assert text.count("- [") == 1
-    assert "error: ModuleNotFoundError: No module named 'striped_zebra'" in text
+    assert "check printed: \"ModuleNotFoundError: No module named 'striped_zebra'\"" in text
     assert "Traceback" not in text
 
 

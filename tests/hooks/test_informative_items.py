@@ -14,7 +14,7 @@ from ralph.search import index
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "errors"
 COLLECTION_ERROR = (GOLDEN / "pytest-collection.txt").read_text(encoding="utf-8")
-IMPORT_ERROR = "error: ImportError: cannot import name 'parse_arguments' from 'shop'"
+IMPORT_ERROR = "pytest printed: \"ImportError: cannot import name 'parse_arguments' from 'shop'"
 
 
 class Project:

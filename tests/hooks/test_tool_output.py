@@ -87,7 +87,7 @@ def test_the_line_of_an_error_comes_back_with_the_same_error(here: World) -> Non
         "UserPromptSubmit",
         prompt="npm run marmoset: ConnectionError, marmoset refused",
     )
-    assert f"error: {ERROR}" in given
+    assert f'npm printed: "{ERROR}"' in given
     assert CANARY not in given
     assert ERROR not in say(
         here, "s-5", "UserPromptSubmit", prompt="npm run marmoset should start faster"

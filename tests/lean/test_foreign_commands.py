@@ -62,6 +62,8 @@ LOCAL = {
     "devices": "make > /dev/null < /dev/null",
     "ignored dependencies": "grep node_modules .gitignore",
     "inline code": "python -c 'import requests; print(requests.__version__)'",
+    "a machine of the user": "ssh staging 'systemctl status app'",
+    "the log of a build": "gh run view 12 --log-failed | tail",
     "nothing": "",
 }
 

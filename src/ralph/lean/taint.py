@@ -170,7 +170,6 @@ COMMAND_WORDS = frozenset(
         "ftp",
         "sftp",
         "scp",
-        "ssh",
         "nc",
         "ncat",
         "netcat",

@@ -13,6 +13,7 @@ changes nothing. Hooks load this module.
 
 from __future__ import annotations
 
+from ralph.core import render
 from ralph.core.programs import OUTPUT_OPTIONS, READING_PROGRAMS, single_purpose_programs
 from ralph.core.terms import EVERYDAY_WORDS
 from ralph.lean import TYPE_CHECKING
@@ -276,3 +277,26 @@ def _is_telling_program(program: str) -> bool:
         and program not in EVERYDAY_WORDS
         and "." not in program
     )
+
+
+# --- what a program printed -----------------------------------------------------------------------
+
+_PRINTED = ' printed: "'
+_MAX_AUTHOR_CHARACTERS = 40
+
+
+def quote_output(command: str, line: str) -> str:
+    """Return a line of a program's output as a quotation with its author.
+
+    For `pytest -q` and "1 failed", this is `pytest printed: "1 failed"`. What a program prints may
+    come from anywhere, so it must not read like something that Ralph says.
+    """
+    names = list(command_names(command))
+    author = names[-1][0] if names else command.partition(" ")[0].rpartition("/")[2]
+    author = render.one_line(author)[:_MAX_AUTHOR_CHARACTERS]
+    return f'{author or "a program"}{_PRINTED}{render.one_line(line)}"'
+
+
+def is_quoted_output(line: str) -> bool:
+    """Return whether a line is a quotation that `quote_output` made."""
+    return _PRINTED in line and line.endswith('"')

@@ -129,6 +129,11 @@ def prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Fil
     )
 
 
+def unconfirmed_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
+    """Return the filter for memories that wait for a person, and may only be pointed to."""
+    return (_memory_filter(connection, options, options.types, confirmed=False),)
+
+
 def lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
     """Return the filter for fixes and decisions. It is empty if the settings exclude both."""
     kinds = [kind for kind in _LESSON_KINDS if not options.types or kind in options.types]
@@ -149,7 +154,11 @@ def failure_filter(options: RecallOptions) -> Filter:
 
 
 def _memory_filter(
-    connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
+    connection: sqlite3.Connection,
+    options: RecallOptions,
+    kinds: Sequence[str],
+    *,
+    confirmed: bool = True,
 ) -> FamilyFilter:
     return record_filters.memories(
         kinds=kinds,
@@ -159,7 +168,7 @@ def _memory_filter(
         task=options.task,
         valid_at=options.today,
         excluded_ids=supersession.superseded(connection),
-        confirmed=True,
+        confirmed=confirmed,
     )
 
 

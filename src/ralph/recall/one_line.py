@@ -5,7 +5,7 @@
 The *subject* says what a record is about, and the *outcome* what came of it:
 
 - a memory: its title, if it has one, and its text;
-- a failed command: the command, and the line of its output with the error;
+- a failed command: the command, and the line that it printed about the error, as a quotation;
 - a journal entry: its title, and how it ended;
 - a turn of a chat: what was asked, and the sentence of the reply that says most. Only the speaker,
   the position and the length of a sentence are considered, never the words of a language.
@@ -86,7 +86,9 @@ def _cut(text: str, tokens: int) -> str:
 def gist_of(row: RecordRow) -> Gist:
     """Return what a single record is about, and what came of it."""
     if row.error and row.title not in render.SPEECH_TITLES:
-        return Gist(row.title, row.error)
+        from ralph.recall.command_lines import quote_output  # few records are failures
+
+        return Gist(row.title, quote_output(row.title, row.error))
     text = row.authored_text
     sentences = split_sentences(text)
     first = sentences[0] if sentences else ""

@@ -14,7 +14,7 @@ from ralph.core.terms import TermMatcher
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
 from ralph.recall import one_line
-from ralph.recall.eligibility import POINTED, may_inject
+from ralph.recall.eligibility import POINTED, may_inject, may_point_to
 from ralph.recall.shown_records import is_failed_run
 from ralph.storage import index_schema, lookup
 
@@ -43,6 +43,7 @@ _TURNS_AFTER = 3  # turns after a question in which its outcome is looked for
 _MAX_TURNS_READ = 2_000
 _FRAME_TOKENS = 14  # for the date, the id and the marks of a line
 _PROMPT_TITLE = "prompt"
+_UNCONFIRMED = "unconfirmed memory by {}, which no person has accepted yet"
 
 
 def heading(options: RecallOptions) -> str:
@@ -127,6 +128,20 @@ class PointerSource:
             for (unit, row, gist), room in zip(found, rooms, strict=True)
         ]
 
+    def point_to_unconfirmed(self, judged: Sequence[Judged]) -> list[Pointer]:
+        """Return a pointer to the best memory, without its words: only its author and its id.
+
+        Whoever follows the pointer sees the memory marked as unconfirmed.
+        """
+        for unit in [each.unit for each in judged[:_MAX_UNITS_READ]]:
+            row = lookup.fetch_rows(self._connection, unit.keys[:1]).get(unit.keys[0])
+            if row is None or f"{POINTED}{row.id}" in self._options.seen:
+                continue
+            if may_point_to(row, self._options):
+                gist = one_line.Gist("", _UNCONFIRMED.format(row.by or "unknown"))
+                return [self._render(unit, row, gist, _MAX_LINE_TOKENS)]
+        return []
+
     def _render(self, unit: Unit, row: RecordRow, gist: one_line.Gist, room: int) -> Pointer:
         marker = "- "
         tokens = room - estimate(marker)
@@ -137,7 +152,7 @@ class PointerSource:
         """Return the record to point to and its gist, or None if it may not be injected."""
         best = unit.keys[0]
         row = lookup.fetch_rows(self._connection, [best]).get(best)
-        if row is None or is_failed_run(row) or not may_inject(row, self._options):
+        if row is None or is_failed_run(row) or not may_point_to(row, self._options):
             return None
         if f"{POINTED}{row.id}" in self._options.seen:
             return None
@@ -145,7 +160,7 @@ class PointerSource:
         if any(turn.id in self._options.seen for turn in turns):
             return None
         if not turns:
-            if index_schema.is_observation(row.key):
+            if index_schema.is_observation(row.key) or not row.is_confirmed:
                 return None  # a command that nobody said anything about
             return row, one_line.gist_of(row)
         asked = ""
@@ -153,8 +168,8 @@ class PointerSource:
             asked = turns[0].text
         replies = [turn.text for turn in turns[1:] if may_inject(turn, self._options)]
         gist = one_line.gist_of_exchange(asked, replies, self._weigh_sentence())
-        if row.error:
-            gist = one_line.Gist(gist.subject, row.error)
+        if row.error and row.is_confirmed:
+            gist = one_line.Gist(gist.subject, one_line.gist_of(row).outcome)
         if not (gist.subject or gist.outcome):
             return None
         return row, gist

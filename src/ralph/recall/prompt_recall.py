@@ -22,7 +22,7 @@ from ralph.core.family import Family
 from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.lean import TYPE_CHECKING, replace
 from ralph.recall import passage_search, passages, relevance
-from ralph.recall.eligibility import may_inject, prompt_filter
+from ralph.recall.eligibility import may_inject, prompt_filter, unconfirmed_filter
 from ralph.recall.shown_records import (
     FRAME_TOKENS,
     NOTHING,
@@ -151,6 +151,7 @@ def recall_for_prompt(
 
         source = pointers.PointerSource(connection, ranking.words, allowed, options)
         pointed = _point_besides(source, judged, chosen, quoted)
+    pointed = [*pointed, *_point_to_unconfirmed(connection, ranking.words, options)]
     if not (chosen or quoted or pointed):
         return NOTHING
     recalled = _render_all(chosen, quoted, pointed, options)
@@ -216,6 +217,23 @@ def _point_besides(
     if any(index_schema.is_memory(shown.row.key) for shown in chosen):
         judged = [each for each in judged if not each.unit.session]
     return source.point_to(judged, given)
+
+
+def _point_to_unconfirmed(
+    connection: sqlite3.Connection, words: Sequence[WeightedWord], options: RecallOptions
+) -> list[Pointer]:
+    """Return a pointer to the best memory that waits for a person, if one relates to a prompt.
+
+    Such memories are judged apart from all others, so that they cannot displace any.
+    """
+    if not lookup.has_unconfirmed_memory(connection):
+        return []
+    from ralph.recall import pointers  # few projects have such memories
+
+    allowed = unconfirmed_filter(connection, options)
+    judged = relevance.judge_units(connection, words, allowed)
+    source = pointers.PointerSource(connection, words, allowed, options)
+    return source.point_to_unconfirmed(judged)
 
 
 def _is_given_whole(

@@ -32,7 +32,7 @@ from ralph.capture.open_ends import SENTENCE_END
 from ralph.capture.summary import GENERIC_NAMES
 from ralph.core import ids, paths, render
 from ralph.core.prompts import is_own_prompt
-from ralph.core.record import Family, ObservationKind
+from ralph.core.record import Family, ObservationKind, is_confirmed
 from ralph.core.terms import EVERYDAY_WORDS, STOP_WORDS, stem, unaccented
 from ralph.core.tokens import estimate
 from ralph.privacy import injection
@@ -157,17 +157,20 @@ def _past_sessions(
 def _read_session(
     root: Path, connection: sqlite3.Connection, row: sessions.RecentSession
 ) -> _PastSession | None:
-    """Return a session from its stored summary. One that was cut off is summarized now."""
+    """Return a session from its stored summary. One that was cut off is summarized now.
+
+    So is one that has read something foreign, without what its agent said after that.
+    """
     newest = list(
         queries.select_records(connection, Family.OBSERVATION, _NEWEST_OF_SESSION, (row.id,))
     )
     ends_with_answer = all(summaries.is_message(record) for _, record in newest)
     has_ended = ends_with_answer or index.ends_with_summary(root, row.id)
-    if row.summary and has_ended:
+    if row.summary and has_ended and not queries.has_unconfirmed(connection, row.id):
         found = summaries.parse(row.summary)
     else:
         records = queries.session_records(connection, row.id, limit=_MAX_OBSERVATIONS)
-        found = summaries.summary(records)
+        found = summaries.summary([record for record in records if is_confirmed(record)])
     if not newest and is_own_prompt(found.goal):
         return None  # it only called Ralph, and an earlier version wrote a summary
     open_ends = [point for point in found.open_ends if _may_show(point)]

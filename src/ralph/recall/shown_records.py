@@ -14,7 +14,7 @@ is shown as
 
     $ pytest -q
     # Run the tests
-    error: FAILED test_login.py - KeyError: 'token'
+    pytest printed: "FAILED test_login.py - KeyError: 'token'"
 
 Whether it answers the prompt is decided by these lines alone. An item must inform: a failed command
 without an error, and a command that only looks at things, are not shown. Hooks load this module.
@@ -56,6 +56,7 @@ _MAX_ERROR_LINE_CHARACTERS = 160  # an error line is the only tool output that i
 _SAME_ERROR_WORDS = 2  # an error line with this many words of the prompt is the same error
 _EXIT_PREFIXES = ("exit code", "command failed with exit")
 _COMMAND_PREFIX = "$ "  # of the first line of a command
+_CHECK = "check"  # the author of what a criterion printed
 _FAILED = "error"  # the kind of an observation of something that failed
 _CHECK_PREFIXES = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
 """Prefixes of the line above a criterion's output that reports it (see `CriterionKind`)."""
@@ -176,7 +177,12 @@ def informative_text(row: RecordRow) -> str:
     request = "\n".join(line for line in lines if not line.startswith(_EXIT_PREFIXES))
     if row.kind == _FAILED:
         error = error_of(row)
-        return f"{request}\nerror: {error}" if error else ""
+        if not error:
+            return ""
+        from ralph.recall.command_lines import quote_output  # few prompts get errors
+
+        command = command_of(request) if is_command(request) else row.title
+        return f"{request}\n{quote_output(command, error)}"
     if is_command(request):
         from ralph.recall.command_lines import only_looks  # few prompts get commands
 
@@ -207,9 +213,11 @@ def is_command(text: str) -> bool:
 
 def command_of(text: str) -> str:
     """Return the command in the text of a record, without its description and its output."""
+    from ralph.recall.command_lines import is_quoted_output  # few prompts get commands
+
     lines: list[str] = []
     for line in text.removeprefix(_COMMAND_PREFIX).split("\n"):
-        if line.startswith(("# ", "error: ", *_EXIT_PREFIXES)):
+        if line.startswith(("# ", *_EXIT_PREFIXES)) or is_quoted_output(line):
             break
         lines.append(line)
     return "\n".join(lines)
@@ -237,7 +245,9 @@ def _without_checks(row: RecordRow, words: Sequence[WeightedWord]) -> str:
     written, error = _split_checks(row.text)
     error = error[:_MAX_ERROR_LINE_CHARACTERS]
     if error and _is_same_error(error, words):
-        return f"{written}\nerror: {error}"
+        from ralph.recall.command_lines import quote_output  # few prompts get errors
+
+        return f"{written}\n{quote_output(_CHECK, error)}"
     return written
 
 

@@ -1,7 +1,7 @@
 """Find what made a command pass when the same error came up before.
 
     $ pytest -q
-    error: ImportError: cannot import name 'notset' from '_pytest.compat'
+    pytest printed: "ImportError: cannot import name 'notset' from '_pytest.compat'"
     It passed after `pip install 'pytest<8.4'`.
 
 A hook loads this module only for an error that an earlier session had as well.
@@ -18,6 +18,7 @@ from ralph.capture.summary import error_line
 from ralph.core.record import Record
 from ralph.lean import replace
 from ralph.privacy.injection import looks_like_instructions
+from ralph.recall.command_lines import quote_output
 from ralph.recall.error_features import find_features, is_same_error
 from ralph.recall.shown_records import Shown
 from ralph.search.scoring import RankedRow
@@ -41,7 +42,8 @@ def find_solutions(
         if recovery is None:
             continue
         command = first_line(recovery.failure.command, _MAX_COMMAND_CHARACTERS)
-        failure = f"$ {command}\nerror: {error_line(recovery.failure.record)}"
+        printed = quote_output(command, error_line(recovery.failure.record))
+        failure = f"$ {command}\n{printed}"
         shown = _with_solution(Shown(RankedRow(row), failure), recovery)
         if shown is not None:
             yield shown

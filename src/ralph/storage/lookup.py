@@ -17,7 +17,7 @@ from ralph.storage.index_schema import (
     family_test,
     keys_of_family,
 )
-from ralph.storage.record_filters import IS_CONFIRMED, placeholders
+from ralph.storage.record_filters import IS_CONFIRMED, IS_UNCONFIRMED, placeholders
 
 if TYPE_CHECKING:
     import sqlite3
@@ -273,6 +273,12 @@ def memories_with_ids(
     visible = filter_keys(connection, keys, record_filter)
     rows = {row.id: row for row in fetch_rows(connection, list(visible)).values()}
     return {name: rows[name] for name in record_ids if name in rows}
+
+
+def has_unconfirmed_memory(connection: sqlite3.Connection) -> bool:
+    """Return whether any memory waits for a person."""
+    sql = f"SELECT 1 FROM records WHERE {IS_UNCONFIRMED} LIMIT 1"
+    return connection.execute(sql).fetchone() is not None
 
 
 def filter_keys(

@@ -20,7 +20,7 @@ from ralph.core.record import (
 from ralph.storage import lookup
 from ralph.storage.index_schema import FAMILIES, TABLES, keys_of_family
 from ralph.storage.query_filters import TASK_EXPRESSIONS, family_filter, filter_of
-from ralph.storage.record_filters import IS_CONFIRMED, ORIGIN_TASK, OTHER_UNFINISHED_TASKS
+from ralph.storage.record_filters import IS_UNCONFIRMED, ORIGIN_TASK, OTHER_UNFINISHED_TASKS
 from ralph.storage.record_rows import COLUMNS, decode_record, storable_text
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def select_records(
 def suspicious_records(connection: sqlite3.Connection, formats: Sequence[str]) -> list[Record]:
     """Return the entries in sources of these formats that read like orders or are unconfirmed."""
     places = ", ".join("?" * len(formats))
-    is_suspicious = f"({lookup.IS_ORDER} OR NOT ({IS_CONFIRMED}))"
+    is_suspicious = f"({lookup.IS_ORDER} OR {IS_UNCONFIRMED})"
     where = f"{is_suspicious} AND source IN (SELECT key FROM sources WHERE format IN ({places}))"
     found = []
     for family in (Family.MEMORY, Family.JOURNAL):
@@ -76,6 +76,12 @@ def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Re
         for row in lookup.select_keys(connection, family, COLUMNS[family], keys):
             by_key[row["key"]] = decode_record(family, row)
     return {key: by_key[key] for key in keys if key in by_key}
+
+
+def has_unconfirmed(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Return whether an agent said something in a session after it read something foreign."""
+    sql = f"SELECT 1 FROM observations WHERE session_id = ? AND {IS_UNCONFIRMED} LIMIT 1"
+    return connection.execute(sql, (session_id,)).fetchone() is not None
 
 
 def session_records(

@@ -151,6 +151,8 @@ IS_CONFIRMED = "instr(metadata, '\"unconfirmed\":') = 0"
 
 In JSON, a quotation mark inside a text is escaped, so only the member itself has this form.
 """
+IS_UNCONFIRMED = "instr(metadata, '\"unconfirmed\":') > 0"
+"""Tests the opposite, as the index `records_unconfirmed` has it."""
 EVERYTHING: Filter = (
     (Family.MEMORY, _NOT_RETIRED, ()),
     (Family.OBSERVATION, "", ()),
@@ -185,7 +187,7 @@ def memories(
         (knowledge_only, _FROM_KNOWLEDGE_PAGES, ()),
         (valid_at, _STILL_VALID, (valid_at,)),
         (confirmed is True, IS_CONFIRMED, ()),
-        (confirmed is False, f"NOT ({IS_CONFIRMED})", ()),
+        (confirmed is False, IS_UNCONFIRMED, ()),
         (excluded_ids, f"id NOT IN ({placeholders(list(excluded_ids))})", excluded_ids),
     )
 

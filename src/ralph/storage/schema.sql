@@ -159,6 +159,8 @@ CREATE INDEX journal_by_time ON journal_rows(created_at, source);
 CREATE INDEX records_by_source ON records(source);
 -- Few records supersede another one, and a hook has no time to scan all of them.
 CREATE INDEX records_superseding ON records(id) WHERE instr(metadata, '"supersede') > 0;
+-- Few records wait for a person, and a hook asks whether any do.
+CREATE INDEX records_unconfirmed ON records(id) WHERE instr(metadata, '"unconfirmed":') > 0;
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
 CREATE INDEX observations_by_time ON observations(created_at, source);
