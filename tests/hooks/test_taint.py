@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 from tests.support.hooked_sessions import HookedSession
+from tests.support.insights import note
 from tests.support.runner import Project
+from tests.support.talking import Talk, talk
+from tests.support.transcripts import Claude, bring, observations
 from tests.support.world import World, world
 
+from ralph.core.errors import Refused
 from ralph.core.record import UNCONFIRMED, Record, is_confirmed
-from ralph.learning import review
+from ralph.formats.sigils import KnowledgeSigil
+from ralph.learning import promotion, review, task_insights
+from ralph.learning.promotion import Target
 from ralph.memory import knowledge, memory, priming, reading
 from ralph.memory.author import AGENT, BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.search import index
+from ralph.tasks import task
 
 FACT = "The heron exporter needs libfoo 3 or later."
 PROMPT = "which libfoo does the heron exporter need?"
@@ -248,7 +255,7 @@ def test_a_prompt_is_pointed_to_an_unconfirmed_memory_without_its_words(here: Wo
 QUESTION = "Find out which libfoo the heron exporter needs."
 
 
-def talk(here: World, *, reads: bool) -> None:
+def converse(here: World, *, reads: bool) -> None:
     session = HookedSession(here, "s-1")
     session.start()
     session.prompt(QUESTION)
@@ -262,7 +269,7 @@ def talk(here: World, *, reads: bool) -> None:
 def test_what_an_agent_said_after_foreign_reading_is_not_quoted_unasked(
     here: World, reads: bool
 ) -> None:
-    talk(here, reads=reads)
+    converse(here, reads=reads)
     started = start(here)
     assert "Find out which libfoo" in started
     assert ("not committed" in started) is not reads
@@ -273,7 +280,7 @@ def test_what_an_agent_said_after_foreign_reading_is_not_quoted_unasked(
 
 
 def test_what_was_said_before_foreign_reading_is_quoted(here: World) -> None:
-    talk(here, reads=False)
+    converse(here, reads=False)
     session = HookedSession(here, "s-1")
     session.prompt("Which colour has the heron?")
     read_page(session)
@@ -327,3 +334,70 @@ def test_an_agent_that_reads_nothing_foreign_needs_nobody(here: World) -> None:
     session.succeed("make test")
     assert not memory.add(here.root, FACT, context=BY_AGENT).stored.record.extra.get(UNCONFIRMED)
     assert FACT in start(here)
+
+
+# --- other ways in ----------------------------------------------------------------------------------
+
+
+def test_what_an_agent_of_a_loop_reports_is_as_tainted_as_its_run(here: World) -> None:
+    clean, tainted = "run-00000001", "run-00000002"
+    HookedSession(here, "s-1", {"RALPH_RUN": clean}).succeed("make test")
+    read_page(HookedSession(here, "s-2", {"RALPH_RUN": tainted}))
+    for run in (clean, tainted):
+        knowledge.learn(here.root, [KnowledgeSigil(f"Heron {run}", ("heron",), FACT)], run=run)
+    found = {entry.record.extra["run"]: entry.record for entry in knowledge.entries(here.root)}
+    assert is_confirmed(found[clean])
+    assert not is_confirmed(found[tainted])
+
+
+def test_an_insight_of_tainted_runs_is_promoted_only_after_a_person_has_accepted_it(
+    here: World,
+) -> None:
+    name = task.add(here.root, "Make the heron export").task.id
+    for number, run in enumerate(("run-00000001", "run-00000002"), 1):
+        read_page(HookedSession(here, f"s-{number}", {"RALPH_RUN": run}))
+        note(here.root, name, number, f"Gotcha: {FACT}", run)
+    task_insights.extract(here.root, name)
+    promoted = promotion.promote_task(here.root, name)
+    assert not promoted.added
+    ((insight, why),) = promoted.skipped
+    assert "no person has accepted it" in why
+    with pytest.raises(Refused, match="waits for a person"):
+        review.accept(here.root, insight.id, context=BY_AGENT)
+    review.accept(here.root, insight.id)
+    assert promotion.promote_task(here.root, name).added
+
+
+def test_an_agent_cannot_promote_what_waits_for_a_person(here: World) -> None:
+    read_page(HookedSession(here, "s-1"))
+    added = memory.add(here.root, FACT, context=agent_in("s-1")).stored.record
+    HookedSession(here, "s-2").succeed("make test")
+    with pytest.raises(Refused, match="waits for a person"):
+        promotion.promote(here.root, added.id, Target.PATTERNS, context=agent_in("s-2"))
+    assert promotion.promote(here.root, added.id, Target.PATTERNS).added
+
+
+def test_an_agent_is_told_that_its_memory_is_unconfirmed(here: World) -> None:
+    read_page(HookedSession(here, "s-1"))
+
+    async def work(talk: Talk) -> None:
+        assert "no agent sees it unasked" in await talk.read("memory_add", text=FACT)
+        assert "(unconfirmed)" in await talk.read("memory_list")
+        assert "(unconfirmed)" in await talk.read("search", query=PROMPT)
+
+    talk(here.root, work)
+
+
+def test_a_session_that_is_imported_is_tainted_as_a_recorded_one(
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    transcript = Claude(here.root).prompt("Is there a page?").say("The heron has a page.")
+    transcript.prompt(QUESTION).use("WebFetch", FACT, url="https://example.com", prompt="What does it need?")
+    transcript.say(FACT)
+    transcript.write(tmp_path / "user")
+    ralph = Project(here.root)
+    bring(ralph)
+    said = {value["text"]: value.get("extra", {}) for value in observations(ralph)}
+    assert said[FACT][UNCONFIRMED] == "web"
+    assert UNCONFIRMED not in said["The heron has a page."]

@@ -43,6 +43,14 @@ def taint_of_session(root: Path, session: str) -> str:
     return hook_files.taint_in_log(_read_session(root, session))
 
 
+def taint_of_place(root: Path, place: str) -> str:
+    """Return the taint of a session, or of the run in `run#iteration`, or ""."""
+    run, mark, _ = place.partition("#")
+    if mark:
+        return _taint_of_run(root, run)
+    return taint_of_session(root, place)
+
+
 def taint_of_event(root: Path, event: Event) -> str:
     """Return the kind of foreign text that a tool call has read, as a hook notes it, or ""."""
     found = taint.taint_of_tool(event.host, event.tool)

@@ -10,12 +10,12 @@ from ralph.cli import output
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import ago, cut_cell, one_line, say, visible
 from ralph.core import ids
-from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status, is_confirmed
+from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status
 from ralph.core.record_lines import record_marks
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.memories_writer import render_memories
 from ralph.memory import reading
-from ralph.memory.confirmation import describe_reason
+from ralph.memory.confirmation import describe_reason, note_unconfirmed
 from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.record_shapes import describe_author, memory_json, status_word
 from ralph.storage.library import Stored
@@ -188,10 +188,9 @@ def print_notes(saved: SavedMemory) -> None:
         say(f"note: {saved.same_as} already says the same")
     if saved.is_order:
         say("note: it reads like an instruction to an agent; it is injected because you wrote it")
-    record = saved.stored.record
-    if saved.changed and not is_confirmed(record):
-        reason = describe_reason(str(record.extra.get(UNCONFIRMED)))
-        say(f"note: it is unconfirmed ({reason}): agents see it once a person accepts it")
+    note = note_unconfirmed(saved.stored.record)
+    if note:
+        say(f"note: {note}")
 
 
 def print_change(verb: str, unchanged: str, saved: SavedMemory, call: Invocation) -> None:

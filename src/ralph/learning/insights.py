@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from ralph.capture import foreign_reading
 from ralph.core import ids, paths
 from ralph.core.documents import Entry
 from ralph.core.errors import Hint, NotFound, RalphError, Unreadable, UsageError
@@ -23,6 +24,7 @@ from ralph.core.similarity import TextMatcher
 from ralph.formats import proposals
 from ralph.formats.insight_files import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing
+from ralph.memory import confirmation
 from ralph.privacy.privacy import redact
 from ralph.search import visibility
 from ralph.storage import files, forgotten, record_rows, task_files
@@ -384,6 +386,20 @@ def is_reviewed(record: Record) -> bool:
     if record.status is REJECTED:
         return False
     return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)
+
+
+def reason_to_wait(root: Path, record: Record) -> str:
+    """Return why an insight that nobody has accepted needs a person, or "" if it does not.
+
+    It needs one if every session and run that it was found in has read something foreign.
+    """
+    if record.status is Status.ACCEPTED or record.origin.by == "human":
+        return ""
+    found_in = proposing.places(record) or [proposing.location_of(record)]
+    taints = [foreign_reading.taint_of_place(root, place) for place in found_in]
+    if not all(taints):
+        return ""
+    return f"{confirmation.describe_reason(taints[0])}, and no person has accepted it"
 
 
 def is_due(record: Record) -> bool:

@@ -37,7 +37,7 @@ from ralph.formats.sigils import without_sigils
 from ralph.learning import acceptance, insights
 from ralph.learning.insights import Insight
 from ralph.learning.labels import titled_lesson
-from ralph.memory import memory, quarantine, reading, waiting_entries
+from ralph.memory import confirmation, memory, quarantine, reading, waiting_entries
 from ralph.memory.author import BY_PERSON, WriteContext
 from ralph.privacy import injection, privacy
 from ralph.recall import search as searching
@@ -91,7 +91,7 @@ def promote_task(
         record = insight.record
         if not insights.is_due(record):
             continue
-        why = _reason_to_skip(record, patterns)
+        why = _reason_to_skip(record, patterns) or insights.reason_to_wait(root, record)
         if why:
             skipped.append((record, why))
         else:
@@ -120,7 +120,8 @@ def reviewed_lessons(root: Path, task_id: str, patterns: Sequence[str] = ()) -> 
     lessons = []
     for insight in insights.list_(root, task_id=task_id):
         record = insight.record
-        if insights.is_reviewed(record) and not _reason_to_skip(record, patterns):
+        why = _reason_to_skip(record, patterns) or insights.reason_to_wait(root, record)
+        if insights.is_reviewed(record) and not why:
             lessons.append(replace(record, text=without_sigils(record.text)))
     return lessons
 
@@ -223,6 +224,7 @@ def promote(
     is_person = context.author.is_person
     original = _find_original(root, record_id)
     _check_proposal(root, original, context)
+    confirmation.check_confirmed(root, original, context)
     if original.scope is Scope.PERSONAL and not is_person:
         raise Refused(
             f"{original.id} is a personal memory: an agent may not put it into a repository",

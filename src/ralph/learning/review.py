@@ -105,6 +105,12 @@ def _accept_insight(root: Path, name: str, text: str, context: WriteContext) -> 
     found = insights.find(root, name)
     if found.task == insights.NO_TASK:
         return acceptance.accept_proposal(root, found, context, text)
+    reason = insights.reason_to_wait(root, found.record)
+    if reason and not context.is_decided_by_person:
+        raise Refused(
+            f"{found.record.id} waits for a person: {reason}",
+            hint="decide it at a terminal of your own, not through an agent",
+        )
     found = _decide(root, name, Status.ACCEPTED, context.observer)
     with suppress(RalphError):  # nothing is promoted if the task is missing or unreadable
         if board.status_of(task_files.find_task(root, found.task).task) is TaskStatus.DONE:

@@ -28,6 +28,7 @@ from ralph.mcp.call import ToolCall
 from ralph.mcp.hits import HIT_LIMIT, lines_answer
 from ralph.mcp.registry import tool
 from ralph.memory import knowledge, memory, reading
+from ralph.memory.confirmation import note_unconfirmed
 from ralph.memory.knowledge_match import render as render_knowledge
 from ralph.memory.memory import Change, SavedMemory
 from ralph.recall import memories, search
@@ -52,7 +53,8 @@ def memory_add(
     if added.is_new:
         sentence = f"Added {record.kind.value} {record.id} ({source})"
     structured = {"id": record.id, "added": added.is_new, "source": source}
-    return report_answer(sentence, structured, [note_private(added.private_parts)])
+    notes = [note_unconfirmed(record), note_private(added.private_parts)]
+    return report_answer(sentence, structured, notes)
 
 
 @tool()
@@ -156,6 +158,7 @@ def memory_edit(
     notes = []
     if edited.same_as:
         notes.append(f"{edited.same_as} already says the same")
+    notes.append(note_unconfirmed(edited.stored.record))
     notes.append(note_private(edited.private_parts))
     return report_answer(sentence, {"id": id, "changed": edited.changed, "source": source}, notes)
 
@@ -212,6 +215,7 @@ def knowledge_add(
         notes.append(f"the previous text is kept as {written.replaced}")
     if written.shortened:
         notes.append("the text was cut to about 500 words")
+    notes.append(note_unconfirmed(written.stored.record))
     notes.append(note_private(written.private_parts))
     structured = {"id": name, "change": written.change.value, "source": source}
     return report_answer(_describe_page(written, source), structured, notes)

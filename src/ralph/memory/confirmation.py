@@ -12,10 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ralph.capture import foreign_reading
+from ralph.core.errors import Refused
 from ralph.core.record import (
     SESSION,
+    UNCONFIRMED,
     Record,
     confirm,
+    is_confirmed,
     mark_unconfirmed,
 )
 from ralph.lean import taint
@@ -41,10 +44,33 @@ def reason_to_wait(root: Path, record: Record, context: WriteContext) -> str:
     """Return why a text by this author is unconfirmed, or "" if agents may see it unasked."""
     if context.is_trusted:
         return ""
-    session = str(record.extra.get(SESSION) or "")
+    session = context.author.signature(root).get(SESSION, "")
     run = str(record.extra.get(_RUN) or "")
     unknown = describe_unknown(root, record)
     return unknown or foreign_reading.find_taint(root, session=session, run=run)
+
+
+def note_unconfirmed(record: Record) -> str:
+    """Return what the author of an unconfirmed entry should know, or "" for a confirmed one."""
+    if is_confirmed(record):
+        return ""
+    reason = describe_reason(str(record.extra[UNCONFIRMED]))
+    return f"it is unconfirmed ({reason}): no agent sees it unasked until a person accepts it"
+
+
+def check_confirmed(root: Path, record: Record, context: WriteContext) -> None:
+    """Check that an agent may pass a record on to files that have no mark for unconfirmed ones.
+
+    Raises Refused if a person has to decide about the record, or about what this agent says.
+    """
+    if context.is_decided_by_person:
+        return
+    reason = str(record.extra.get(UNCONFIRMED) or "") or reason_to_wait(root, record, context)
+    if reason:
+        raise Refused(
+            f"{record.id} waits for a person: {describe_reason(reason)}",
+            hint=f"a person decides at a terminal: ralph review accept {record.id}",
+        )
 
 
 def describe_reason(reason: str) -> str:

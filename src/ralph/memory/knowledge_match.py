@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ralph.core import terms
 from ralph.core.record import Record
+from ralph.core.record_lines import record_marks
 from ralph.core.render import clean, one_line
 from ralph.core.text import LineRole, fence_mark, parse_heading, scan_lines
 from ralph.core.tokens import estimate
@@ -219,7 +220,7 @@ def _block(record: Record) -> str:
     if any(mark in body for mark in ("#", "```", "~~~")):
         body = _lower_headings(body)
     tags = ", ".join(map(one_line, record.tags))
-    return f"### {one_line(record.title)}\n_Tags: {tags}_\n\n{body}\n"
+    return f"### {record_marks(record)}{one_line(record.title)}\n_Tags: {tags}_\n\n{body}\n"
 
 
 def _lower_headings(body: str) -> str:

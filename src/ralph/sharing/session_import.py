@@ -14,14 +14,16 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from ralph.capture import foreign_reading
 from ralph.capture import summary as summaries
 from ralph.capture.host_payloads import event_of, patch_edits, reads_only
-from ralph.capture.pipeline import observe, session_of
+from ralph.capture.pipeline import observe, session_of, with_taint
 from ralph.capture.transcripts import TranscriptEvent
 from ralph.core import paths
 from ralph.core.record import ObservationKind, Record
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record, join_lines
+from ralph.lean import hook_files
 from ralph.privacy.hook_payloads import redact_payload
 from ralph.privacy.private_paths import mentions_private_path
 from ralph.privacy.redactor import Redactor
@@ -77,8 +79,11 @@ class SessionRecorder:
         happened = replace(happened, host=client)
         log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
         record = observe(happened, patterns=None, paths=self._privacy.paths)
+        taint = foreign_reading.taint_of_event(self._root, happened)
+        log.taint = log.taint or taint
         if record is None or self._forgotten.hides(record):
             return
+        record = with_taint(record, log.taint if happened.message else taint)
         text_key = forgotten.session_key(log.session, record.text)
         call_key = forgotten.session_key(log.session, call=happened.call)
         if not self._forgotten.has(text_key) and not self._forgotten.has(call_key):
@@ -141,6 +146,7 @@ class SessionLog:
         session_log = paths.session_log(root, session)
         self._path = session_log if session_log.exists() else packed_log
         text = (files.read(packed_log) or "") + (files.read(session_log) or "")
+        self.taint = hook_files.taint_in_log(text)  # what foreign text the session has read so far
         source = Source(self._path, self._path.name, Format.LOG)
         records = []
         if text:

@@ -266,8 +266,9 @@ function RecordView({ data }) {
     <${Time} at=${record.updated_at || record.created_at} />`;
   return html`<${PageHead} title=${coded(record.heading || record.id)} name=${titleOf(record)} back=${["/memory", "Memory"]} sub=${sub}
       actions=${html`<${Actions} record=${{ ...record, held: data.held }} actions=${data.actions ?? []} />`} />
-    ${data.held && html`<p class="notice past-notice"><${Icon} name="alert" /><span>Held: this memory reads like an instruction to
-      an agent and is not committed, so no agent receives it. Accept it to use it, or delete it.</span></p>`}
+    ${data.held && html`<p class="notice past-notice"><${Icon} name="alert" /><span>${record.unconfirmed
+      ? "Unconfirmed: no agent receives this memory unasked until you have accepted it. Accept it to use it, or delete it."
+      : "Held: this memory reads like an instruction to an agent, so no agent receives it. Accept it to use it, or delete it."}</span></p>`}
     ${DECISIONS.some((one) => data.actions?.includes(one)) && html`<${Decisions} held=${data.held}
       actions=${DECISIONS.filter((one) => data.actions.includes(one) && !(data.held && one === "promote"))} />`}
     <${RecordNotices} row=${record} newer=${data.superseded_by} />

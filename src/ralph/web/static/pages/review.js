@@ -49,7 +49,7 @@ function Insight({ one: insight, act }) {
   </li>`;
 }
 
-/** A memory that reads like an instruction to an agent. Somebody added it, or nobody has committed its file. */
+/** A memory that waits for a person: it reads like an instruction to an agent, or it is unconfirmed. */
 function Held({ one, act }) {
   const record = { ...one, held: true };
   const drop = one.kind === "edit" ? ["delete", "trash", "Delete"] : ["reject", "close", "Reject"];
