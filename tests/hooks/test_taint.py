@@ -393,7 +393,9 @@ def test_a_session_that_is_imported_is_tainted_as_a_recorded_one(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     transcript = Claude(here.root).prompt("Is there a page?").say("The heron has a page.")
-    transcript.prompt(QUESTION).use("WebFetch", FACT, url="https://example.com", prompt="What does it need?")
+    transcript.prompt(QUESTION).use(
+        "WebFetch", FACT, url="https://example.com", prompt="What does it need?"
+    )
     transcript.say(FACT)
     transcript.write(tmp_path / "user")
     ralph = Project(here.root)

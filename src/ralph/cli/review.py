@@ -84,10 +84,10 @@ def cli(
     """Review proposed, stale and conflicting memories.
 
     These are proposed memories from sessions (proposals) and from tasks (insights), memories that
-    read like an instruction to an agent (withheld until a person accepts them), versions that a
-    merge set aside, unsigned edits, contradictions, duplicates, memories that cite something that
-    is gone, and memories that no session ever received. In a terminal, each is shown with its
-    evidence, and one key decides; otherwise they are listed.
+    read like an instruction to an agent, and unconfirmed memories (both are withheld until a person
+    accepts them), versions that a merge set aside, unsigned edits, contradictions, duplicates,
+    memories that cite something that is gone, and memories that no session ever received. In a
+    terminal, each is shown with its evidence, and one key decides; otherwise they are listed.
 
     A star marks insights with good evidence: seen in two sessions or iterations, or an error whose
     command passed once it was fixed. They are added to the project's patterns when their task is

@@ -32,7 +32,10 @@ def session_of(record: Record) -> str:
 
 
 def record_json(record: Record, source: str = "") -> dict[str, object]:
-    """Return a memory, observation or journal entry as JSON. `source` is `file:line`, if known."""
+    """Return a memory, observation or journal entry as JSON. `source` is `file:line`, if known.
+
+    `unconfirmed` is present if no agent sees the record unasked, and says why.
+    """
     origin = record.origin
     always: dict[str, object] = {
         "id": record.id,
