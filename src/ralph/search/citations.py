@@ -131,6 +131,9 @@ class CheckedCitation(NamedTuple):
     why: str = ""
 
 
+_MAX_SEARCHED_CHARACTERS = 100_000  # of a record's text; longer ones are rarely written by hand
+
+
 class FileReference(NamedTuple):
     """A cited file, with the first and last cited line (0 if no lines are cited)."""
 
@@ -161,7 +164,7 @@ def _is_better(citation: Citation, earlier: Citation) -> bool:
 
 def _all_citations(record: Record) -> Iterator[Citation]:
     """Yield all citations in a record, including duplicates."""
-    text = f"{record.title}\n{record.text}"
+    text = f"{record.title}\n{record.text[:_MAX_SEARCHED_CHARACTERS]}"
     code = [(match[1] or match[2]).strip() for match in _CODE.finditer(text)]
     yield from _file_citations(record, text)
     yield from _symbol_citations(text, code)

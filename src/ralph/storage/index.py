@@ -469,7 +469,9 @@ def _load_sources(
                 loaded = LoadedPortion(0, complete=True)
                 # If the file is gone or cannot be read, none of it was written.
                 with suppress(OSError):
-                    loaded = writer.load(source, rows.get(source.name), pace.slice_bytes)
+                    loaded = writer.load(
+                        source, rows.get(source.name), pace.slice_bytes, pace.deadline
+                    )
                 batch_bytes += loaded.size
                 if loaded.complete:
                     count += 1

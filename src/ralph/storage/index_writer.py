@@ -4,14 +4,20 @@ A log is read in portions, and the result does not depend on their size. For eac
 remembers how far it was read (`offset`) and the digest of everything up to there. If a log still
 begins with the same bytes, reading continues at the offset. Otherwise all rows of the source are
 removed, and it is read again from the start.
+
+Any other source is parsed as a whole, but a deadline may end the removal of its old rows or the
+addition of its new ones. Its `size` is then negative, and the next call continues.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import BinaryIO, NamedTuple
 
 from ralph.core import paths
@@ -42,6 +48,8 @@ from ralph.storage.source_contents import (
 from ralph.storage.sources import Format, Source
 
 BATCH_BYTES = 1_000_000  # per transaction; each transaction adds a segment to the full-text index
+_RECORDS_AT_ONCE = 500  # added or removed between two checks of the clock
+_MAX_INDEXED_CHARACTERS = 100_000  # of a record's text; the rest is only in its file
 _TASK_COLUMNS = (
     "id",
     "title",
@@ -68,6 +76,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 _ADD_TERMS = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
 _DELETE_TERMS = """
 INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)
+"""
+_LAST_KEYS = """
+SELECT min(key) FROM (SELECT key FROM records WHERE source = ? ORDER BY key DESC LIMIT ?)
 """
 _LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
 
@@ -138,30 +149,32 @@ class IndexWriter:
     # --- sources --------------------------------------------------------------------------------
 
     def load(
-        self, source: Source, row: sqlite3.Row | None, slice_size: int = BATCH_BYTES
+        self,
+        source: Source,
+        row: sqlite3.Row | None,
+        slice_size: int = BATCH_BYTES,
+        deadline: float = math.inf,
     ) -> LoadedPortion:
-        """Read the next slice of a log, or the whole of any other source, and add its rows.
+        """Read the next slice of a log, or another source until the deadline, and add its rows.
 
-        `row` is the source's row in the index, or None if it has none. Raises OSError if the file
-        cannot be read.
+        `row` is the source's row in the index, or None if it has none. `deadline` is a time of the
+        monotonic clock. Raises OSError if the file cannot be read.
         """
         # Taken before reading, so that anything written in the meantime is read next time.
         status = source.path.stat()
-        is_log = source.format is Format.LOG
         with files.open_unpacked(source.path) as file:
+            if source.format is not Format.LOG:
+                return self._load_curated(source, row, status, file, deadline)
             length = status.st_size
             if source.path.name.endswith(paths.PACKED):
                 length = file.seek(0, os.SEEK_END)
-            if row is not None and not _can_resume(file, row, length, is_log=is_log):
+            if row is not None and not _can_resume(file, row):
                 self.remove_source(row["key"])
                 row = None
             start = 0 if row is None else int(row["offset"])
             lines_before = 0 if row is None else int(row["lines"])
             file.seek(start)
-            if is_log:
-                portion = _read_lines(file, slice_size, length)
-            else:
-                portion = _Portion(file.read(), complete=True)
+            portion = _read_lines(file, slice_size, length)
             end = start + len(portion.payload)
             digest = digest_to(file, end)
         state = ReadState(
@@ -182,6 +195,86 @@ class IndexWriter:
             in_ralph_turn = row is not None and bool(row["in_own_turn"])
             self._add_text(source, key, portion.payload, lines_before, in_ralph_turn=in_ralph_turn)
         return LoadedPortion(len(portion.payload), portion.complete)
+
+    def _load_curated(
+        self,
+        source: Source,
+        row: sqlite3.Row | None,
+        status: os.stat_result,
+        file: BinaryIO,
+        deadline: float,
+    ) -> LoadedPortion:
+        """Update the rows of a source that is not a log, as far as the deadline allows."""
+        payload = file.read()
+        state = ReadState(
+            mtime_ns=status.st_mtime_ns,
+            size=status.st_size,
+            inode=status.st_ino,
+            digest=digest_to(file, len(payload)),
+            offset=len(payload),
+            lines=payload.count(b"\n"),
+        )
+        added = 0
+        if row is not None and (row["digest"], row["offset"]) != (state.digest, state.offset):
+            if not self._empty_source(row["key"], deadline):
+                return LoadedPortion(0, complete=False)
+            row = None
+        if row is None:
+            key = self.add_source(source.name, source.format, state)
+        else:
+            key = row["key"]
+            self.connection.execute(_UPDATE_SOURCE, (*state, key))
+            if row["size"] >= 0:  # only its time has changed
+                return LoadedPortion(0, complete=True)
+            added = _added_records(row["size"])
+        text = payload.decode("utf-8", "surrogateescape")
+        contents = parse_contents(source, text, self._interpret, self._is_ralph_call)
+        added = self._add_until(key, contents, added, deadline)
+        is_complete = added == len(contents.records)
+        if not is_complete:
+            self._set_size(key, _partial_size(added))
+        return LoadedPortion(len(payload), is_complete)
+
+    def _add_until(self, key: int, contents: Contents, added: int, deadline: float) -> int:
+        """Add the records after the first `added` ones, and return how many are added then."""
+        if deadline == math.inf:
+            self.add_contents(key, replace(contents, records=contents.records[added:]))
+            return len(contents.records)
+        if not added:
+            self.add_contents(key, replace(contents, records=()))
+        while added < len(contents.records):
+            portion = contents.records[added : added + _RECORDS_AT_ONCE]
+            self.add_contents(key, Contents(portion))
+            added += len(portion)
+            if time.monotonic() > deadline:
+                break
+        return added
+
+    def _empty_source(self, source: int, deadline: float) -> bool:
+        """Remove the rows of a source, and return whether there was time for all of them."""
+        while deadline < math.inf and self._remove_last_records(source):
+            if time.monotonic() > deadline:
+                sql = "UPDATE sources SET size = ?, digest = '' WHERE key = ?"
+                self.connection.execute(sql, (_partial_size(0), source))
+                return False
+        self.remove_source(source)
+        return True
+
+    def _remove_last_records(self, source: int) -> bool:
+        """Remove a portion of a source's memories, and return whether there were any."""
+        found = self.connection.execute(_LAST_KEYS, (source, _RECORDS_AT_ONCE)).fetchone()
+        first_key = found[0]
+        if first_key is None:
+            return False
+        condition = "source = ? AND key >= ?"
+        values = (source, first_key)
+        totals.subtract_records(self.connection, Family.MEMORY, condition, values)
+        self._delete_terms(Family.MEMORY, condition, values)
+        self.connection.execute(f"DELETE FROM records WHERE {condition}", values)
+        return True
+
+    def _set_size(self, source: int, size: int) -> None:
+        self.connection.execute("UPDATE sources SET size = ? WHERE key = ?", (size, source))
 
     def _add_text(
         self, source: Source, key: int, payload: bytes, lines_before: int, *, in_ralph_turn: bool
@@ -211,7 +304,10 @@ class IndexWriter:
 
         `lines_before` is the number of lines that were read from the source earlier.
         """
-        records = [item for item in new.records if not self._forgotten.hides(item.record)]
+        records = []
+        for item in new.records:
+            if not self._forgotten.hides(item.record):
+                records.append(_with_bounded_text(item))
         for family in FAMILIES:
             placed = [item for item in records if item.record.family is family]
             if placed:
@@ -234,7 +330,7 @@ class IndexWriter:
         """Remove every row that came from a source."""
         sessions = totals.subtract_source(self.connection, source)
         for family in FAMILIES:
-            self._delete_terms(source, family)
+            self._delete_terms(family, "source = ?", (source,))
         for table in (
             "records",
             "observations",
@@ -247,9 +343,9 @@ class IndexWriter:
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
         totals.relist_sessions(self.connection, sessions)
 
-    def _delete_terms(self, source: int, family: Family) -> None:
-        """Remove a source's records of one family from the full-text indexes."""
-        rows = queries.select_records(self.connection, family, "source = ?", (source,))
+    def _delete_terms(self, family: Family, condition: str, values: tuple[int, ...]) -> None:
+        """Remove the records of one family that meet a condition from the full-text indexes."""
+        rows = queries.select_records(self.connection, family, condition, values)
         self.connection.executemany(
             _DELETE_TERMS, ((key, *search_columns(record, self._terms)) for key, record in rows)
         )
@@ -257,8 +353,8 @@ class IndexWriter:
             fts, covered, key, text = TEXT_INDEXES[family]
             self.connection.execute(
                 f"INSERT INTO {fts}({fts}, rowid, {text}) "
-                f"SELECT 'delete', {key}, {text} FROM {covered} WHERE source = ?",
-                (source,),
+                f"SELECT 'delete', {key}, {text} FROM {covered} WHERE {condition}",
+                values,
             )
 
     # --- records and tasks ----------------------------------------------------------------------
@@ -323,17 +419,31 @@ class IndexWriter:
             self.connection.execute(sql, (source, *values))
 
 
-def _can_resume(file: BinaryIO, row: sqlite3.Row, length: int, *, is_log: bool) -> bool:
-    """Return whether reading can continue at the stored offset.
+def _can_resume(file: BinaryIO, row: sqlite3.Row) -> bool:
+    """Return whether reading a log can continue at the stored offset.
 
-    The file must still begin with what was read, and only a log may have grown since.
+    The log must still begin with what was read.
     """
     offset = int(row["offset"])
-    if offset == 0:
-        return False
-    if not is_log and offset != length:
-        return False
-    return bool(digest_to(file, offset) == row["digest"])
+    return offset > 0 and bool(digest_to(file, offset) == row["digest"])
+
+
+def _partial_size(added: int) -> int:
+    """Return the size that marks a source of which only the first records were added."""
+    return -1 - added
+
+
+def _added_records(size: int) -> int:
+    """Return the number of records that were added, given the size of `_partial_size`."""
+    return -1 - size
+
+
+def _with_bounded_text(item: PlacedRecord) -> PlacedRecord:
+    """Return a record with at most the beginning of its text."""
+    text = item.record.text
+    if len(text) <= _MAX_INDEXED_CHARACTERS:
+        return item
+    return item._replace(record=replace(item.record, text=text[:_MAX_INDEXED_CHARACTERS]))
 
 
 def _read_lines(file: BinaryIO, slice_bytes: int, length: int) -> _Portion:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,8 +79,8 @@ class Collection:
     def parse(self, text: str, path: Path) -> EditableDocument:
         """Parse the text of one of these files."""
         if self.name == "knowledge":
-            return _parse_knowledge(text, path.stem)
-        return _parse_file(text, self.format)
+            return parse_editable(Format.KNOWLEDGE, text, path.stem)
+        return parse_editable(self.format, text)
 
     def stored(self, entry: Entry, path: Path) -> Stored:
         """Return an entry's record, with the scope and project that its file implies."""
@@ -97,16 +97,6 @@ class Collection:
             author = record.origin.task or "hand"
             return parse_patterns(text).add(record).stamped(ids.today(), author)
         return self.parse(text, path).add(record)
-
-
-@lru_cache(maxsize=8)  # finding an entry and then changing it parses the same text twice
-def _parse_file(text: str, form: Format) -> EditableDocument:
-    return parse_editable(form, text)
-
-
-@lru_cache(maxsize=4096)  # the loop reads the same files again and again
-def _parse_knowledge(text: str, slug: str) -> EditableDocument:
-    return parse_editable(Format.KNOWLEDGE, text, slug)
 
 
 class AlreadyThere(Conflict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -114,11 +115,23 @@ def parse_source(source: Source, text: str) -> Document:
 
 def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
     """Parse a memory file. `slug` is the name of a knowledge file without its suffix."""
-    # Codecs are imported when needed, because hooks only read logs.
     if form is Format.KNOWLEDGE:
-        from ralph.formats.knowledge import parse_knowledge
+        return _parse_knowledge(text, slug)
+    return _parse_memory_file(form, text)
 
-        return parse_knowledge(text, slug)
+
+# Codecs are imported when needed, because hooks only read logs.
+
+
+@lru_cache(maxsize=4096)  # the loop reads the same files again and again
+def _parse_knowledge(text: str, slug: str) -> EditableDocument:
+    from ralph.formats.knowledge import parse_knowledge
+
+    return parse_knowledge(text, slug)
+
+
+@lru_cache(maxsize=8)  # a command or a session's start needs the same file several times
+def _parse_memory_file(form: Format, text: str) -> EditableDocument:
     if form is Format.PATTERNS:
         from ralph.formats.patterns import parse_patterns
 

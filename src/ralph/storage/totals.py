@@ -85,13 +85,18 @@ def facet_columns(family: Family) -> FacetColumns:
 def add_records(connection: sqlite3.Connection, family: Family, first: int) -> None:
     """Add a family's new records to the totals. Their keys start at `first`."""
     _, key = TABLES[family]
-    _count(connection, family, f"{key} >= ?", first, sign=1)
+    _count(connection, family, f"{key} >= ?", (first,), sign=1)
     if family is Family.OBSERVATION:
         connection.execute(_LIST_OBSERVED_SESSIONS.format(condition="key >= ?"), (first,))
 
 
 def _count(
-    connection: sqlite3.Connection, family: Family, test: str, value: int, *, sign: int
+    connection: sqlite3.Connection,
+    family: Family,
+    test: str,
+    values: Sequence[int],
+    *,
+    sign: int,
 ) -> None:
     """Add the records that meet a condition to the totals, or subtract them if `sign` is -1."""
     table, _ = TABLES[family]
@@ -100,7 +105,7 @@ def _count(
         FROM {table} WHERE {test} GROUP BY 1, 2, 3, 4, 5
         ON CONFLICT DO UPDATE SET number = number + excluded.number
         """
-    connection.execute(sql, (sign, value))
+    connection.execute(sql, (sign, *values))
 
 
 def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
@@ -124,14 +129,21 @@ def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> No
     connection.execute(_SET_SESSION_START, (listed,))
 
 
+def subtract_records(
+    connection: sqlite3.Connection, family: Family, condition: str, values: Sequence[int]
+) -> None:
+    """Subtract the records that meet a condition from the totals, before they are deleted."""
+    _count(connection, family, condition, values, sign=-1)
+    connection.execute("DELETE FROM facets WHERE number <= 0")
+
+
 def subtract_source(connection: sqlite3.Connection, source: int) -> list[str]:
     """Subtract a source's records from the totals, before its rows are deleted.
 
     Return the ids of the source's sessions, to be passed to `list_sessions_again`.
     """
     for family in FAMILIES:
-        _count(connection, family, "source = ?", source, sign=-1)
-    connection.execute("DELETE FROM facets WHERE number <= 0")
+        subtract_records(connection, family, "source = ?", (source,))
     rows = connection.execute(_SESSIONS_OF_SOURCE, (source,))
     return [row["id"] for row in rows if row["id"]]
 
