@@ -249,9 +249,12 @@ class Query:
             return False
         if self.scope is not None and self.scope != record.scope:
             return False
-        return self._accepts_time(record.added_at) and self._accepts_tags(record.tags)
+        return self._accepts_time(record) and self._accepts_tags(record.tags)
 
-    def _accepts_time(self, added: str) -> bool:
+    def _accepts_time(self, record: Record) -> bool:
+        if not self.since and not self.until:
+            return True
+        added = record.added_at
         if added < self.since:
             return False
         return not self.until or added[: len(self.until)] <= self.until

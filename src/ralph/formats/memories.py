@@ -30,7 +30,12 @@ from ralph.core.documents import Entry, Problem
 from ralph.core.errors import Refused
 from ralph.core.record import SECTIONS, MemoryKind, Record, kind_of
 from ralph.core.text import BOM
-from ralph.formats.memories_reader import MemoriesScan, MemorySection, build_entries
+from ralph.formats.memories_reader import (
+    CanonicalBlock,
+    MemoriesScan,
+    MemorySection,
+    build_entries,
+)
 from ralph.formats.memories_writer import (
     MEMORY_KINDS,
     check_record,
@@ -69,7 +74,7 @@ class MemoriesDocument:
         self.text = text
         self.layout = layout
         self._scan = MemoriesScan(text)
-        self.entries: tuple[Entry, ...] = tuple(build_entries(self._scan.blocks))
+        self.entries = build_entries(self._scan.blocks)
 
     def __str__(self) -> str:
         return self.text
@@ -88,27 +93,26 @@ class MemoriesDocument:
 
     def _entry_problems(self) -> Iterator[Problem]:
         first_lines: dict[str, int] = {}
-        for entry in self.entries:
-            record = entry.record
-            first_line = first_lines.setdefault(record.id, entry.line)
-            if first_line != entry.line:
+        for number, header in enumerate(self.entries.headers()):
+            first_line = first_lines.setdefault(header.id, header.line)
+            if first_line != header.line:
                 yield Problem(
-                    entry.line,
-                    f"the id {record.id} is already used at line {first_line}",
+                    header.line,
+                    f"the id {header.id} is already used at line {first_line}",
                     "run `ralph doctor --fix` to give it a new one",
                     level="error",
                     code="duplicate-id",
                 )
-            if not record.text.strip():
+            if self.entries.lacks_text(number):
                 hint = "write it below the heading, after `> `"
                 yield Problem(
-                    entry.line, "this entry has no text", hint, level="warning", code="no-text"
+                    header.line, "this entry has no text", hint, level="warning", code="no-text"
                 )
-            date = record.extra.get("created")
+            date = self.entries.invalid_date(number)
             if date is not None:
                 what = f"`created: {date}` is not a date"
                 yield Problem(
-                    entry.line, what, "write it as YYYY-MM-DD", level="warning", code="bad-date"
+                    header.line, what, "write it as YYYY-MM-DD", level="warning", code="bad-date"
                 )
 
     def _section_problems(self) -> Iterator[Problem]:
@@ -268,7 +272,7 @@ class MemoriesDocument:
     def _find_changeable(self, record_id: str) -> Entry:
         entry = documents.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
-        if isinstance(block, Entry) or block.conflict_start is None:
+        if isinstance(block, CanonicalBlock) or block.conflict_start is None:
             return entry
         if block.conflict_start < block.end:
             raise Refused(

@@ -62,12 +62,16 @@ _COMMENT_TOKEN = re.compile(
 )
 
 
+_OPEN_ON_ITS_LINE = re.compile(r"<!(?=--)(?!.*-->)")
+"""Matches the opening mark of a comment that does not end on the same line."""
+
+
 def mask_torn_comments(text: str) -> str:
     """Replace the opening marks of torn metadata comments by `TORN_COMMENT_START`.
 
     A metadata comment is torn if no `-->` follows before the next heading.
     """
-    if not any(line.rfind("<!--") > line.rfind("-->") for line in text.split("\n")):
+    if not _OPEN_ON_ITS_LINE.search(text):
         return text
     # Going backwards, it is known at each opening mark whether a `-->` follows it.
     is_closed = False

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from ralph.core import ids
 from ralph.core import text as markdown
 from ralph.core.documents import Entry, Problem
-from ralph.core.record import SECTIONS, MemoryKind, Record, kind_of, label_of
+from ralph.core.record import SECTIONS, MemoryKind, Record, Status, kind_of, label_of
 from ralph.core.text import DATE, Line, LineRole
 from ralph.formats.memories_metadata import (
     TORN_COMMENT_START,
@@ -56,6 +56,114 @@ _CANONICAL = re.compile(
 )
 CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 """Matches one or more canonical entries with nothing but blank lines between them."""
+
+
+_TELLING_METADATA = re.compile("status|supersedes|valid|created|tags", re.IGNORECASE)
+"""Matches a second comment that changes more than who wrote the entry."""
+
+
+class EntryHeader(NamedTuple):
+    """What is known about an entry before its record is built.
+
+    A plain entry is neither archived nor limited in time, and it supersedes no other.
+    """
+
+    id: str
+    line: int
+    created_at: str
+    is_plain: bool
+
+
+class CanonicalBlock(NamedTuple):
+    """An entry in the form that Ralph writes, which is read when it is needed."""
+
+    match: re.Match[str]
+    section: str
+    offset: int  # of the text in which it was matched
+    line: int
+
+    @property
+    def header(self) -> EntryHeader:
+        """What is known without building the record."""
+        record_id, created_at, second_comment = self.match.group(1, 4, 5)
+        is_plain = second_comment is None or not _TELLING_METADATA.search(second_comment)
+        return EntryHeader(record_id, self.line, created_at, is_plain)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the text surely contains something. If not, the record must be looked at."""
+        return bool(self.match[2].strip("> \t\n"))
+
+    def build(self) -> Entry:
+        """Return the entry."""
+        record_id, quote, tags, created_at, second_comment = self.match.groups()
+        fields: dict[str, Any] = {"tags": split_tags(tags), "created_at": created_at}
+        if second_comment:
+            fields |= read_metadata(f"ralph:{second_comment}")
+        record = Record(
+            record_id,
+            _kind_of_entry(self.section, record_id),
+            "\n".join([_unquote(row) for row in quote.split("\n")]),
+            label=label_of(self.section),
+            **fields,
+        )
+        start = self.offset + self.match.start()
+        return Entry(record, start, self.offset + self.match.end(), self.line)
+
+
+class MemoryEntries(Sequence[Entry]):
+    """The entries of a file in file order, each built when it is first used.
+
+    Of a file with 100,000 entries, most uses need only the ids, or one page.
+    """
+
+    def __init__(self, blocks: Iterable[Entry | CanonicalBlock]) -> None:
+        self._blocks = list(blocks)
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        block = self._blocks[index]
+        if isinstance(block, CanonicalBlock):
+            block = block.build()
+            self._blocks[index] = block
+        return block
+
+    def headers(self) -> Iterator[EntryHeader]:
+        """Yield what is known about each entry without building it."""
+        for block in self._blocks:
+            if isinstance(block, CanonicalBlock):
+                yield block.header
+            else:
+                yield _header_of(block)
+
+    def lacks_text(self, index: int) -> bool:
+        """Return whether an entry has no text."""
+        block = self._blocks[index]
+        if isinstance(block, CanonicalBlock) and block.has_words:
+            return False
+        return not self[index].record.text.strip()
+
+    def invalid_date(self, index: int) -> object:
+        """Return a `created` that is not a date, or None."""
+        if isinstance(self._blocks[index], CanonicalBlock):
+            return None  # a canonical entry has a date
+        return self[index].record.extra.get("created")
+
+
+def _header_of(entry: Entry) -> EntryHeader:
+    record = entry.record
+    is_special = record.links or record.valid_until or record.status is Status.RETIRED
+    return EntryHeader(record.id, entry.line, record.created_at, not is_special)
 
 
 @dataclass(slots=True)
@@ -120,7 +228,7 @@ class MemoriesScan:
     """
 
     def __init__(self, text: str) -> None:
-        self.blocks: list[Block | Entry] = []
+        self.blocks: list[Block | CanonicalBlock] = []
         self.sections: list[MemorySection] = []
         self.problems: list[Problem] = []
         self.protected_spans: list[ProtectedSpan] = []
@@ -167,25 +275,14 @@ class MemoriesScan:
     def _read_canonical_entries(self, line: Line) -> None:
         self._block = None
         self._section.is_closed = False
-        label = label_of(self._section.heading)
+        section = self._section.heading
         number = line.number
         counted_to = 0
         for match in _CANONICAL.finditer(line.text):
-            record_id, quote, tags, created_at, second_comment = match.groups()
-            number += line.text.count("\n", counted_to, match.start())
-            counted_to = match.start()
-            fields: dict[str, Any] = {"tags": split_tags(tags), "created_at": created_at}
-            if second_comment:
-                fields |= read_metadata(f"ralph:{second_comment}")
-            record = Record(
-                record_id,
-                _kind_of_entry(self._section.heading, record_id),
-                "\n".join([_unquote(row) for row in quote.split("\n")]),
-                label=label,
-                **fields,
-            )
-            start = line.start + match.start()
-            self.blocks.append(Entry(record, start, line.start + match.end(), number))
+            start = match.start()
+            number += line.text.count("\n", counted_to, start)
+            counted_to = start
+            self.blocks.append(CanonicalBlock(match, section, line.start, number))
 
     def _read_content(self, line: Line) -> None:
         content = self._without_indentation(line)
@@ -338,15 +435,23 @@ def _kind_of_entry(section: str, record_id: str) -> MemoryKind:
 # --- records -----------------------------------------------------------------------------------
 
 
-def build_entries(blocks: Sequence[Block | Entry]) -> Iterator[Entry]:
-    """Yield an entry for each block. Canonical entries are yielded as they are.
+def build_entries(blocks: Sequence[Block | CanonicalBlock]) -> MemoryEntries:
+    """Return an entry for each block. Canonical entries are built when they are needed.
 
     If two Signs have the same name, the id of the second one ends in `-2`.
     """
-    taken = {block.record.id if isinstance(block, Entry) else block.id for block in blocks}
+    return MemoryEntries(_build_blocks(blocks))
+
+
+def _build_blocks(blocks: Sequence[Block | CanonicalBlock]) -> Iterator[Entry | CanonicalBlock]:
+    taken = set[str]()
+    if any(isinstance(block, Block) and block.sign_name for block in blocks):
+        taken = {
+            block.match[1] if isinstance(block, CanonicalBlock) else block.id for block in blocks
+        }
     uses: Counter[str] = Counter()
     for block in blocks:
-        if isinstance(block, Entry):
+        if isinstance(block, CanonicalBlock):
             yield block
             continue
         fields: dict[str, Any] = {}
