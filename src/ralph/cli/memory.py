@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ralph.install.signs import SignMigration
 
 LIMIT = 5  # results in a search, unless the caller asks for all
+LIST_LIMIT = 1_000  # entries in a table, unless the caller asks for more
 _COMMIT_LENGTH = 10  # characters of a commit's hash
 _DAY_LENGTH = len("2026-01-31")
 _MINUTE_LENGTH = len("2026-01-31T12:00")
@@ -302,6 +303,9 @@ def _search_notes(result: SearchResult) -> list[str]:
     "list", examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"]
 )
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Show only the N newest.")
+@options.limit(
+    None, f"Maximum number of entries [default: {LIST_LIMIT} in a table, otherwise all]."
+)
 @_filters
 @_as_of
 @options.formats("table", "json", "markdown", "quiet")
@@ -309,17 +313,33 @@ def _search_notes(result: SearchResult) -> list[str]:
 def list_(
     call: Invocation,
     last: int | None,
+    limit: int | None,
     in_: tuple[str, ...],
     kinds: tuple[MemoryKind, ...],
     tags: tuple[str, ...] | None,
     as_of: str,
     form: str,
 ) -> None:
-    """List the memories in file order."""
+    """List the memories in file order.
+
+    A table ends after 1000 entries, and a note says how to see the rest. JSON is complete unless
+    --limit is given.
+    """
     is_filtered = last is not None or bool(kinds or tags or as_of)
-    entries = reading.list_entries(
-        call.root, in_=in_, kinds=kinds, tags=tags or (), last=last, as_of=as_of
-    )
+    if limit is None and form == "table":
+        limit = LIST_LIMIT
+    entries: Sequence[Stored]
+    if limit is None or is_filtered:
+        entries = reading.list_entries(
+            call.root, in_=in_, kinds=kinds, tags=tags or (), last=last, as_of=as_of
+        )
+        total = len(entries)
+        entries = entries[:limit]
+        listed = None
+    else:
+        listed = reading.list_ids(call.root, in_=in_, first=limit)
+        entries = listed.first
+        total = len(listed.ids)
     _warn_problems(call, in_)
     if is_filtered:
         empty = "No memories found."
@@ -327,7 +347,8 @@ def list_(
         empty = 'No memories yet. Add the first one with `ralph memory add "..."`.'
     else:
         empty = f'No memories yet. Add the first one with `ralph memory add --in {in_[0]} "..."`.'
-    print_list(call, entries, in_=in_, form=form, empty=empty)
+    print_list(call, entries, in_=in_, form=form, empty=empty, listed=listed)
+    output.print_more(total, len(entries))
 
 
 def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from ralph.formats.memories_writer import render_memories
 from ralph.memory import reading
 from ralph.memory.confirmation import describe_reason, note_unconfirmed
 from ralph.memory.memory import Change, SavedMemory
+from ralph.memory.reading import ListedEntries
 from ralph.memory.record_shapes import describe_author, memory_json, status_word
 from ralph.storage.library import Stored
 
@@ -28,11 +29,18 @@ _FILES_WITH_FORCE = ("memories", "guardrails", "personal")
 
 
 def print_list(
-    call: Invocation, entries: Sequence[Stored], *, in_: Sequence[str], form: str, empty: str
+    call: Invocation,
+    entries: Sequence[Stored],
+    *,
+    in_: Sequence[str],
+    form: str,
+    empty: str,
+    listed: ListedEntries | None = None,
 ) -> None:
     """Print memories as a table, as JSON, as Markdown or as bare ids.
 
-    `in_` names their files, and `empty` replaces an empty table.
+    `in_` names their files, and `empty` replaces an empty table. A caller that has listed the ids
+    in these files passes them as `listed`.
     """
     if form == "markdown":
         kinds = GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else MEMORIES.kinds
@@ -41,9 +49,10 @@ def print_list(
     short: Mapping[str, str] = {}
     superseded: Mapping[str, str] = {}
     if form == "table":
-        everything = [stored.record for stored in reading.list_entries(call.root, in_=in_)]
-        short = ids.short_ids(record.id for record in everything)
-        superseded = reading.successors(everything)
+        if listed is None:
+            listed = reading.list_ids(call.root, in_=in_)
+        short = ids.short_ids((stored.record.id for stored in entries), listed.ids)
+        superseded = listed.successors
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from ralph.core.errors import Conflict, Hint, NotFound
@@ -139,37 +138,44 @@ def derived(prefix: str, text: str) -> str:
     return f"{prefix}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
-    """Map each id to its short form, which is its kind and the shortest unique tail.
+def short_ids(wanted_ids: Iterable[str], all_ids: Iterable[str] | None = None) -> dict[str, str]:
+    """Map each wanted id to its short form, which is its kind and the shortest unique tail.
 
-    A tail has at least four characters.
+    A tail has at least four characters. It is unique among all ids, or among the wanted ones if no
+    others are given.
     """
-    matches = _match_shortenable(all_ids)
-    uses: Counter[tuple[str, str]] = Counter()
-    for match in matches:
-        kind, rest = match.groups()
-        for start in range(len(rest) - SHORTEST_TAIL + 1):
-            uses[kind, rest[start:]] += 1
+    wanted = set(wanted_ids)
+    if all_ids is None:
+        all_ids = wanted
+    endings = {record_id[-SHORTEST_TAIL:] for record_id in wanted}
+    # Only ids with the same last four characters can share a tail.
+    similar: dict[str, set[str]] = {}
+    for record_id in all_ids:
+        ending = record_id[-SHORTEST_TAIL:]
+        if ending in endings:
+            similar.setdefault(ending, set()).add(record_id)
     shortened: dict[str, str] = {}
-    for match in matches:
+    for record_id in wanted:
+        match = _SHORTENABLE.fullmatch(record_id)
+        if match is None:
+            continue
         kind, rest = match.groups()
-        shortened[match[0]] = f"{kind}-{_shortest_unique_tail(kind, rest, uses)}"
+        rivals = similar.get(record_id[-SHORTEST_TAIL:], set()) - {record_id}
+        tail = _shortest_unique_tail(rest, _rests_of_kind(kind, rivals))
+        shortened[record_id] = f"{kind}-{tail}"
     return shortened
 
 
-def _match_shortenable(all_ids: Iterable[str]) -> list[re.Match[str]]:
-    matches = []
-    for record_id in set(all_ids):
-        match = _SHORTENABLE.fullmatch(record_id)
-        if match is not None:
-            matches.append(match)
-    return matches
+def _rests_of_kind(kind: str, record_ids: Iterable[str]) -> list[str]:
+    """Return the part after the kind of all ids that have this kind and can be shortened."""
+    matches = map(_SHORTENABLE.fullmatch, record_ids)
+    return [match["rest"] for match in matches if match is not None and match["kind"] == kind]
 
 
-def _shortest_unique_tail(kind: str, rest: str, uses: Counter[tuple[str, str]]) -> str:
+def _shortest_unique_tail(rest: str, rivals: Sequence[str]) -> str:
     for start in range(len(rest) - SHORTEST_TAIL, -1, -1):
         tail = rest[start:]
-        if uses[kind, tail] == 1 and not tail.startswith("-"):
+        if not tail.startswith("-") and not any(rival.endswith(tail) for rival in rivals):
             return tail
     return rest
 
@@ -183,11 +189,12 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     if len(tail) < SHORTEST_TAIL:
         return []
     found = []
-    for match in _match_shortenable(
-        record_id for record_id in candidates if record_id.endswith(tail)
-    ):
-        if match["kind"] == kind and match["rest"].endswith(tail):
-            found.append(match[0])
+    for record_id in candidates:
+        if not record_id.endswith(tail):
+            continue
+        match = _SHORTENABLE.fullmatch(record_id)
+        if match is not None and match["kind"] == kind and match["rest"].endswith(tail):
+            found.append(record_id)
     return sorted(found)
 
 

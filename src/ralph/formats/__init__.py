@@ -17,6 +17,7 @@ __all__ = [
     "log",
     "memories",
     "memories_metadata",
+    "memories_reader",
     "memories_writer",
     "merge",
     "patterns",

@@ -31,6 +31,7 @@ from ralph.core.errors import Refused
 from ralph.core.record import SECTIONS, MemoryKind, Record, kind_of
 from ralph.core.text import BOM
 from ralph.formats.memories_reader import (
+    BLANK_QUOTE,
     CanonicalBlock,
     MemoriesScan,
     MemorySection,
@@ -74,7 +75,7 @@ class MemoriesDocument:
         self.text = text
         self.layout = layout
         self._scan = MemoriesScan(text)
-        self.entries = build_entries(self._scan.blocks)
+        self.entries = build_entries(text, self._scan.blocks)
 
     def __str__(self) -> str:
         return self.text
@@ -93,7 +94,8 @@ class MemoriesDocument:
 
     def _entry_problems(self) -> Iterator[Problem]:
         first_lines: dict[str, int] = {}
-        for number, header in enumerate(self.entries.headers()):
+        has_blank_quote = BLANK_QUOTE.search(self.text) is not None
+        for number, header in enumerate(self.entries.headers):
             first_line = first_lines.setdefault(header.id, header.line)
             if first_line != header.line:
                 yield Problem(
@@ -103,12 +105,15 @@ class MemoriesDocument:
                     level="error",
                     code="duplicate-id",
                 )
-            if self.entries.lacks_text(number):
+            if isinstance(header, CanonicalBlock) and not has_blank_quote:
+                continue  # it has a text and a date
+            record = self.entries[number].record
+            if not record.text.strip():
                 hint = "write it below the heading, after `> `"
                 yield Problem(
                     header.line, "this entry has no text", hint, level="warning", code="no-text"
                 )
-            date = self.entries.invalid_date(number)
+            date = record.extra.get("created")
             if date is not None:
                 what = f"`created: {date}` is not a date"
                 yield Problem(
@@ -128,7 +133,9 @@ class MemoriesDocument:
                 )
 
     def _text_problems(self) -> Iterator[Problem]:
-        match = _NOT_UTF8.search(self.text)
+        match = None
+        if not self.text.isascii() or "\0" in self.text:  # faster than the search
+            match = _NOT_UTF8.search(self.text)
         if match is not None:
             yield Problem(
                 self.text.count("\n", 0, match.start()) + 1,

@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 from ralph.core import ids
@@ -54,49 +55,45 @@ _CANONICAL = re.compile(
     r"(?: <!-- ralph:([^|>\n]*) -->)?"  # <!-- ralph: by=human -->
     r"(?=\n|\Z)"
 )
+_ENTRY_HEADING = re.compile(r"\n### (.+)")
+"""Matches the heading of an entry in text that `CANONICAL_RUN` matches, with a line break."""
+_CREATED = re.compile(rf"\| created: ({DATE}) -->")
+BLANK_QUOTE = re.compile(r"\n(?:>[> \t]*\n)+<!--")
+"""Matches the end of a canonical entry that may have no text."""
 CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
 """Matches one or more canonical entries with nothing but blank lines between them."""
 
 
-_TELLING_METADATA = re.compile("status|supersedes|valid|created|tags", re.IGNORECASE)
-"""Matches a second comment that changes more than who wrote the entry."""
+_TELLING_KEYS = ("status=", "supersedes=", "valid-until=", "created=", "tags=")
+"""Keys of a second comment that change more than who wrote the entry."""
 
 
 class EntryHeader(NamedTuple):
     """What is known about an entry before its record is built.
 
-    A plain entry is neither archived nor limited in time, and it supersedes no other.
+    A plain entry is surely neither archived nor limited in time, and supersedes no other.
     """
 
     id: str
     line: int
-    created_at: str
     is_plain: bool
 
 
 class CanonicalBlock(NamedTuple):
-    """An entry in the form that Ralph writes, which is read when it is needed."""
+    """An entry in the form that Ralph writes. It begins like a header, and is read when needed."""
 
-    match: re.Match[str]
-    section: str
-    offset: int  # of the text in which it was matched
+    id: str
     line: int
+    is_plain: bool
+    section: str
+    start: int
 
-    @property
-    def header(self) -> EntryHeader:
-        """What is known without building the record."""
-        record_id, created_at, second_comment = self.match.group(1, 4, 5)
-        is_plain = second_comment is None or not _TELLING_METADATA.search(second_comment)
-        return EntryHeader(record_id, self.line, created_at, is_plain)
-
-    @property
-    def has_words(self) -> bool:
-        """Whether the text surely contains something. If not, the record must be looked at."""
-        return bool(self.match[2].strip("> \t\n"))
-
-    def build(self) -> Entry:
-        """Return the entry."""
-        record_id, quote, tags, created_at, second_comment = self.match.groups()
+    def build(self, text: str) -> Entry:
+        """Return the entry, given the text of its file."""
+        match = _CANONICAL.match(text, self.start)
+        if match is None:
+            raise ValueError(f"there is no entry at {self.start}")
+        record_id, quote, tags, created_at, second_comment = match.groups()
         fields: dict[str, Any] = {"tags": split_tags(tags), "created_at": created_at}
         if second_comment:
             fields |= read_metadata(f"ralph:{second_comment}")
@@ -107,8 +104,7 @@ class CanonicalBlock(NamedTuple):
             label=label_of(self.section),
             **fields,
         )
-        start = self.offset + self.match.start()
-        return Entry(record, start, self.offset + self.match.end(), self.line)
+        return Entry(record, self.start, match.end(), self.line)
 
 
 class MemoryEntries(Sequence[Entry]):
@@ -117,7 +113,8 @@ class MemoryEntries(Sequence[Entry]):
     Of a file with 100,000 entries, most uses need only the ids, or one page.
     """
 
-    def __init__(self, blocks: Iterable[Entry | CanonicalBlock]) -> None:
+    def __init__(self, text: str, blocks: Iterable[Entry | CanonicalBlock]) -> None:
+        self._text = text
         self._blocks = list(blocks)
 
     def __len__(self) -> int:
@@ -134,36 +131,30 @@ class MemoryEntries(Sequence[Entry]):
             return [self[number] for number in range(*index.indices(len(self)))]
         block = self._blocks[index]
         if isinstance(block, CanonicalBlock):
-            block = block.build()
+            block = block.build(self._text)
             self._blocks[index] = block
         return block
 
-    def headers(self) -> Iterator[EntryHeader]:
-        """Yield what is known about each entry without building it."""
-        for block in self._blocks:
-            if isinstance(block, CanonicalBlock):
-                yield block.header
-            else:
-                yield _header_of(block)
-
-    def lacks_text(self, index: int) -> bool:
-        """Return whether an entry has no text."""
+    def created_at(self, index: int) -> str:
+        """Return the date of an entry without building it."""
         block = self._blocks[index]
-        if isinstance(block, CanonicalBlock) and block.has_words:
-            return False
-        return not self[index].record.text.strip()
+        if isinstance(block, CanonicalBlock):
+            match = _CREATED.search(self._text, block.start)
+            if match is not None:
+                return match[1]
+        return self[index].record.created_at
 
-    def invalid_date(self, index: int) -> object:
-        """Return a `created` that is not a date, or None."""
-        if isinstance(self._blocks[index], CanonicalBlock):
-            return None  # a canonical entry has a date
-        return self[index].record.extra.get("created")
+    @cached_property
+    def headers(self) -> Sequence[EntryHeader | CanonicalBlock]:
+        """What is known about each entry without building it."""
+        return [header_of(block) if isinstance(block, Entry) else block for block in self._blocks]
 
 
-def _header_of(entry: Entry) -> EntryHeader:
+def header_of(entry: Entry) -> EntryHeader:
+    """Return the header of an entry that has been built."""
     record = entry.record
     is_special = record.links or record.valid_until or record.status is Status.RETIRED
-    return EntryHeader(record.id, entry.line, record.created_at, not is_special)
+    return EntryHeader(record.id, entry.line, not is_special)
 
 
 @dataclass(slots=True)
@@ -278,11 +269,13 @@ class MemoriesScan:
         section = self._section.heading
         number = line.number
         counted_to = 0
-        for match in _CANONICAL.finditer(line.text):
-            start = match.start()
+        is_plain = not _has_telling_key(line.text)
+        for match in _ENTRY_HEADING.finditer(f"\n{line.text}"):
+            start = match.start()  # of the heading itself, because of the added line break
             number += line.text.count("\n", counted_to, start)
             counted_to = start
-            self.blocks.append(CanonicalBlock(match, section, line.start, number))
+            position = line.start + start
+            self.blocks.append(CanonicalBlock(match[1], number, is_plain, section, position))
 
     def _read_content(self, line: Line) -> None:
         content = self._without_indentation(line)
@@ -416,6 +409,11 @@ class MemoriesScan:
         self.problems.append(Problem(line.number, what, hint, level="error", code=code))
 
 
+def _has_telling_key(text: str) -> bool:
+    lowered = text.lower()
+    return any(key in lowered for key in _TELLING_KEYS)
+
+
 def _unquote(row: str) -> str:
     return row[2:] if row.startswith("> ") else row[1:]
 
@@ -435,20 +433,18 @@ def _kind_of_entry(section: str, record_id: str) -> MemoryKind:
 # --- records -----------------------------------------------------------------------------------
 
 
-def build_entries(blocks: Sequence[Block | CanonicalBlock]) -> MemoryEntries:
-    """Return an entry for each block. Canonical entries are built when they are needed.
+def build_entries(text: str, blocks: Sequence[Block | CanonicalBlock]) -> MemoryEntries:
+    """Return an entry for each block of a text. Canonical ones are built when they are needed.
 
     If two Signs have the same name, the id of the second one ends in `-2`.
     """
-    return MemoryEntries(_build_blocks(blocks))
+    return MemoryEntries(text, _build_blocks(blocks))
 
 
 def _build_blocks(blocks: Sequence[Block | CanonicalBlock]) -> Iterator[Entry | CanonicalBlock]:
     taken = set[str]()
     if any(isinstance(block, Block) and block.sign_name for block in blocks):
-        taken = {
-            block.match[1] if isinstance(block, CanonicalBlock) else block.id for block in blocks
-        }
+        taken = {block.id for block in blocks}
     uses: Counter[str] = Counter()
     for block in blocks:
         if isinstance(block, CanonicalBlock):

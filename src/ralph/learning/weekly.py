@@ -39,9 +39,7 @@ def weekly_report(root: Path) -> WeeklyReport:
     kept = 0
     waiting = 0
     with suppress(RalphError):
-        for stored in reading.list_entries(root):
-            if stored.record.added_at >= since:
-                kept += 1
+        kept = reading.count_since(root, since)
     if paths.proposals_file(root).exists():
         waiting = _count_proposals(root)
     return WeeklyReport(kept, waiting)

@@ -11,20 +11,24 @@ is neither listed nor shown to agents.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core import ids, paths
+from ralph.core.documents import EditableDocument
 from ralph.core.errors import NotFound, RalphError, UsageError
 from ralph.core.record import MemoryKind, Query, Record, Status, is_confirmed
-from ralph.storage import files, supersession
+from ralph.formats.memories_reader import CanonicalBlock, EntryHeader, MemoryEntries, header_of
+from ralph.storage import files, forgotten, supersession
 from ralph.storage.library import NAMES, Collection, Library, Stored
 from ralph.storage.source_contents import parse_contents
 from ralph.storage.sources import Format, Source
 
 ALL = "all"
 MEMORIES = ("memories",)
+_DAY_LENGTH = len("2026-01-31")
 
 
 def collection_names(in_: Sequence[str]) -> tuple[str, ...]:
@@ -84,6 +88,90 @@ def list_entries(
         return []
     entries.sort(key=lambda stored: stored.record.added_at)
     return entries[-last:]
+
+
+class ListedEntries(NamedTuple):
+    """The ids of all listed entries in file order, and the successors of superseded ones.
+
+    `first` has the first entries themselves, as many as were asked for.
+    """
+
+    ids: Sequence[str]
+    successors: Mapping[str, str]
+    first: Sequence[Stored] = ()
+
+
+def list_ids(root: Path, *, in_: Sequence[str] = MEMORIES, first: int = 0) -> ListedEntries:
+    """List the ids of the entries that `list_entries` returns, and the `first` entries.
+
+    The texts of the others are not read.
+    """
+    listed: list[str] = []
+    special: list[Record] = []
+    entries: list[Stored] = []
+    for file in _listed_files(root, in_):
+        listed += [file.headers[number].id for number in file.numbers]
+        special += file.special
+        for number in file.numbers[: first - len(entries)]:
+            entries.append(file.collection.stored(file.document.entries[number], file.path))
+    return ListedEntries(listed, successors(special), entries)
+
+
+def count_since(root: Path, since: str) -> int:
+    """Count the memories that were added since a time."""
+    day = since[:_DAY_LENGTH]
+    count = 0
+    for file in _listed_files(root, MEMORIES):
+        for number in file.numbers:
+            if _created_at(file.document, number)[:_DAY_LENGTH] < day:
+                continue  # no need to build the record
+            if file.document.entries[number].record.added_at >= since:
+                count += 1
+    return count
+
+
+class _ListedFile(NamedTuple):
+    """A file, the numbers of its listed entries, and the records of those that are not plain."""
+
+    collection: Collection
+    path: Path
+    document: EditableDocument
+    headers: Sequence[EntryHeader | CanonicalBlock]
+    numbers: list[int]
+    special: list[Record]
+
+
+def _listed_files(root: Path, in_: Sequence[str]) -> Iterator[_ListedFile]:
+    """Yield each file with its entries that are neither archived nor forgotten."""
+    library = Library(root)
+    hidden = forgotten.load()
+    query = Query()
+    for name in collection_names(in_):
+        collection = library.collection(name)
+        for path, document in library.documents(collection):
+            headers = _headers_of(document)
+            numbers = []
+            special = []
+            for number, header in enumerate(headers):
+                if hidden.hashes or not header.is_plain:
+                    record = document.entries[number].record
+                    if hidden.hides(record) or not query.accepts(record):
+                        continue
+                    special.append(record)
+                numbers.append(number)
+            yield _ListedFile(collection, path, document, headers, numbers, special)
+
+
+def _created_at(document: EditableDocument, number: int) -> str:
+    if isinstance(document.entries, MemoryEntries):
+        return document.entries.created_at(number)
+    return document.entries[number].record.created_at
+
+
+def _headers_of(document: EditableDocument) -> Sequence[EntryHeader | CanonicalBlock]:
+    if isinstance(document.entries, MemoryEntries):
+        return document.entries.headers
+    return list(map(header_of, document.entries))
 
 
 def _valid_on(entries: Sequence[Stored], day: str) -> list[Stored]:

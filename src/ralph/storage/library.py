@@ -230,6 +230,12 @@ class Library:
                     stored.append(collection.stored(entry, path))
         return stored
 
+    def count(self, collection: Collection) -> int:
+        """Count the records in a collection, except forgotten ones."""
+        if forgotten.load().hashes:
+            return len(self.read(collection))
+        return sum(len(document.entries) for _, document in self.documents(collection))
+
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
         """Find the record with a full or abbreviated id, in the given collections or in all.
 
