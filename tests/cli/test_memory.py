@@ -210,6 +210,31 @@ def test_list_is_a_table_in_file_order(ralph: Project) -> None:
     assert "build, api" in lines[1]
 
 
+def test_a_limited_list_says_how_many_there_are_and_json_is_complete(ralph: Project) -> None:
+    blocks = [Block(f"entry {number}", numbered(number)) for number in range(1_203)]
+    ralph.memories(
+        *blocks, Block("gone", "mem-1705751300-dead", more=" --> <!-- ralph: status=retired")
+    )
+    said = ralph("memory", "list")
+    assert len(said.out.splitlines()) == 1 + 1_000
+    assert "entry 999" in said.out.splitlines()[-1]
+    assert said.err == "203 more; use --limit 1203 to see them\n"
+    said = ralph("memory", "list", "--limit", "2", "--format", "quiet")
+    assert said.out.split() == [numbered(0), numbered(1)]
+    assert len(ralph("memory", "list", "--limit", "1203").out.splitlines()) == 1 + 1_203
+    assert len(ralph("memory", "list", "--format", "json").ids) == 1_203
+    said = ralph("memory", "list", "--type", "pattern", "--limit", "3", "--format", "json")
+    assert len(said.ids) == 3
+    assert "1200 more" in said.err
+
+
+def test_a_page_marks_what_an_entry_below_it_supersedes(ralph: Project) -> None:
+    newer = Block("New way", TWO.id, more=f" --> <!-- ralph: supersedes={ONE.id}")
+    ralph.memories(ONE, newer)
+    said = ralph("memory", "list", "--limit", "1")
+    assert "(superseded)" in said.out
+
+
 def test_list_by_type_and_by_tag(ralph: Project) -> None:
     ralph.memories(ONE, TWO, THREE)
     assert ralph("memory", "list", "-t", "DECISION", "--format", "json").ids == [TWO.id]

@@ -436,6 +436,43 @@ def test_with_no_time_left_a_part_is_done_and_the_next_call_does_the_rest(root: 
     same_as_new(root)
 
 
+def test_a_large_memory_file_is_added_replaced_and_removed_in_steps(root: Path) -> None:
+    path = put(root, ".agent/memories.md", large_page(1_300, "first"))
+    assert index_in_steps(root) > 2
+    same_as_new(root)
+    path.write_text(large_page(1_200, "second"), encoding="utf-8")
+    assert index_in_steps(root) > 2
+    same_as_new(root)
+    index_in_steps(root)
+    path.write_text(large_page(1_300, "third"), encoding="utf-8")
+    index_of(root).sync(within=0)  # some old rows are gone
+    path.write_text(large_page(10, "fourth"), encoding="utf-8")
+    index_of(root).sync()
+    same_as_new(root)
+
+
+def test_only_the_beginning_of_a_very_long_text_is_indexed(root: Path) -> None:
+    text = "frobnicator " + "word " * 30_000 + "quokka"
+    put(root, ".agent/memories.md", page(Block(text), Block("Short", "mem-1705751401-b4c5")))
+    index_of(root).sync()
+    with closing(index_of(root).connect()) as connection:
+        lengths = [len(row[0]) for row in connection.execute("SELECT text FROM records")]
+    assert 100_000 <= max(lengths) < len(text)
+    assert (matches(root, "frobnicator"), matches(root, "quokka")) == (1, 0)
+
+
+def large_page(count: int, word: str) -> str:
+    return page(*(Block(f"{word} entry {number}", numbered(number)) for number in range(count)))
+
+
+def index_in_steps(root: Path) -> int:
+    """Sync with no time at all until nothing is left, and return how many calls it took."""
+    for number in range(1, 100):
+        if index_of(root).sync(within=0).complete:
+            return number
+    raise AssertionError("the index is never complete")
+
+
 def test_a_worktree_and_the_main_checkout_call_a_log_by_one_name(tmp_path: Path) -> None:
     main, tree = tmp_path / "main", tmp_path / "tree"
     put(main, ".git/HEAD", "ref: refs/heads/main\n")

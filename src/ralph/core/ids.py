@@ -99,7 +99,7 @@ def instant(record_id: str, created_at: str) -> str:
     if len(created_at) != _DATE_CHARACTERS:
         return created_at
     moment = _moment_of(record_id)
-    if moment[:_DATE_CHARACTERS] == created_at:
+    if moment.startswith(created_at):
         return moment
     return created_at
 
