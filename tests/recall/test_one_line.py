@@ -97,6 +97,18 @@ def test_with_little_room_a_line_shows_only_the_outcome() -> None:
     assert line.startswith("Oct 8: rebase the migration")
 
 
+def test_with_little_room_a_line_shows_what_has_more_to_do_with_the_prompt() -> None:
+    gist = Gist("offline check-in at the kiosk", "I queue every tap in a table.", True)
+    line = render_line(RECORD, "2026-10-08", gist, 20, "2026-11-18")
+    assert line.startswith("Oct 8: offline check-in at the kiosk")
+
+
+def test_a_line_is_cut_at_the_end_of_a_clause() -> None:
+    gist = Gist("", "Refunds are made with the command of the worker, never in the dashboard")
+    line = render_line(RECORD, "2026-10-08", gist, 25, "2026-11-18")
+    assert "with the command of the worker… [" in line
+
+
 def test_sentences_have_no_code_blocks_and_no_filler() -> None:
     text = "Done.\n- The pool was too small.\n```\ncode = 1\n```\n## 풀 크기를 늘렸습니다. ok"
     assert split_sentences(text) == ["The pool was too small.", "풀 크기를 늘렸습니다."]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.injections import KNOWN_HOSTILE
 from tests.support.recalls import asked, fill, ids, observed, wanting
+from tests.support.runner import Block
 
 from ralph.core.record import Record
 from ralph.core.tokens import estimate
@@ -322,3 +323,12 @@ def test_each_of_two_amendments_is_quoted_the_newest_first(tmp_path: Path) -> No
     )
     told = asked(tmp_path, PROMPT).text
     assert told.index(third) < told.index(second) < told.index(TALK[-1])
+
+
+def test_a_turn_that_became_a_memory_is_not_quoted_next_to_it(tmp_path: Path) -> None:
+    rule = "The ledger export keeps the leading zeros of part numbers as text."
+    turns = talk(*TALK, f"remember: {rule}", "Noted.")
+    fill(tmp_path, Block(rule), observations=turns)
+    told = asked(tmp_path, PROMPT).text
+    assert told.count(rule) == 1
+    assert TALK[-1] in told

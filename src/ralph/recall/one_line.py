@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from ralph.storage.lookup import RecordRow
 
 _SUBJECT_SHARE = 0.4  # of the room for words, at most, if there is also an outcome
-_MIN_TOKENS_FOR_BOTH = 12  # with less room, only the outcome is shown
+_MIN_TOKENS_FOR_BOTH = 22  # with less room, only one of them is shown
 _ELLIPSIS = "…"
+_CLAUSE_ENDS = (", ", "; ", ": ", " (", " – ", " — ", " - ", "，", "、", "；")
+_MIN_CLAUSE_SHARE = 0.6  # of what fits, for a cut at the end of a clause
 _LINE_START = "-*#>| \t"  # marks of Markdown at the beginning of a line
 _MAX_ABBREVIATION = 2  # characters before the period
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
@@ -40,10 +42,15 @@ _MIN_REPLY_SHARE = 0.5  # of the question's weight, from which a reply is the ou
 
 @record
 class Gist:
-    """What a record is about, and what came of it. Either may be empty."""
+    """What a record is about, and what came of it. Either may be empty.
+
+    `is_about_subject` says that the subject has more to do with the matter at hand, and is what a
+    short line shows.
+    """
 
     subject: str
     outcome: str
+    is_about_subject: bool = False
 
 
 def render_line(record_id: str, created_at: str, gist: Gist, tokens: int, today: str = "") -> str:
@@ -61,7 +68,8 @@ def render_line(record_id: str, created_at: str, gist: Gist, tokens: int, today:
         return f"{head}{_cut(subject, room)}{tail}"
     if estimate(f"{subject}: {outcome}") > room:
         if room < _MIN_TOKENS_FOR_BOTH:
-            return f"{head}{_cut(outcome, room)}{tail}"
+            best = subject if gist.is_about_subject else outcome
+            return f"{head}{_cut(best, room)}{tail}"
         subject_room = max(int(room * _SUBJECT_SHARE), room - estimate(outcome) - 2)
         subject = _cut(subject, subject_room)
     return f"{head}{_cut(f'{subject}: {outcome}', room)}{tail}"
@@ -77,7 +85,15 @@ def short_id(record_id: str) -> str:
 
 
 def _cut(text: str, tokens: int) -> str:
-    return render.cut(text, max(tokens, 1), _ELLIPSIS)
+    """Cut a text to a number of tokens, at the end of a clause if there is one."""
+    cut = render.cut(text, max(tokens, 1), _ELLIPSIS)
+    if cut == text:
+        return text
+    kept = cut.removesuffix(_ELLIPSIS)
+    end = max(text.rfind(mark, 0, len(kept) + 1) for mark in _CLAUSE_ENDS)
+    if end < _MIN_CLAUSE_SHARE * len(kept):
+        return cut
+    return f"{kept[:end]}{_ELLIPSIS}"
 
 
 # --- the gist of a record ------------------------------------------------------------------------
@@ -111,7 +127,7 @@ def gist_of_exchange(asked: str, replies: Iterable[str], weigh: Callable[[str], 
     outcome, outcome_weight = _best_sentence(replies, weigh)
     if not outcome or outcome_weight < _MIN_REPLY_SHARE * subject_weight:
         return Gist("", subject or asked)
-    return Gist(subject, outcome)
+    return Gist(subject, outcome, is_about_subject=subject_weight > outcome_weight)
 
 
 def _best_sentence(texts: Iterable[str], weigh: Callable[[str], float]) -> tuple[str, float]:

@@ -61,16 +61,18 @@ if TYPE_CHECKING:
     from ralph.storage.record_filters import Filter
 
 MAX_RECORDS = 5  # injected with a prompt, not counting passages
-# Of the evidence for the best session, the share that another one must have to amend it, unless the
-# two have very much in common.
-_MIN_SHARE_OF_AMENDED = 0.35
 _MAX_RECORDS_PER_SESSION = 2  # from one earlier session
 _MAX_RANKED_RECORDS = 12
 _MAX_MATCHING_TURNS = 12  # read from a session that is quoted
-# Records that are checked for stale citations. One further down cannot move up far enough.
+# Of the evidence for the best session, the share that another one must have to amend it, unless the
+# two have very much in common.
+_MIN_SHARE_OF_AMENDED = 0.35
 # Of the words of a prompt that a record has, the share that its memory must have to replace it.
 _MIN_COVERED_SHARE = 0.25
+# Records that are checked for stale citations. One further down cannot move up far enough.
 _MAX_VERIFIED_RECORDS = 2 * MAX_RECORDS
+# Letters and digits of a memory that a turn repeats. A shorter one is in many turns by chance.
+_MIN_ECHO_CHARACTERS = 12
 _UNLIMITED_TOKENS = 2_000  # the budget for passages if there is no limit
 _MAX_QUESTION_CHARACTERS = 2_000  # searched for file names
 
@@ -376,11 +378,33 @@ def _gather_passages(
     room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
     if room < passages.MIN_TOKENS or not certain:
         return []
-    source = passages.TurnSource(connection, allowed, lambda row: _may_quote(row, options))
+    memories = _texts_of_memories(ranking)
+
+    def may_quote(row: RecordRow) -> bool:
+        return _may_quote(row, options) and not _is_echo(row, memories)
+
+    source = passages.TurnSource(connection, allowed, may_quote)
     sessions = [_matching_turns(source, unit, ranking) for unit in certain if unit.session]
     min_evidence = _MIN_SHARE_OF_AMENDED * certain[0].evidence
     likely = {each.unit.session for each in judged if each.unit.evidence >= min_evidence}
     return passage_search.gather(source, sessions, likely)
+
+
+def _texts_of_memories(ranking: Ranking) -> list[str]:
+    """Return the letters and digits of the ranked memories."""
+    texts = []
+    for ranked in ranking.best:
+        if index_schema.is_memory(ranked.row.key):
+            texts.append(_letters_and_digits(ranked.row.text))
+    return [text for text in texts if len(text) >= _MIN_ECHO_CHARACTERS]
+
+
+def _is_echo(row: RecordRow, memories: Sequence[str]) -> bool:
+    """Return whether a person said here what is now a memory, as in "remember: ..."."""
+    if row.by != "human" or not memories:
+        return False
+    said = _letters_and_digits(row.text)
+    return any(text in said for text in memories)
 
 
 def _matching_turns(source: TurnSource, unit: Unit, ranking: Ranking) -> list[RankedRow]:
