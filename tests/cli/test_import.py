@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.channels import CHANNELS
-from tests.support.privacy_corpus import cases, multi_line_cases, secrets_in, text_of
+from tests.support.privacy_corpus import cases, multi_line_texts, secrets_in
 from tests.support.runner import Project
 from tests.support.sampling import every
 from tests.support.secret_samples import TOKENS
@@ -403,10 +403,10 @@ def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) ->
 def test_no_secret_of_several_lines_reaches_the_disk_by_an_import(
     ralph: Project, home: Path
 ) -> None:
-    searched = multi_line_cases()
+    searched = every(multi_line_texts(), 3)
     made = Claude(ralph.root)
     for case in searched:
-        text = text_of(case)
+        text = case.text
         made.prompt(text).say(text)
         made.use("Bash", text, {"stdout": text, "stderr": ""}, command="cat it")
         made.use("Bash", f"Exit code 1\n{text}", "Error", failed=True, command="cat it")

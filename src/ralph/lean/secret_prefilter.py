@@ -219,7 +219,6 @@ _COMMON_PREFIXES = frozenset(
         "dapi",
         "key_",
         "inc_",
-        "test_sk_",
         "-us",
         "pub_dd_",
         "token-",
@@ -393,6 +392,7 @@ _KEYWORD_STEMS = ("pass", "key", "token", "secret", "login", "auth", "cred")
 _MIN_STEM_TEXT = 1_000  # characters from which searching for stems first is faster
 _MAX_PHRASE = 700  # characters after a keyword within which its value must be
 _MAX_SENTENCE = 130  # the same for a value in a sentence
+_LITERAL_PREFIXES = ("b", "f", "r", "u", "br", "rb")  # of a string in Python
 _OPENING_QUOTES = "\"'`«„“*"
 _PASSWORD_CHARACTERS = "0123456789!@#$%^&*_+-"  # noqa: S105 - digits and symbols
 
@@ -452,7 +452,7 @@ def _may_have_value(text: str, position: int, keyword: str, condition: str, foll
         return False
     if keyword[-1] == " ":
         return len(rest.strip()) > 2
-    return len(word) > 2
+    return len(word) > 2 or word in _LITERAL_PREFIXES
 
 
 def has_follower(rest: str, follower: str) -> bool:

@@ -61,7 +61,6 @@ AMBIGUOUS_PREFIXES = frozenset(
         "AAAA",
         "key-",
         "inc_",
-        "test_sk_",
         "creem_",
         "depot_",
         "nsc_",
@@ -86,6 +85,15 @@ AMBIGUOUS_PREFIXES = frozenset(
 
 def token_rules() -> list[TokenRule]:
     """Return the rules for vendor tokens."""
+    if not _token_rules:
+        _token_rules.extend(_read_token_rules())
+    return _token_rules
+
+
+_token_rules: list[TokenRule] = []  # filled when first needed
+
+
+def _read_token_rules() -> list[TokenRule]:
     rules: list[TokenRule] = []
     for line in _token_lines():
         if not line.startswith(" "):
@@ -422,7 +430,9 @@ _PHRASE_RULES = [
         "password",
         "password",
         ("openssl passwd", "mkpasswd", "rclone obscure", "hash-password"),
-        r"[a-z -]{1,80}?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>",
+        r"(?:openssl passwd|mkpasswd|rclone obscure|hash-password)"
+        r"(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>",
+        follows=" ",
     ),
     # `snmpwalk -A VALUE`
     _phrase(
@@ -858,13 +868,6 @@ _PHRASE_RULES = [
         (":$6$", ":$5$", ":$1$", ":$y$"),
         r":(?P<s>\$\w{1,2}\$[^\s:]{20,200})(?=:)",
     ),
-    # `<pass encoding="base64">VALUE</pass>` (FileZilla)
-    _phrase(
-        "password",
-        "any",
-        ('encoding="base64">',),
-        r'encoding="base64">(?P<s>[A-Za-z0-9+/=]{6,400})</pass',
-    ),
     # `secret key: [12, 255, ...]`, a list of bytes
     _phrase(
         "secret key",
@@ -972,13 +975,6 @@ _PHRASE_RULES = [
             "serial key",
         ),
         r"[a-z]{1,40}[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}))\b",
-    ),
-    # `admin / VALUE`
-    _phrase(
-        "password",
-        "prose",
-        ("admin / ", "root /"),
-        r"[a-z]+ / [`\"']?(?P<s>[^\s`\"',)/]{6,64})",
     ),
     # `credentials: ada:VALUE`
     _phrase(

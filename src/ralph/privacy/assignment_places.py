@@ -70,12 +70,10 @@ _SPACE_ASSIGNS = (
     r"[ \t]+\S*\Z"
 )
 """A command in which a blank separates the name from its value."""
-_IN_TAG = r"<(?:[\w:-]{1,40}\s(?:[^<>\n]{0,80}\s)?(?:name|key|id)=\\?[\"']|[\w-]{1,40}:)?\Z"
 _AFTER_USER = (
     r"\b(?i:user|username|login|account|benutzer|usuario|utilisateur|utente|ssid)\b[ :=]+"
     r"[^\s,;({]{2,64}[,;/]?[ ](?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"
 )
-_PROSE_LINE = rf"\A[-*#>\s]{{0,8}}(?:[^\W\d_][\w'’./()-]{{0,40}},?[ ]){{1,12}}\Z|{_AFTER_USER}"
 _MAX_SETTER_LENGTH = 10
 """The most characters in a method that sets the secret it is named after: `.password("x")`."""
 _USER_ASSIGNED = r"(?i)\b(?:user|login)\w*[:=]"
@@ -136,9 +134,9 @@ def quoted_place(assignment: Assignment, *, is_typed: bool) -> int:
     """Return the place of a quoted value: how certain it is that it belongs to the name."""
     separator = assignment.separator
     syntax = assignment.syntax
-    if separator == "(":
-        return _argument_place(assignment)
-    if is_typed or syntax["pair"] or syntax["encoded"] or separator in ASSIGNMENT_SIGNS:
+    if is_typed or syntax["pair"] or syntax["encoded"]:
+        return SURE
+    if separator == "(" or separator in ASSIGNMENT_SIGNS:
         return SURE
     if separator == "":
         if _assigns_by_blank(assignment) or assignment.line.endswith("(:"):
@@ -155,34 +153,10 @@ def quoted_place(assignment: Assignment, *, is_typed: bool) -> int:
     return LITERAL
 
 
-def _argument_place(assignment: Assignment) -> int:
-    """Return the place of an argument in a call.
-
-    `setPassword("x")` assigns a password, but `t.password("x")` does not.
-    """
-    if assignment.key == "PASSWORD":
-        return SURE
-    owner, dot, method = assignment.key.lower().rpartition(".")
-    if owner == "t":
-        return NOWHERE
-    if method.startswith(("set", "with", "use")):
-        return SURE
-    is_method = dot or assignment.line[-1:] in (".", ":")
-    if is_method and len(method) <= _MAX_SETTER_LENGTH:
-        return SURE
-    return NOWHERE
-
-
 def _assigns_by_blank(assignment: Assignment) -> bool:
     if assignment.key.startswith("-"):
         return True
     return re.search(_SPACE_ASSIGNS, assignment.line) is not None
-
-
-def _element_place(assignment: Assignment) -> int:
-    if re.search(_IN_TAG, assignment.line):
-        return SURE
-    return NOWHERE
 
 
 def unquoted_place(assignment: Assignment, value: str, end: int, *, is_whole_line: bool) -> int:
@@ -194,12 +168,10 @@ def unquoted_place(assignment: Assignment, value: str, end: int, *, is_whole_lin
     separator = assignment.separator
     if is_whole_line:
         value = value.rstrip(",;")
-    if _is_code(value) or separator in _COMPARISON_SIGNS or _continues_as_code(text, end):
+    if _is_code(value) or separator in _COMPARISON_SIGNS:
         return NOWHERE
-    if assignment.syntax["pair"] or assignment.syntax["encoded"]:
+    if assignment.syntax["pair"] or assignment.syntax["encoded"] or separator == ">":
         return SURE
-    if separator == ">":
-        return _element_place(assignment)
     rest = text[end : end + REST_LENGTH].partition("\n")[0].strip("\"' \t\r")
     unquoted = _Unquoted(
         value=value,
@@ -222,11 +194,6 @@ def _is_code(value: str) -> bool:
         return True
     first, comma, rest = value.partition(",")
     return bool(comma) and "=" in rest and is_attribute(first)  # minified: `a.b,c.d===e.f`
-
-
-def _continues_as_code(text: str, end: int) -> bool:
-    following = text[end : end + 2]
-    return following[:1] in ("(", "[", "{", "<") and following != "</"
 
 
 def _place_after_blank(assignment: Assignment, unquoted: _Unquoted) -> int:
@@ -255,8 +222,6 @@ def _place_inside_line(assignment: Assignment, unquoted: _Unquoted) -> int:
     """Return the place of the value in `name=value` or `name: value` after other text."""
     value = unquoted.value
     line = assignment.line
-    if assignment.separator == ":" and _follows_prose(line, unquoted):
-        return LITERAL  # `staging password: blue-Kettle`
     is_tight = _is_tight(assignment)
     is_in_call = _is_in_call(line)
     if is_tight and not is_in_call and not assignment.syntax["close"] and not is_attribute(value):
@@ -272,12 +237,6 @@ def _place_inside_line(assignment: Assignment, unquoted: _Unquoted) -> int:
     if not is_in_call and re.search(_USER_ASSIGNED, line):
         return COPULA
     return VARIABLE
-
-
-def _follows_prose(line: str, unquoted: _Unquoted) -> bool:
-    if unquoted.is_last:
-        return re.search(_PROSE_LINE, line) is not None
-    return re.search(_AFTER_USER, line) is not None
 
 
 def _is_tight(assignment: Assignment) -> bool:

@@ -185,11 +185,11 @@ def _redact_patch(text: str, patterns: Sequence[str]) -> str:
 
     In `-ghp_...`, the token is on a line that the patch removes.
     """
-    text = redact(text, patterns).text
     if any(mark in text for mark in PATCH_MARKS):
         from ralph.privacy.patches import redact_patch_text  # few texts contain a patch
 
         text = redact_patch_text(text, patterns)
+    text = redact(text, patterns).text
     if "-" not in text or not token_prefixes(text):
         return text
     unsigned = re.sub(_PATCH_LINE, " ", text)

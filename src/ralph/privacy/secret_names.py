@@ -41,7 +41,7 @@ _NAMES = (
     (
         "password",
         "fair",
-        "sharedsecret presharedkey senha heslo haslo salasana adgangskode passord smtppass "
+        "sharedsecret presharedkey haslo salasana adgangskode passord smtppass "
         "mailpass passwort pswd",
     ),
     (
@@ -77,8 +77,7 @@ _NAMES = (
     (
         "secret key",
         "fair",
-        "securekey unsealkey unsealkeys recoverykey recoverykeys keysb64 keysbase64 rootkey "
-        "secretid",
+        "securekey unsealkey recoverykey rootkey secretid",
     ),
     ("secret", "fair", "secret secrets"),
     ("token", "fair", "token jwt bearer"),

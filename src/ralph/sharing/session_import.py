@@ -38,7 +38,7 @@ _MAX_BUFFERED_CHARACTERS = 4_000_000  # collected before a log is written
 _MAX_SUMMARISED_RECORDS = 20_000  # the newest ones in a session, for its summary
 _HOST_MEMBERS = ("session_id", "cwd", "tool_use_id")
 _EDIT_MEMBERS = ("old_string", "new_string", "edits", "content")
-_ANSWER_MEMBERS = ("filePath", "originalFile")
+_ANSWER_MEMBERS = ("filePath", "originalFile", "structuredPatch")
 
 
 class SessionRecorder:
@@ -120,14 +120,10 @@ def _without_copies(payload: dict[str, object]) -> dict[str, object]:
         return payload
     if "filePath" not in answer:
         return payload
-    edits = []
-    for edit in patch_edits(answer):
-        edits.append({"old_string": edit.before, "new_string": edit.after})
-    if edits:
+    if patch_edits(answer):
         parameters = {
             name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
         }
-        parameters["edits"] = edits
     kept = {name: answer[name] for name in _ANSWER_MEMBERS if name in answer}
     return {**payload, "tool_input": parameters, "tool_response": kept}
 
