@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from ralph.cli.memory_output import (
 from ralph.cli.options import Fn, read_text
 from ralph.cli.output import one_line, say, visible, warn
 from ralph.core import paths
+from ralph.core.documents import EditableDocument
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.core.record import MemoryKind, Query, SearchResult
 from ralph.memory import memory, memory_files, reading
@@ -340,7 +341,7 @@ def list_(
         listed = reading.list_ids(call.root, in_=in_, first=limit)
         entries = listed.first
         total = len(listed.ids)
-    _warn_problems(call, in_)
+    _warn_problems(call, in_, None if listed is None else listed.documents)
     if is_filtered:
         empty = "No memories found."
     elif in_ == reading.MEMORIES:
@@ -351,7 +352,9 @@ def list_(
     output.print_more(total, len(entries))
 
 
-def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
+def _warn_problems(
+    call: Invocation, in_: Sequence[str], known: Mapping[Path, EditableDocument] | None = None
+) -> None:
     """Warn about unreadable entries, because a listing without them would look complete."""
     library = Library(call.root)
     if paths.is_merging(call.root):
@@ -360,7 +363,7 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
             "`ralph doctor --fix` resolves its conflicts in Ralph's files"
         )
     for name in in_:
-        for path, problem in library.problems(library.collection(name)):
+        for path, problem in library.problems(library.collection(name), known):
             what = one_line(problem.what)
             if name == "knowledge":
                 what = f"not an entry: {what}"

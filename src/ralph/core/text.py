@@ -87,7 +87,8 @@ def scan_lines(
 ) -> Iterator[Line]:
     """Yield every line of `text` along with its role.
 
-    Text that `skip` matches outside fences, comments and conflicts is yielded as one BLOCK line.
+    Text that `skip` matches outside fences, comments and conflicts is yielded as one BLOCK line,
+    without its text, which may be long. It ends at `end`, before the line break.
     With `hide_unclosed`, everything after an unclosed fence or comment counts as inside it.
     """
     roles = _RoleReader(text, hide_unclosed=hide_unclosed)
@@ -98,9 +99,8 @@ def scan_lines(
         if skip is not None and not roles.closer and not roles.in_conflict:
             block = skip.match(text, position)
             if block is not None:
-                end = min(block.end() + 1, len(text))
-                yield Line(number, position, end, block[0], LineRole.BLOCK, "")
-                number += block[0].count("\n")
+                yield Line(number, position, block.end(), "", LineRole.BLOCK, "")
+                number += text.count("\n", position, block.end())
                 position = block.end() + 1
                 continue
         stop = text.find("\n", position)

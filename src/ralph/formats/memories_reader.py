@@ -55,8 +55,10 @@ _CANONICAL = re.compile(
     r"(?: <!-- ralph:([^|>\n]*) -->)?"  # <!-- ralph: by=human -->
     r"(?=\n|\Z)"
 )
-_ENTRY_HEADING = re.compile(r"\n### (.+)")
-"""Matches the heading of an entry in text that `CANONICAL_RUN` matches, with a line break."""
+_ID_IN_HEADING = re.compile(r"### (.+)")
+_LATER_HEADING = re.compile(rf"\n{_ID_IN_HEADING.pattern}")
+"""Matches the heading of each entry but the first in text that `CANONICAL_RUN` matches."""
+_SECOND_COMMENT = re.compile(r"<!-- ralph:(.*)")
 _CREATED = re.compile(rf"\| created: ({DATE}) -->")
 BLANK_QUOTE = re.compile(r"\n(?:>[> \t]*\n)+<!--")
 """Matches the end of a canonical entry that may have no text."""
@@ -230,8 +232,8 @@ class MemoriesScan:
         self._opened_comment = False  # by the last line of content, rather than a fence
         self._conflict_start: int | None = None
         canonical_run = None if "\r" in text else CANONICAL_RUN
-        masked = mask_torn_comments(text)
-        for line in markdown.scan_lines(masked, canonical_run, hide_unclosed=True):
+        self._masked = mask_torn_comments(text)
+        for line in markdown.scan_lines(self._masked, canonical_run, hide_unclosed=True):
             self._read_line(line)
         if self._conflict_start is not None:
             self._protect(self._conflict_start, len(text) + 1)
@@ -241,6 +243,7 @@ class MemoriesScan:
             self._read_conflict_marker(line)
         elif line.role is LineRole.BLOCK:
             self._read_canonical_entries(line)
+            self._section.end = line.end
         elif line.blank:
             if self._block is not None:
                 self._block.pending_blanks += 1
@@ -267,14 +270,18 @@ class MemoriesScan:
         self._block = None
         self._section.is_closed = False
         section = self._section.heading
+        text = self._masked
+        end = line.end
+        is_plain = not _has_telling_key(text, line.start, end)
+        first = _ID_IN_HEADING.match(text, line.start, end)
         number = line.number
-        counted_to = 0
-        is_plain = not _has_telling_key(line.text)
-        for match in _ENTRY_HEADING.finditer(f"\n{line.text}"):
-            start = match.start()  # of the heading itself, because of the added line break
-            number += line.text.count("\n", counted_to, start)
-            counted_to = start
-            position = line.start + start
+        position = line.start
+        if first is not None:
+            self.blocks.append(CanonicalBlock(first[1], number, is_plain, section, position))
+        for match in _LATER_HEADING.finditer(text, line.start, end):
+            start = match.start(1) - len("### ")
+            number += text.count("\n", position, start)
+            position = start
             self.blocks.append(CanonicalBlock(match[1], number, is_plain, section, position))
 
     def _read_content(self, line: Line) -> None:
@@ -409,9 +416,10 @@ class MemoriesScan:
         self.problems.append(Problem(line.number, what, hint, level="error", code=code))
 
 
-def _has_telling_key(text: str) -> bool:
-    lowered = text.lower()
-    return any(key in lowered for key in _TELLING_KEYS)
+def _has_telling_key(text: str, start: int, end: int) -> bool:
+    """Return whether a second comment in this part may say more than who wrote its entry."""
+    comments = "\n".join(_SECOND_COMMENT.findall(text, start, end)).lower()
+    return any(key in comments for key in _TELLING_KEYS)
 
 
 def _unquote(row: str) -> str:

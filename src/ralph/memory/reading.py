@@ -93,28 +93,32 @@ def list_entries(
 class ListedEntries(NamedTuple):
     """The ids of all listed entries in file order, and the successors of superseded ones.
 
-    `first` has the first entries themselves, as many as were asked for.
+    `first` has the first entries themselves, as many as were asked for, and `documents` the files
+    that were parsed.
     """
 
     ids: Sequence[str]
     successors: Mapping[str, str]
-    first: Sequence[Stored] = ()
+    first: Sequence[Stored]
+    documents: Mapping[Path, EditableDocument]
 
 
 def list_ids(root: Path, *, in_: Sequence[str] = MEMORIES, first: int = 0) -> ListedEntries:
     """List the ids of the entries that `list_entries` returns, and the `first` entries.
 
-    The texts of the others are not read.
+    The records of the others are not built.
     """
     listed: list[str] = []
     special: list[Record] = []
     entries: list[Stored] = []
+    documents: dict[Path, EditableDocument] = {}
     for file in _listed_files(root, in_):
+        documents[file.path] = file.document
         listed += [file.headers[number].id for number in file.numbers]
         special += file.special
         for number in file.numbers[: first - len(entries)]:
             entries.append(file.collection.stored(file.document.entries[number], file.path))
-    return ListedEntries(listed, successors(special), entries)
+    return ListedEntries(listed, successors(special), entries, documents)
 
 
 def count_since(root: Path, since: str) -> int:

@@ -7,7 +7,7 @@ checkout's. Ids are also looked up in the projects that enclose this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -198,15 +198,19 @@ class Library:
                 documents.setdefault(path.resolve(), (path, collection.parse(text, path)))
         return list(documents.values())
 
-    def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
+    def problems(
+        self, collection: Collection, known: Mapping[Path, EditableDocument] | None = None
+    ) -> list[tuple[Path, Problem]]:
         """Return the errors in a collection's files.
 
-        For a knowledge file, these are the reasons why it contains no entry.
+        For a knowledge file, these are the reasons why it contains no entry. Files that the caller
+        has already parsed are passed as `known`.
         """
         problems: list[tuple[Path, Problem]] = []
+        known = known or {}
         for path in self.files_of(collection):
             try:
-                document = collection.parse(files.read(path) or "", path)
+                document = known.get(path) or collection.parse(files.read(path) or "", path)
             except RalphError as error:
                 what = error.message.removeprefix(f"{path}: ")
                 hint = error.hint or "check the file"
