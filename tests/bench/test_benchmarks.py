@@ -15,7 +15,7 @@ from bench.metrics import Answered, Figures
 from bench.retrieval import Result
 from bench.sessions import SESSION, Words
 
-from bench import ablate, baselines, busy, loaders, metrics, retrieval, scale, speed
+from bench import ablate, baselines, busy, large_memory, loaders, metrics, retrieval, scale, speed
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Family, Hit, Link, MemoryKind, Origin, Record, Status
 from ralph.install import doctor
@@ -413,3 +413,9 @@ def test_a_quiet_machine_answers_and_records_every_hook(tmp_path: Path) -> None:
         "PreToolUse": (1, 0),
         "PostToolUse": (0, 1),
     }
+
+
+def test_large_memory_files_are_measured_at_both_sizes() -> None:
+    heading, *rows = large_memory.run((10, 20), rounds=1)
+    assert "10 against 20 entries" in heading
+    assert [row.split("  ")[1] for row in rows] == list(large_memory.COMMANDS)
