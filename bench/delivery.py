@@ -7,7 +7,8 @@ later chats changed it. Both are measured in separate projects, whose hooks reco
 
 A clause is delivered if 60% of its distinctive words are in injected sentences of the right chats.
 The bound is what the whole right chats would deliver. The negative control is a prompt about
-something else, alone and with a long paste: nothing should be injected. The compacted cases are the
+something else, alone and with a long paste: it should get no passage. How many get nothing at all,
+not even a pointer, is shown as well. The compacted cases are the
 same prompt again after a compaction, and a prompt in the deciding chat itself, which continued about
 something else and was compacted.
 
@@ -33,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import baselines, loaders, retrieval
 from ralph.core import terms
 from ralph.core.errors import RalphError
+from ralph.core.prompts import INJECTED
 from ralph.core.record import Record
 from ralph.core.tokens import estimate
 from ralph.hooks.handler import run_event
@@ -57,14 +59,16 @@ HEADINGS = (
     "whole",
     "amended, newest",
     "tokens p50",
-    "silent",
-    "silent, long",
+    "no passage",
+    "no passage, paste",
+    "nothing",
+    "nothing, paste",
 )
 ENOUGH = 0.6  # of a clause's distinctive words
 MIN_SHARE_OF_BOUND = 0.95  # of the clauses and whole decisions in the right chats
 MIN_NEWEST = 0.9  # of the amended decisions
 MIN_FIRST = 0.9
-MIN_SILENT = 0.95
+MIN_WITHOUT_PASSAGE = 0.95
 MAX_LOSS_BY_COMPACTION = 0.02
 MAX_TOKENS = 700  # in the median
 LEARNED_TOKENS = 150
@@ -127,8 +131,10 @@ class Figures:
     whole: float
     amended: float | None
     tokens: float
-    silent: float | None
-    silent_long: float | None
+    no_passage: float | None = None
+    no_passage_with_paste: float | None = None
+    nothing: float | None = None
+    nothing_with_paste: float | None = None
 
 
 def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
@@ -271,9 +277,7 @@ def judge(
     )
 
 
-def figures(
-    delivered: Sequence[Delivered], silent: float | None = None, silent_long: float | None = None
-) -> Figures:
+def figures(delivered: Sequence[Delivered]) -> Figures:
     """Return the figures of an arm; clauses are averaged over all decisions' clauses."""
     amended = [each.newest for each in delivered if each.newest is not None]
     return Figures(
@@ -284,8 +288,6 @@ def figures(
         fmean(all(each.clauses) for each in delivered),
         fmean(amended) if amended else None,
         median(each.tokens for each in delivered),
-        silent,
-        silent_long,
     )
 
 
@@ -461,6 +463,13 @@ def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
     yield BOUND, lambda prompt, right: whole(right)
 
 
+def has_passage(text: str) -> bool:
+    """Return whether a text has more than pointers. What Ralph injects marks passages and records by their ids."""
+    if not text.startswith(INJECTED):
+        return bool(text)
+    return any(line.startswith("- [") for line in text.splitlines())
+
+
 def with_paste(prompts: Sequence[str]) -> list[str]:
     """Return prompts with an unrelated stack trace or issue before or after them."""
     pasted = PASTED.read_text(encoding="utf-8").split("\n=====\n")
@@ -479,16 +488,17 @@ def measure(project: Project, unrelated: Sequence[str]) -> dict[str, Figures]:
             delivered.append(judge(text, decision, project.chats, source))
         return figures(delivered)
 
-    def silent(arm: Arm, prompts: Sequence[str]) -> float:
-        return fmean(not arm(prompt, ()) for prompt in prompts)
-
     def with_silence(arm: Arm, before: Figures) -> Figures:
         if not unrelated:
             return before
+        alone = [arm(prompt, ()) for prompt in unrelated]
+        pasted = [arm(prompt, ()) for prompt in with_paste(unrelated)]
         return replace(
             before,
-            silent=silent(arm, unrelated),
-            silent_long=silent(arm, with_paste(unrelated)),
+            no_passage=fmean(not has_passage(text) for text in alone),
+            no_passage_with_paste=fmean(not has_passage(text) for text in pasted),
+            nothing=fmean(not text for text in alone),
+            nothing_with_paste=fmean(not text for text in pasted),
         )
 
     measured: dict[str, Figures] = {}
@@ -519,8 +529,8 @@ def report(project: Project, measured: Mapping[str, Figures]) -> list[str]:
         ("whole decisions, of what the right chats have", _share(ralph.whole, bound.whole), MIN_SHARE_OF_BOUND),
         ("newest rule", ralph.amended, MIN_NEWEST),
         ("right chat first", ralph.first, MIN_FIRST),
-        ("silent", ralph.silent, MIN_SILENT),
-        ("silent with a paste", ralph.silent_long, MIN_SILENT),
+        ("no passage for unrelated prompts", ralph.no_passage, MIN_WITHOUT_PASSAGE),
+        ("the same with a paste", ralph.no_passage_with_paste, MIN_WITHOUT_PASSAGE),
         ("clauses after a compaction", compacted.clauses, ralph.clauses - MAX_LOSS_BY_COMPACTION),
         ("whole decisions after a compaction", compacted.whole, ralph.whole - MAX_LOSS_BY_COMPACTION),
     ]  # fmt: skip
@@ -537,7 +547,12 @@ def report(project: Project, measured: Mapping[str, Figures]) -> list[str]:
 
 def _cells(each: Figures) -> list[str]:
     shares = (each.reached, each.first, each.clauses, each.whole, each.amended)
-    silences = (each.silent, each.silent_long)
+    silences = (
+        each.no_passage,
+        each.no_passage_with_paste,
+        each.nothing,
+        each.nothing_with_paste,
+    )
     return [
         str(each.decisions),
         *map(_cell, shares),

@@ -52,12 +52,12 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
         measured[delivery.BOUND],
         measured["ralph"],
     )
-    assert (nothing.clauses, nothing.tokens, nothing.silent) == (0, 0, 1)
+    assert (nothing.clauses, nothing.tokens, nothing.no_passage) == (0, 0, 1)
     assert (whole.reached, whole.clauses, whole.whole, whole.amended) == (1, 1, 1, 1)
-    assert (ralph.reached, ralph.silent, ralph.silent_long) == (1, 1, 1)
+    assert (ralph.reached, ralph.no_passage, ralph.nothing_with_paste) == (1, 1, 1)
     assert ralph.tokens > 0
     for name in ("ralph, compacted", "ralph, own chat compacted"):
-        assert (measured[name].reached, measured[name].clauses, measured[name].silent) == (
+        assert (measured[name].reached, measured[name].clauses, measured[name].nothing) == (
             1,
             ralph.clauses,
             None,
@@ -65,6 +65,15 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
     lines = "\n".join(delivery.report(project, measured))
     assert "amended decisions: newest rule" in lines
     assert PROMPT not in lines
+
+
+def test_a_pointer_is_not_a_passage() -> None:
+    frame = "[ralph] Reference from earlier work in this project.\n```\n{}\n```\n"
+    assert delivery.has_passage(
+        frame.format("- [obs-1-a] 2026-11-02, turns of an earlier session:")
+    )
+    assert not delivery.has_passage(frame.format("- Nov 2: CSV: pads to nine digits [obs-a]"))
+    assert not delivery.has_passage("")
 
 
 def test_only_sentences_of_the_right_chats_count() -> None:
