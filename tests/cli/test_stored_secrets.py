@@ -71,6 +71,17 @@ def test_every_other_byte_of_a_memory_file_stays(ralph: Project) -> None:
     assert not path.with_name("memories.md.bak").exists()
 
 
+def test_personal_memory_is_searched_and_redacted_too(ralph: Project) -> None:
+    path = paths.personal_memories()
+    assert path is not None
+    path.parent.mkdir(parents=True)
+    path.write_text(page(ONE), encoding="utf-8")
+    ralph.memories()
+    assert secrets_in(ralph) == [(str(path), 6)]
+    assert ralph("doctor", "--secrets", "--fix").code == 0
+    assert path.read_text("utf-8") == page(ONE).replace(TOKEN, MARKER)
+
+
 def test_a_packed_log_is_redacted_and_stays_packed(ralph: Project) -> None:
     path = ralph.put("log/sessions/s1.jsonl.gz", "")
     path.write_bytes(gzip.compress((seen(1, "hello") + raw(f"use {TOKEN}")).encode()))

@@ -26,6 +26,7 @@ from ralph.storage import db, files
 
 STEP_SECONDS = 0.25  # of one step, besides reading a file and the last line that was begun
 _LINES_AT_ONCE = 200  # lines of a memory file that are searched together
+_MAX_CHARACTERS_AT_ONCE = 500_000  # of such lines; more would take longer than a step
 
 
 class _StoredFile(NamedTuple):
@@ -113,7 +114,7 @@ def _searched_parts(
     for start in range(max(first_line, 0), len(lines), size):
         part = "\n".join(lines[start : start + size])
         if file.is_memory:
-            found = len(find_secrets(part, patterns))
+            found = len(find_secrets(part[:_MAX_CHARACTERS_AT_ONCE], patterns))
         else:
             found = len(redact_log(part, patterns).secrets)
         yield start + size, found
