@@ -76,6 +76,8 @@ _AFTER_USER = (
 )
 _MAX_SETTER_LENGTH = 10
 """The most characters in a method that sets the secret it is named after: `.password("x")`."""
+_MAX_SETTER_LENGTH = 10
+"""The most characters in a method that sets the secret it is named after: `.password("x")`."""
 _USER_ASSIGNED = r"(?i)\b(?:user|login)\w*[:=]"
 
 # Values that may be code.
@@ -134,9 +136,9 @@ def quoted_place(assignment: Assignment, *, is_typed: bool) -> int:
     """Return the place of a quoted value: how certain it is that it belongs to the name."""
     separator = assignment.separator
     syntax = assignment.syntax
-    if is_typed or syntax["pair"] or syntax["encoded"]:
-        return SURE
-    if separator == "(" or separator in ASSIGNMENT_SIGNS:
+    if separator == "(":
+        return _argument_place(assignment)
+    if is_typed or syntax["pair"] or syntax["encoded"] or separator in ASSIGNMENT_SIGNS:
         return SURE
     if separator == "":
         if _assigns_by_blank(assignment) or assignment.line.endswith("(:"):
@@ -151,6 +153,24 @@ def quoted_place(assignment: Assignment, *, is_typed: bool) -> int:
             return LITERAL
         return NOWHERE
     return LITERAL
+
+
+def _argument_place(assignment: Assignment) -> int:
+    """Return the place of an argument in a call.
+
+    `setPassword("x")` assigns a password, but `t.password("x")` does not.
+    """
+    if assignment.key == "PASSWORD":
+        return SURE
+    owner, dot, method = assignment.key.lower().rpartition(".")
+    if owner == "t":
+        return NOWHERE
+    if method.startswith(("set", "with", "use")):
+        return SURE
+    is_method = dot or assignment.line[-1:] in (".", ":")
+    if is_method and len(method) <= _MAX_SETTER_LENGTH:
+        return SURE
+    return NOWHERE
 
 
 def _assigns_by_blank(assignment: Assignment) -> bool:

@@ -23,20 +23,11 @@ if TYPE_CHECKING:
     from ralph.privacy.secret_values import Span
 
 _SIGNS = ("+", "-", " ")
-_HUNK_HEAD = "@@"
 
 
 def redact_patch_text(text: str, patterns: Sequence[str] = ()) -> str:
     """Redact a text that contains a patch, such as the output of `git diff`."""
-    redacted: list[str] = []
-    hunk: list[str] = []
-    for line in text.split("\n"):
-        if line.startswith(_HUNK_HEAD):
-            redacted += redact_hunk(hunk, patterns)
-            hunk = []
-        hunk.append(line)
-    redacted += redact_hunk(hunk, patterns)
-    return "\n".join(redacted)
+    return "\n".join(redact_hunk(text.split("\n"), patterns))
 
 
 def redact_hunk(lines: Sequence[str], patterns: Sequence[str] = ()) -> list[str]:

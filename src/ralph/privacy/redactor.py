@@ -100,8 +100,9 @@ class Redactor:
         """
         from ralph.privacy.patches import redact_hunk  # few events have a patch
 
-        if self._characters_left <= 0:
+        if self._characters_left <= 0 or self._texts_left <= 0:
             return []
+        self._texts_left -= 1
         head, tail = _ends_of_hunk(lines)
         left_out = len(lines) - len(head) - len(tail)
         self._characters_left -= sum(map(len, head)) + sum(map(len, tail))

@@ -25,6 +25,7 @@ _LITERAL = (
     r"|'(?P<single>(?:[^'\\\n]|\\[^\n])*+)(?:'|(?=\n)|\Z)"
 )
 """A literal in double or single quotes. The end may be missing in a text that was cut."""
+_MIN_LITERAL_LENGTH = 12  # characters; a shorter one has no room for a secret and its name
 _ESCAPE = r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<letter>[^\n]))"
 _CHARACTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 """What the letters after a backslash stand for. Any other character stands for itself."""
@@ -70,7 +71,7 @@ def find_literals(text: str) -> Iterator[Literal]:
     for match in re.finditer(_LITERAL, text):
         group = "double" if match["double"] else "single"
         encoded = match[group]
-        if encoded and "\\" in encoded:
+        if encoded and len(encoded) >= _MIN_LITERAL_LENGTH and "\\" in encoded:
             yield Literal(encoded, match.start(group))
 
 
