@@ -107,9 +107,19 @@ def test_a_held_memory_is_decided_and_the_decision_undone(
     assert (shop.root / MEMORIES).read_bytes() == before[MEMORIES]
 
 
-def test_a_text_that_nobody_signed_is_accepted_on_its_page(window: Site, shop: Sample) -> None:
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        (ORDER, ""),
+        ("Use pnpm.", " <!-- ralph: at=2026-11-06T10:00:00Z by=agent unconfirmed=web -->"),
+    ],
+    ids=["an order", "an unconfirmed memory"],
+)
+def test_what_waits_for_a_person_is_accepted_on_its_page(
+    window: Site, shop: Sample, text: str, mark: str
+) -> None:
     file = shop.root / MEMORIES
-    entry = f"\n## Patterns\n\n### mem-1794000000-feed\n> {ORDER}\n<!-- tags: x | created: 2026-11-06 -->\n"
+    entry = f"\n## Patterns\n\n### mem-1794000000-feed\n> {text}\n<!-- tags: x | created: 2026-11-06 -->{mark}\n"
     file.write_text(file.read_text(encoding="utf-8") + entry, encoding="utf-8")
     page = window.get("/api/records/mem-1794000000-feed")
     assert (page["held"], page["actions"][0]) == (True, "accept")
