@@ -20,6 +20,7 @@ from ralph.learning import promotion, review, task_insights
 from ralph.learning.promotion import Target
 from ralph.memory import knowledge, memory, priming, reading
 from ralph.memory.author import AGENT, BY_AGENT, BY_PERSON, Author, WriteContext
+from ralph.recall import journal
 from ralph.search import index
 from ralph.tasks import task
 
@@ -308,6 +309,22 @@ def test_the_error_of_a_command_that_read_the_network_is_not_shown(here: World) 
     assert "curl" not in answer
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["tainted", "untainted"])
+def test_what_an_agent_did_after_foreign_reading_is_no_solution(here: World, reads: bool) -> None:
+    error = "ImportError: cannot import name 'wader' from 'heron'"
+    session = HookedSession(here, "s-1")
+    session.fail("pytest -q", error)
+    if reads:
+        read_page(session)
+    session.succeed("pip install heron-helper")
+    session.succeed("pytest -q", "4 passed")
+    index.sync(here.root)
+    failed = HookedSession(here, "s-2").send(
+        "PostToolUseFailure", tool_input={"command": "pytest -q"}, error=f"Exit code 1\n{error}"
+    )
+    assert ("It passed after `pip install heron-helper`" in context_of(failed)) is not reads
+
+
 # --- the session of a command ---------------------------------------------------------------------
 
 
@@ -348,6 +365,17 @@ def test_what_an_agent_of_a_loop_reports_is_as_tainted_as_its_run(here: World) -
     found = {entry.record.extra["run"]: entry.record for entry in knowledge.entries(here.root)}
     assert is_confirmed(found[clean])
     assert not is_confirmed(found[tainted])
+
+
+def test_the_journal_of_a_tainted_run_is_not_shown_unasked(here: World) -> None:
+    name = task.add(here.root, "Make the heron export").task.id
+    clean, tainted = "run-00000001", "run-00000002"
+    read_page(HookedSession(here, "s-2", {"RALPH_RUN": tainted}))
+    note(here.root, name, 1, "The heron exporter is written in Go.", clean)
+    note(here.root, name, 2, FACT, tainted)
+    found = journal.matches(here.root, "run-00000003", "heron exporter libfoo")
+    assert [entry.run for entry in found] == [clean]
+    assert "libfoo 3" not in ask(here)
 
 
 def test_an_insight_of_tainted_runs_is_promoted_only_after_a_person_has_accepted_it(

@@ -28,7 +28,7 @@ from ralph.capture.observations import make_record, redact_text
 from ralph.capture.own_traffic import OWN_TOOL, calls_ralph, without_injected
 from ralph.core.ids import parse_time
 from ralph.core.prompts import FORGET_COMMAND, PROSE, calls_forget, human_prompt
-from ralph.core.record import ObservationKind, Record, mark_unconfirmed
+from ralph.core.record import TAINT, ObservationKind, Record, mark_unconfirmed
 from ralph.lean.secret_rules import rules_mark
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
@@ -89,13 +89,14 @@ def interpret(
 def with_taint(record: Record, taint: object) -> Record:
     """Mark what a failing command printed that read something foreign, or what an agent said then.
 
-    What a tool was given is not marked: the agent wrote it before it read the answer. `taint` is
-    the kind of taint (see `lean/taint.py`) as it was read from a log.
+    A call that passed is only marked as tainted: the agent wrote what the tool was given before it
+    read the answer. `taint` is the kind of taint (see `lean/taint.py`) as it was read from a log.
     """
-    is_quoted = record.kind in (ObservationKind.ERROR, ObservationKind.NOTE)
-    if not is_quoted or not isinstance(taint, str) or not taint.isidentifier():
+    if not isinstance(taint, str) or not taint.isidentifier():
         return record
-    return mark_unconfirmed(record, taint)
+    if record.kind in (ObservationKind.ERROR, ObservationKind.NOTE):
+        return mark_unconfirmed(record, taint)
+    return replace(record, extra={**record.extra, TAINT: taint})
 
 
 def with_loop_origin(record: Record, line: Mapping[str, object]) -> Record:

@@ -306,6 +306,9 @@ SESSION = "session"  # the agent's session
 UNCONFIRMED = "unconfirmed"  # why no agent sees an entry unasked until a person has accepted it
 
 
+TAINT = "taint"  # the kind of foreign text that a tool call has read (see `lean/taint.py`)
+
+
 def is_confirmed(record: Record) -> bool:
     """Return whether an entry may be shown to an agent that has not asked for it.
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ralph.capture import foreign_reading
 from ralph.capture.short_text import trim
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, Hint, NotFound, Refused
-from ralph.core.record import Family, Outcome, Record
+from ralph.core.record import UNCONFIRMED, Family, Outcome, Record, mark_unconfirmed
 from ralph.core.terms import EVERYDAY_WORDS, index_terms, word_terms
 from ralph.core.work import JournalEntry
 from ralph.formats.journal import JOURNAL_PREFIX, is_journal_entry, journal_entry, journal_record
@@ -117,10 +118,13 @@ def run_file(root: Path, run: str) -> Path:
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
     """Append a redacted entry, unless the log already has one for its iteration.
 
+    The entry is unconfirmed if an agent of the run has read something foreign.
     Returns whether the entry was appended. Raises the same errors as `run_file`.
     """
     path = run_file(root, entry.run)
-    line = encode_record(journal_record(_redacted(entry, patterns)))
+    record = journal_record(_redacted(entry, patterns))
+    taint = foreign_reading.find_taint(root, run=entry.run)
+    line = encode_record(mark_unconfirmed(record, taint))
     exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
     if exists:
         # An empty append still completes and syncs a line that a killed writer left unfinished.
@@ -200,7 +204,7 @@ def matches(
 
     A loop asks for them, so the thresholds for what is injected unasked do not apply. An everyday
     word alone does not count, nor does a word of the loop's own sentences. Entries with the same
-    notes are returned only once.
+    notes are returned only once, and unconfirmed entries not at all.
     """
     if not words.strip():
         return ()
@@ -222,6 +226,8 @@ def matches(
         by_notes: dict[str, JournalEntry] = {}
         for row, entry in entries:
             matched = informative.intersection(row.matched)
+            if entry.extra.get(UNCONFIRMED):
+                continue
             if any(_is_about(entry, word) for word in matched):
                 by_notes.setdefault(entry.notes.strip(), entry)
         return tuple(by_notes.values())[:most]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from ralph.capture.recoveries import Recovery, describe_changes, find_recoveries
 from ralph.capture.short_text import first_line
 from ralph.capture.summary import error_line
-from ralph.core.record import Record
+from ralph.core.record import TAINT, Record, is_confirmed
 from ralph.lean import replace
 from ralph.privacy.injection import looks_like_instructions
 from ralph.recall.command_lines import quote_output
@@ -85,8 +85,19 @@ def _find_recovery(records: Sequence[Record], error: str) -> Recovery | None:
     """Return the last recovery from this error that says what helped."""
     features = find_features(error)
     found = None
-    for recovery in find_recoveries(records):
+    for recovery in find_recoveries(_before_foreign_reading(records)):
         failure = error_line(recovery.failure.record)
         if recovery.has_clear_cause and is_same_error(features, find_features(failure)):
             found = recovery
     return found
+
+
+def _before_foreign_reading(records: Sequence[Record]) -> Sequence[Record]:
+    """Return what happened in a session until it read something foreign.
+
+    What an agent does after that may be what a page told it to do.
+    """
+    for position, record in enumerate(records):
+        if record.extra.get(TAINT) or not is_confirmed(record):
+            return records[:position]
+    return records
