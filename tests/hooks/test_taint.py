@@ -135,6 +135,22 @@ def test_work_on_the_project_does_not_taint(here: World, members: Mapping[str, A
     assert here.failures() == 0
 
 
+def test_a_file_that_a_session_wrote_itself_does_not_taint_it(here: World, tmp_path: Path) -> None:
+    log, script, other = (tmp_path / name for name in ("out.log", "script.py", "other.txt"))
+    for path in (log, script, other):
+        path.write_text("x", encoding="utf-8")
+    session = HookedSession(here, "s-1")
+    session.succeed(f"make test > {log} 2>&1; tail -5 {log}")
+    session.succeed(f"tail -50 {log}")
+    session.send("PostToolUse", tool_name="Read", tool_input={"file_path": str(log)})
+    written = {"file_path": str(script), "content": "x"}
+    session.send("PostToolUse", tool_name="Write", tool_input=written)
+    session.succeed(f"cat {script}")
+    assert taints(here) == [None] * 5
+    session.succeed(f"cat {other}")
+    assert taints(here)[-1] == "outside"
+
+
 def test_an_event_about_a_private_path_leaves_its_taint_alone(tmp_path: Path) -> None:
     here = world(tmp_path)
     (here.root / "ralph.yml").write_text("privacy:\n  paths: ['*.env']\n", encoding="utf-8")

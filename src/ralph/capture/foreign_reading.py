@@ -51,12 +51,20 @@ def taint_of_place(root: Path, place: str) -> str:
     return taint_of_session(root, place)
 
 
-def taint_of_event(root: Path, event: Event) -> str:
-    """Return the kind of foreign text that a tool call has read, as a hook notes it, or ""."""
+def taint_of_event(root: Path, event: Event, written: set[str] | None = None) -> str:
+    """Return the kind of foreign text that a tool call has read, as a hook notes it, or "".
+
+    `written` has the files that the session has written so far, and is updated.
+    """
     found = taint.taint_of_tool(event.host, event.tool)
     if found:
         return found
     repository = taint.Repository(str(root), event.cwd or str(root), event.session)
+    if written is not None:
+        repository.written = written
+    if event.action is Action.CHANGE:
+        repository.written.update(map(repository.resolve, event.files))
+        return ""
     if event.action is Action.SHELL:
         command = event.text_parameter("command") or event.text_parameter("cmd")
         return foreign_commands.taint_of_command(command, repository)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ralph.lean.hook_files import HookSettings, RecordingRules
+    from ralph.lean.taint import Repository
 
 RECORDED = (
     "PostToolUse",
@@ -1010,6 +1011,7 @@ def _first_path(parameters: Payload) -> str:
 _TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure", "AfterTool")
 _COMMAND_MEMBERS = ("command", "cmd", "script")
 _READ_MEMBERS = (*_PATH_MEMBERS, "paths", "files", "include")
+_WRITING_MARKS = (b">", b"tee ", b'"content"')  # in every event that writes a file
 _TAINT_EVENT = "Taint"  # an event that says only that something foreign was read
 _MAX_LOG_BYTES = 1 << 26  # of a session's log that is searched for a taint
 
@@ -1025,24 +1027,58 @@ def _find_taint(host: str, event: str, payload: Payload, project: Project) -> st
         return ""
     from ralph.lean import taint  # only for tool calls
 
-    tool = payload.text("tool_name")
-    found = taint.taint_of_tool(host, tool)
+    found = taint.taint_of_tool(host, payload.text("tool_name"))
     if found:
         return found
-    parameters = payload.object("tool_input")
     repository = taint.Repository(
         project.root, payload.text("cwd") or project.root, payload.text("session_id")
     )
+    found = _judge_call(payload, repository)
+    if found == taint.OUTSIDE:
+        _note_written(_read_log(payload, project), repository)
+        repository.folder = payload.text("cwd") or project.root
+        found = _judge_call(payload, repository)
+    return found
+
+
+def _judge_call(payload: Payload, repository: Repository) -> str:
+    """Return the taint of what a tool call reads: the files or the command that it names."""
+    from ralph.lean import taint
+
+    parameters = payload.object("tool_input")
     paths = _list_texts(parameters, _READ_MEMBERS)
-    found = taint.taint_of_paths(tool, paths, repository)
-    if found or paths:
-        return found
+    if paths:
+        return taint.taint_of_paths(payload.text("tool_name"), paths, repository)
     command = " ".join(_list_texts(parameters, _COMMAND_MEMBERS))
     if not command or not taint.may_be_foreign(command, repository):
         return ""
     from ralph.lean.foreign_commands import taint_of_command  # few commands need it
 
     return taint_of_command(command, repository)
+
+
+def _note_written(log: bytes, repository: Repository) -> None:
+    """Note the files outside the repository that a session has written itself."""
+    lines = [line for line in log.split(b"\n") if any(mark in line for mark in _WRITING_MARKS)]
+    if not lines:
+        return
+    import json  # few sessions read files there
+
+    from ralph.lean.foreign_commands import note_written
+
+    for line in lines:
+        try:
+            payload = json.loads(line).get("payload") or {}
+            parameters = payload.get("tool_input") or {}
+            command = parameters.get("command")
+            path = parameters.get("file_path")
+        except (ValueError, AttributeError, RecursionError):
+            continue
+        repository.folder = str(payload.get("cwd") or "/")
+        if isinstance(command, str):
+            note_written(command, repository)
+        elif isinstance(path, str) and "content" in parameters:
+            repository.written.add(repository.resolve(path))
 
 
 def _list_texts(parameters: Payload, names: tuple[str, ...]) -> list[str]:
@@ -1060,10 +1096,14 @@ def _list_texts(parameters: Payload, names: tuple[str, ...]) -> list[str]:
 
 
 def _taint_of_session(payload: Payload, project: Project) -> str:
+    return hook_files.taint_in_log(_read_log(payload, project).decode("utf-8", "replace"))
+
+
+def _read_log(payload: Payload, project: Project) -> bytes:
+    """Return the log of an event's session, or b"" if there is none yet."""
     name = session_name(payload.text("session_id"))
     path = f"{project.state}/{discovery.SESSIONS}/{name}.jsonl"
-    log = hook_files.read_file(path, _MAX_LOG_BYTES) or b""
-    return hook_files.taint_in_log(log.decode("utf-8", "replace"))
+    return hook_files.read_file(path, _MAX_LOG_BYTES) or b""
 
 
 def _append_taint(

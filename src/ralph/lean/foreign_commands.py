@@ -261,19 +261,25 @@ _OPERATORS = ";|&()\n"
 
 
 class Command:
-    """A simple command: its words, the files it reads by redirection, and its heredoc."""
+    """A simple command: its words, its heredoc, and the files it is redirected to and from."""
 
-    __slots__ = ("document", "reads", "words")
+    __slots__ = ("document", "reads", "words", "writes")
 
     def __init__(self) -> None:
         self.words: list[str] = []
         self.reads: list[str] = []
+        self.writes: list[str] = []
         self.document = ""
 
 
 def taint_of_command(line: str, repository: Repository) -> str:
     """Return the taint of a shell command, or "" if it reads nothing foreign."""
     return _judge_line(line[:_MAX_CHARACTERS], repository, _MAX_DEPTH)
+
+
+def note_written(line: str, repository: Repository) -> None:
+    """Note the files that a shell command has written by redirection or with `tee`."""
+    _judge_line(line[:_MAX_CHARACTERS], repository, _MAX_DEPTH)
 
 
 def _judge_line(line: str, repository: Repository, depth: int) -> str:
@@ -290,6 +296,8 @@ def _judge_line(line: str, repository: Repository, depth: int) -> str:
 
 def _judge_command(command: Command, repository: Repository, depth: int) -> str:
     words = _without_prefixes(command.words)
+    written = [*command.writes, *(words[1:] if words[:1] == ["tee"] else ())]
+    repository.written.update(map(repository.resolve, written))
     if not words:
         return _judge_files(command.reads, repository)
     program = words[0].rpartition("/")[2]
@@ -307,7 +315,7 @@ def _judge_command(command: Command, repository: Repository, depth: int) -> str:
     return _judge_files(files, repository)
 
 
-def _without_prefixes(words: Sequence[str]) -> Sequence[str]:
+def _without_prefixes(words: list[str]) -> list[str]:
     """Return a command without assignments and programs that only start another one."""
     position = 0
     is_after_prefix = False
@@ -493,7 +501,7 @@ class _Lexer:
         self._end_word()
         self._redirection = ""
         command = self._command
-        if command.words or command.reads:
+        if command.words or command.reads or command.writes:
             self.commands.append(command)
         self._command = Command()
 
@@ -510,6 +518,8 @@ class _Lexer:
             self._documents.append((self._command, self._word))
         elif self._redirection == "<<<":
             self._command.document = self._word
+        elif self._redirection.startswith(">"):
+            self._command.writes.append(self._word)
         elif not self._redirection:
             self._command.words.append(self._word)
         self._redirection = ""

@@ -237,20 +237,24 @@ class Repository:
     """The project to which files belong, and the folder in which a tool was called.
 
     A path that contains the id of the session is a file in which the client keeps what tools have
-    printed. These tools have been judged already.
+    printed. These tools have been judged already, and so have those that wrote the files in
+    `written`, such as a log of the tests in a temporary folder.
     """
 
-    __slots__ = ("_root", "_session", "folder")
+    __slots__ = ("_root", "_session", "folder", "written")
 
     def __init__(self, root: str, folder: str, session: str = "") -> None:
         self._root = root.rstrip("/")
         self._session = session
         self.folder = folder
+        self.written: set[str] = set()
 
     def taint_of(self, path: str) -> str:
         """Return the taint of reading a file, or "" if the file belongs to the project."""
         path = self.resolve(path)
-        if path.startswith(_NOT_TEXTS) or (self._session and self._session in path):
+        if path in self.written or path.startswith(_NOT_TEXTS):
+            return ""
+        if self._session and self._session in path:
             return ""
         inside = self._path_inside(path)
         if inside is None:

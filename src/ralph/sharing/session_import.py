@@ -79,7 +79,7 @@ class SessionRecorder:
         happened = replace(happened, host=client)
         log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
         record = observe(happened, patterns=None, paths=self._privacy.paths)
-        taint = foreign_reading.taint_of_event(self._root, happened)
+        taint = foreign_reading.taint_of_event(self._root, happened, log.written)
         log.taint = log.taint or taint
         if record is None or self._forgotten.hides(record):
             return
@@ -142,6 +142,7 @@ class SessionLog:
         session_log = paths.session_log(root, session)
         self._path = session_log if session_log.exists() else packed_log
         text = (files.read(packed_log) or "") + (files.read(session_log) or "")
+        self.written: set[str] = set()  # files, as paths
         self.taint = hook_files.taint_in_log(text)  # what foreign text the session has read so far
         source = Source(self._path, self._path.name, Format.LOG)
         records = []
