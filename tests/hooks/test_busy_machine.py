@@ -76,6 +76,16 @@ def test_a_start_whose_time_is_up_in_an_optional_step_is_answered(here: World, s
     assert SHIP in ask(here, SHIPPING)
 
 
+@pytest.mark.parametrize("busy", ["", "1"], ids=["quiet", "busy"])
+def test_a_busy_machine_is_answered_before_the_index_is_updated(here: World, busy: str) -> None:
+    here = World(here.root, here.home, {"RALPH_TEST_BUSY": busy})
+    HookedSession(here, "unread").prompt("add a page that lists all invoices")
+    first = start(here, "first", late_in="no:step")
+    assert SHIP in first
+    assert ("[unread]" in first) == (not busy)
+    assert "[unread]" in start(here, "second", late_in="no:step")
+
+
 def test_an_index_that_could_not_be_updated_in_time_keeps_its_records(here: World) -> None:
     session = HookedSession(here, "earlier")
     session.prompt(PORT)

@@ -1,10 +1,12 @@
 """Start one hook event as `run.py` does, and let its time be up when a certain function is called.
 
 `<python> -I -S <this file> <folder of the package> <module>:<function> <host> <Event>`: the first call of the function
-raises what the timer of the hook raises. No other time limit is used.
+raises what the timer of the hook raises. No other time limit is used. With `RALPH_TEST_BUSY`, the hook believes that
+the machine is busy.
 """
 
 import gc
+import os
 import sys
 from types import FrameType
 
@@ -12,7 +14,7 @@ gc.disable()
 sys.path.insert(0, sys.argv[1])
 
 from ralph.core.errors import DeadlineExceeded  # noqa: E402 - found at the folder above
-from ralph.hooks import handler  # noqa: E402
+from ralph.hooks import deadline, handler  # noqa: E402
 from ralph.storage import hook_index  # noqa: E402
 
 
@@ -36,5 +38,7 @@ def _end_time_in(step: str) -> None:
 if __name__ == "__main__":
     handler._set_deadline = _set_no_deadline
     hook_index._ANSWER_SECONDS = 100.0
+    if os.environ.get("RALPH_TEST_BUSY"):
+        deadline._LOADING_SECONDS = -1.0
     _end_time_in(sys.argv[2])
     handler.main(sys.argv[3:])

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ralph.core.errors import DeadlineExceeded
 
 _SHORTEST_TIMER = 0.001  # seconds
+_LOADING_SECONDS = 1.0  # ten times what it takes on a quiet machine
 
 
 class Deadline:
@@ -25,8 +26,15 @@ class Deadline:
 
     def __init__(self, set_timer: Callable[[float], None], seconds: float) -> None:
         self._set_timer = set_timer
-        self._ends_at = time.monotonic() + seconds
+        self._started_at = time.monotonic()
+        self._ends_at = self._started_at + seconds
         set_timer(seconds)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more time has passed than loading Ralph takes on a machine that is not busy."""
+        has_end = math.isfinite(self._ends_at)
+        return has_end and time.monotonic() - self._started_at > _LOADING_SECONDS
 
     @contextmanager
     def optional_step(self, seconds: float) -> Iterator[None]:

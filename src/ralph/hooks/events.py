@@ -339,8 +339,8 @@ def _start_session(
 ) -> str:
     """Return the answer with a starting session's brief, or "" if there is nothing to show.
 
-    A resumed or forked session gets only what is new to it. If the index cannot be updated in time,
-    the brief is made from the index as it is. What the brief does not need is done after it.
+    A resumed or forked session gets only what is new to it. On a busy machine, the brief is made
+    from the index as it is, and the index is updated after it in the time that is left.
     """
     from ralph.install import installations, merge_registration
     from ralph.recall.eligibility import COMPACTED, TOOLS
@@ -361,8 +361,10 @@ def _start_session(
     if tool_prefix is not None:
         with _count_failures(root, name):  # prompt hooks cannot read the client's settings
             injection_ledger.mark_seen(root, event.session, [f"{TOOLS}{tool_prefix}"])
-    with deadline.optional_step(_CACHE_SECONDS):
-        update_caches(root, config)
+    is_busy = deadline.is_behind
+    if not is_busy:
+        with deadline.optional_step(_CACHE_SECONDS):
+            update_caches(root, config)
     brief = brief_from_index(
         root,
         config,
@@ -376,6 +378,9 @@ def _start_session(
         if brief.text:
             with _count_failures(root, name):
                 _note_brief(root, event, name, brief)
+        if is_busy:
+            with deadline.optional_step(_CACHE_SECONDS):
+                update_caches(root, config)
         with _count_failures(root, name):
             merge_registration.register_missing(root, env)
         if state is SessionState.NEW:
