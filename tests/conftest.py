@@ -51,6 +51,9 @@ for _variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
     os.environ[_variable] = tempfile.mkdtemp(prefix="ralph-user-")
     atexit.register(shutil.rmtree, os.environ[_variable], ignore_errors=True)
 
+# Tests have no terminal, and nobody to ask: they grant trust and decide on pages as a CI job does.
+os.environ["CI"] = "true"
+
 # Searches are by words, unless a test says otherwise: the model is installed for the tests of meaning.
 os.environ["RALPH_EMBEDDING_PROVIDER"] = "none"
 

@@ -1,10 +1,8 @@
 """`ralph trust` as its users meet it: shown whole, asked on a terminal, refused without one."""
 
-import os
-import subprocess
-
 import pytest
-from tests.support.runner import Project, command, terminal
+from tests.support.people import Window
+from tests.support.runner import Project
 
 YML = "summarize:\n  command: {}\n"
 
@@ -26,29 +24,33 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_recorded(ralph: Project
     said = ralph("trust", stdin="y\n")
     assert said.code == 2
     assert "make summary" in said.out
-    assert "ralph trust --yes" in said.err
+    assert "CI=true" in said.err
     assert ralph("config", "summarize.command").out == "\n"
 
 
-@pytest.mark.parametrize(
-    ("answer", "value"), [(b"y\n", "make summary\n"), (b"n\n", "\n"), (b"\n", "\n")]
-)
+@pytest.mark.parametrize(("answer", "value"), [("y", "make summary\n"), ("n", "\n"), ("", "\n")])
 def test_on_a_terminal_the_answer_decides_and_no_answer_is_no(
-    ralph: Project, answer: bytes, value: str
+    ralph: Project, answer: str, value: str
 ) -> None:
     ralph.put("ralph.yml", YML.format("make summary"))
-    with terminal() as (outer, inner):
-        os.write(outer, answer)
-        done = subprocess.run(
-            [*command(), "trust"],
-            cwd=ralph.root,
-            stdin=inner,
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
-    assert done.returncode == (0 if value.strip() else 1)
+    with Window(ralph.root) as window:
+        window.run("trust", "Trust this in ", answer)
     assert ralph("config", "summarize.command").out == value
+
+
+def test_without_a_terminal_only_a_ci_job_approves(
+    ralph: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ralph.put("ralph.yml", YML.format("make summary"))
+    monkeypatch.delenv("CI")
+    said = ralph("trust", "--yes")
+    assert (said.code, "not a terminal" in said.err) == (2, True)
+    note = ralph("config", "summarize.command", "make other").err
+    assert "takes effect after `ralph trust`" in note
+    assert ralph("config", "summarize.command").out == "\n"
+    monkeypatch.setenv("CI", "true")
+    assert ralph("trust", "--yes").code == 0
+    assert ralph("config", "summarize.command").out == "make other\n"
 
 
 def test_nothing_in_a_value_hides_from_who_reads_it(ralph: Project) -> None:

@@ -1,9 +1,6 @@
 """Memories that read like an instruction to an agent: who may add them, and when they are injected."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, promotion, review
 from ralph.loop import loop
 from ralph.loop.request import LoopRequest
-from ralph.memory import caller, held_memories, knowledge, memory, memory_files, priming, reading
+from ralph.memory import held_memories, knowledge, memory, memory_files, priming, reading
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.session_start import brief_session
 from ralph.tasks import task
@@ -158,32 +155,6 @@ def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
 
 
 # --- who calls -----------------------------------------------------------------------------------
-
-
-def test_a_terminal_without_an_agents_variable_is_a_person(root: Path) -> None:
-    assert caller.identify_author({}, is_terminal=False) == "agent"
-    assert (
-        caller.identify_author({"CODEX_HOME": "/x"}, is_terminal=True, parents=[["HOME"], []])
-        == "human"
-    )
-    for name in (
-        "CLAUDECODE",
-        "CLAUDE_CODE_SESSION_ID",
-        "CODEX_SANDBOX",
-        "GEMINI_CLI",
-        "QWEN_CODE",
-        "RALPH_RUN",
-    ):
-        assert caller.identify_author({name: "1"}, is_terminal=True) == "agent"
-    script = "import sys; from ralph.memory.caller import identify_author; print(identify_author({}, is_terminal=True))"
-    clean = {"PATH": os.environ["PATH"], "HOME": str(root)}
-    with_agent = {**clean, "CLAUDECODE": "1"}
-    middle = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], env={}, check=True)"
-    called = [sys.executable, "-c", middle, script]
-    said = subprocess.run(
-        called, env=with_agent, capture_output=True, check=True, encoding="utf-8", timeout=60
-    )
-    assert said.stdout == "agent\n"  # its parent has the variable
 
 
 def test_the_command_records_who_called(root: Path) -> None:

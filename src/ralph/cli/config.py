@@ -137,8 +137,9 @@ def _set_key(call: Invocation, key: str, value: str, layer: Layer) -> None:
         return
     place = loaded.origins[key]
     untrusted = _find_untrusted(loaded, key, layer)
-    if untrusted is not None and caller.is_called_by_agent(os.environ):
-        say("note: an agent set this in a project's file, so it takes effect after `ralph trust`")
+    is_person = call.author.is_person or caller.is_unattended(os.environ)
+    if untrusted is not None and not is_person:
+        say("note: it takes effect after `ralph trust`, because no person set it at a terminal")
     elif untrusted is not None:
         trust_records.add_trust(call.root, untrusted, os.environ)
         say("note: you set it, so it is trusted on this machine")

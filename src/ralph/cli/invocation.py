@@ -35,9 +35,11 @@ from ralph.lean import discovery
 if TYPE_CHECKING:
     from ralph.core.settings import Config
     from ralph.memory.author import Author, WriteContext
+    from ralph.memory.caller import Caller
 
 T = TypeVar("T")
 
+_LETTER_BYTES = 2  # each is two letters to type
 _COMMANDS_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")
 """Commands that sync the index themselves, or that write in the middle of a merge."""
 
@@ -100,16 +102,40 @@ class Invocation:
     @property
     def author(self) -> Author:
         """The author of changes, which is a person or an agent."""
-        from ralph.memory.author import Author
-        from ralph.memory.caller import identify_author
+        from ralph.memory.author import AGENT, PERSON
+        from ralph.memory.caller import Caller
 
-        return Author(identify_author(os.environ, is_terminal=can_ask()))
+        return PERSON if self.caller is Caller.PERSON else AGENT
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Who runs this command, judged by its environment and its terminal."""
+        from ralph.memory.caller import identify_caller
+
+        return identify_caller(os.environ, sys.stdin.fileno() if can_ask() else None)
+
+    @cached_property
+    def decider(self) -> Author:
+        """The author of a decision. A person whose terminal says too little is asked to type."""
+        from ralph.memory.author import AGENT, PERSON
+        from ralph.memory.caller import Caller
+
+        is_person = self.caller is Caller.PERSON
+        if self.caller is Caller.UNSURE:
+            is_person = _has_typed_letters()
+        return PERSON if is_person else AGENT
 
     def write_context(self, *, allow_secret: bool = False) -> WriteContext:
         """Return the caller and the user's patterns, for the functions that write memories."""
         from ralph.memory.author import WriteContext
 
         return WriteContext(self.author, allow_secret=allow_secret, patterns=self.patterns)
+
+    def decision_context(self) -> WriteContext:
+        """Return the decider and the user's patterns, for decisions that only a person makes."""
+        from ralph.memory.author import WriteContext
+
+        return WriteContext(self.decider, patterns=self.patterns)
 
     def show_path(self, path: Path) -> str:
         """Return a path for display, relative to the project if it is inside."""
@@ -119,6 +145,24 @@ class Invocation:
 def can_ask() -> bool:
     """Return whether a person can answer questions, because standard input is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _has_typed_letters() -> bool:
+    """Ask for letters that only somebody who reads the terminal can type."""
+    from ralph.core import ids
+
+    letters = ids.short("person", _LETTER_BYTES).partition("-")[2]
+    say("This terminal was started by a program. An agent could have done that.")
+    try:
+        typed: str = click.prompt(
+            f"Type {letters} to show that a person decides",
+            default="",
+            show_default=False,
+            err=True,
+        )
+    except click.Abort:
+        return False
+    return typed.strip().lower() == letters
 
 
 def current_call() -> Invocation:

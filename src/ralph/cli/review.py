@@ -102,7 +102,7 @@ def cli(
     )
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
-    if form == "table" and items and output.is_terminal() and call.author.is_person:
+    if form == "table" and items and output.is_terminal() and call.decider.is_person:
         _decide_by_key(call, inbox.with_quotes(call.root, items))
         return
     if form == "json":
@@ -284,8 +284,9 @@ def accept(call: Invocation, names: tuple[str, ...], text: str | None) -> None:
         if len(names) > 1:
             raise UsageError("--text replaces the wording of one proposal", hint="name one id")
         new_text = read_text(text)
+    context = call.decision_context()
     for name in names:
-        record = review.accept(call.root, name, text=new_text, context=call.write_context()).record
+        record = review.accept(call.root, name, text=new_text, context=context).record
         click.echo(f"Accepted {one_line(record.id)}")
         promoted = record.extra.get("promoted_to")
         if promoted:
@@ -301,7 +302,7 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
     Rejected insights are not proposed again.
     """
     for name in names:
-        record = review.reject(call.root, name, context=WriteContext(call.author)).record
+        record = review.reject(call.root, name, context=WriteContext(call.decider)).record
         click.echo(f"Rejected {one_line(record.id)}")
 
 

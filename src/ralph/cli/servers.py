@@ -82,7 +82,8 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
         if not no_open and not webbrowser.open(address):
             say("could not open a browser: open the address yourself")
 
-    by = "agent" if caller.is_called_by_agent(os.environ) else "human"
+    is_person = caller.is_unattended(os.environ) or call.decider.is_person
+    by = "human" if is_person else "agent"
     if link:
         options.exclude({"--link": link, "--port": port})
         if by == "agent":  # whoever has the link acts as the person who started the server

@@ -28,7 +28,11 @@ from ralph.storage import trust_records
     cls=Command,
     examples=["ralph trust", "ralph trust --list", "ralph trust --revoke"],
 )
-@click.option("--yes", is_flag=True, help="Approve everything that is shown, without asking.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Approve everything that is shown, without asking. Needs a terminal or CI=true.",
+)
 @click.option("--list", "listing", is_flag=True, help="Show what you trust, in all projects.")
 @click.option("--revoke", is_flag=True, help="Revoke all trust for this project.")
 @options.formats("table", "json")
@@ -98,12 +102,7 @@ def _approve(call: Invocation, *, yes: bool) -> int:
         click.echo("This project's config names no commands and no addresses.")
     if not new_values and not logs:
         return 0
-    if caller.is_called_by_agent(os.environ):
-        raise Refused(
-            "only a person can grant trust, and an agent made this call",
-            hint="run `ralph trust` in a terminal",
-        )
-    if not yes and not _confirm_trust(call):
+    if not _is_approved(call, yes=yes):
         click.echo("Nothing was trusted.")
         return 1
     trust_records.record_trust(call.root, values, os.environ)
@@ -115,13 +114,23 @@ def _approve(call: Invocation, *, yes: bool) -> int:
     return 0
 
 
-def _confirm_trust(call: Invocation) -> bool:
+def _is_approved(call: Invocation, *, yes: bool) -> bool:
+    """Return whether a person approves. Raises Refused for an agent."""
+    if caller.is_called_by_agent(os.environ):
+        raise Refused(
+            "only a person can grant trust, and an agent made this call",
+            hint="run `ralph trust` in a terminal",
+        )
+    if yes and caller.is_unattended(os.environ):
+        return True
     if not can_ask():
         raise UsageError(
             "cannot ask for approval: standard input is not a terminal",
-            hint="review what is shown above, and run `ralph trust --yes` to approve it",
+            hint="run `ralph trust` in a terminal; a CI job (CI=true) may use --yes",
         )
-    return click.confirm(f"Trust this in {call.root}?", default=False, err=True)
+    if call.caller is caller.Caller.UNSURE:
+        return call.decider.is_person
+    return yes or click.confirm(f"Trust this in {call.root}?", default=False, err=True)
 
 
 def _escape(value: object) -> str:

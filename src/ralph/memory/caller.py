@@ -1,7 +1,8 @@
 """Find out whether a person or an agent runs a command, and what to call them.
 
 Agents set environment variables for the commands that they run. A command that has one of these
-variables, in its own environment or in that of a parent process, was started by an agent.
+variables, in its own environment or in that of a parent process, was started by an agent. So was a
+command without a terminal. `terminals` judges the terminal of any other command.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from functools import cache
 from pathlib import Path
 
@@ -42,27 +44,42 @@ _GIT_SECONDS = 2.0  # to wait for git
 _MAX_PARENTS = 40  # how many parent processes to examine
 
 
-def identify_author(
-    env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Sequence[str]] | None = None
-) -> str:
-    """Return `human` for a terminal that no agent started, and `agent` otherwise.
+class Caller(Enum):
+    """Who runs a command."""
 
-    An agent is recognised by the environment variables it sets, here or in a parent process.
+    PERSON = "person"
+    UNSURE = "unsure"  # a terminal that an agent may have made; a person there can prove it
+    AGENT = "agent"
+
+
+_TRUE_IN_CI = ("1", "true", "True")
+
+
+def identify_caller(env: Mapping[str, str], terminal: int | None) -> Caller:
+    """Return who runs this command.
+
+    `terminal` is the descriptor of standard input, or None if that is not a terminal.
     """
-    if not is_terminal or _has_agent_variable(list(env)):
-        return "agent"
-    if parents is None:
-        parents = _parent_variables()
-    if any(map(_has_agent_variable, parents)):
-        return "agent"
-    return "human"
+    if terminal is None or is_called_by_agent(env):
+        return Caller.AGENT
+    from ralph.memory import terminals  # a command without a terminal does not need it
+
+    if terminals.is_at_own_terminal(terminal):
+        return Caller.PERSON
+    return Caller.UNSURE
+
+
+def is_unattended(env: Mapping[str, str]) -> bool:
+    """Return whether this is a CI job that no agent runs, by the variable that CI systems set.
+
+    Whoever writes a CI job has decided what it does. Outside CI, an agent could set the variable
+    as well, so this counts only for what is documented for CI.
+    """
+    return env.get("CI") in _TRUE_IN_CI and not is_called_by_agent(env)
 
 
 def is_called_by_agent(env: Mapping[str, str]) -> bool:
-    """Return whether an agent's variable is set, here or in a parent process.
-
-    Unlike `identify_author`, this assumes that a script without a terminal is run by a person.
-    """
+    """Return whether an agent's variable is set, here or in a parent process."""
     return _has_agent_variable(list(env)) or any(map(_has_agent_variable, _parent_variables()))
 
 
