@@ -96,7 +96,7 @@ _token_rules: list[TokenRule] = []  # filled when first needed
 def _read_token_rules() -> list[TokenRule]:
     rules: list[TokenRule] = []
     for line in _token_lines():
-        if not line.startswith(" "):
+        if line[0] != " ":
             kind, _, prefixes = line.partition(": ")
             rules.append((kind, prefixes.split(), "", ""))
             continue
@@ -113,7 +113,7 @@ def token_prefixes() -> list[str]:
     """Return the prefixes of all token rules."""
     if not _token_prefixes:
         for line in _token_lines():
-            if not line.startswith(" "):
+            if line[0] != " ":
                 _token_prefixes.extend(line.partition(": ")[2].split())
     return _token_prefixes
 
@@ -130,8 +130,7 @@ def _token_lines() -> list[str]:
     data = hook_files.read_file(path, _MAX_TOKENS_FILE)
     if data is None:
         raise FileNotFoundError(path)
-    lines = data.decode("utf-8").split("\n")
-    return [line for line in lines if line and not line.startswith("#")]
+    return [line for line in data.decode("utf-8").split("\n") if line and line[0] != "#"]
 
 
 # --- phrases --------------------------------------------------------------------------------------

@@ -283,6 +283,8 @@ def _nearest_word_says_secret(
             continue
         word = words[-1]
         distance += 1
+        if distance == 0 and _calls_vendor(sentence, name, words):
+            return True
         if distance > max_distance or word in _PUBLIC:
             return False
         if _is_other_secret(name[0]):
@@ -301,6 +303,12 @@ def _nearest_word_says_secret(
                 return True
             return _needs_no_link(run, distance)
     return False
+
+
+def _calls_vendor(sentence: str, name: re.Match[str], words: list[str]) -> bool:
+    """Return whether a run is the first argument of a vendor's client: `cohere.Client("...")`."""
+    is_call = sentence[name.end() : name.end() + 1] == "("
+    return is_call and not _VENDORS.isdisjoint(words)
 
 
 def _telling_words(sentence: str, name: re.Match[str]) -> list[str]:
