@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ralph.capture.command_lines import is_assignment, split_commands
+from ralph.core import terms
+from ralph.search import background
 
 _MAX_CHARACTERS = 20_000  # of a text that are searched
 
@@ -53,7 +55,8 @@ def find_demands(text: str) -> list[Demand]:
         found.update(dict.fromkeys(_packages_in_prose(text)))
     if "://" in text:
         found.update(dict.fromkeys(_hosts_in_prose(text)))
-    return list(found)
+    built = {_package_name(image[1]) for image in _BUILT_IMAGE.finditer(text)}
+    return [demand for demand in found if demand.name not in built]
 
 
 # --- command lines ------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ def _demands_of_line(line: _Line) -> Iterator[Demand]:
         program = words[0].rpartition("/")[2]
         packages = _installed_packages(program, words[1:])
         if line.is_prose:
-            packages = packages[:1] + [name for name in packages[1:] if not name.isalpha()]
+            packages = _without_words(packages)
         for package in packages:
             yield from _package_demands(package)
         yield from _hosts_of_command(program, words[1:])
@@ -258,6 +261,20 @@ def _installed_packages(program: str, words: tuple[str, ...]) -> list[str]:
     return []
 
 
+def _without_words(names: list[str]) -> list[str]:
+    """Leave out the words of a sentence that follow a call: "npm install fails since May"."""
+    kept = [name for name in names[1:] if not name.isalpha()]
+    if names and not _is_ordinary_word(names[0]):
+        kept.insert(0, names[0])
+    return kept
+
+
+def _is_ordinary_word(name: str) -> bool:
+    if not name.isalpha():
+        return False
+    return all(background.frequency(term) > 0 for term in terms.word_terms(name.lower()))
+
+
 def _after_verb(words: tuple[str, ...], verb: str) -> tuple[str, ...] | None:
     """Return the words after a verb, which options may precede, or None if it is missing."""
     wanted = tuple(verb.split())
@@ -303,6 +320,7 @@ def _package_demands(package: str) -> Iterator[Demand]:
 
 
 _SOURCE_LINES = (
+    re.compile(r"^([A-Za-z][\w-]*)\s*=\s*\{[^}]*\b(?:git|registry)\s*="),
     re.compile(r"^FROM\s+(?:--platform=\S+\s+)?(\S+)", re.IGNORECASE),
     re.compile(r"^(?:-\s+)?image:\s*[\"']?([\w./:@-]+)"),
     re.compile(r"^(?:-\s+)?uses:\s*[\"']?([\w.-]+/[\w./-]+)@"),
@@ -312,6 +330,11 @@ _SOURCE_LINES = (
     re.compile(r"^(?:from\s+([a-z]\w*)\s+import\b|import\s+([a-z]\w*)(?:$|[.,;]|\s+as\b))"),
 )
 """Lines of source code that name a package."""
+_BUILT_IMAGE = re.compile(
+    r"\b(?:docker|podman|buildah|nerdctl)\s+(?:buildx\s+)?(?:build|bud)\b[^\n`;&|]{0,200}?"
+    r"\s(?:-t|--tag)[ =]([\w./:-]+)"
+)
+"""An image that the text itself builds."""
 _IMAGE_STAGES = frozenset({"base", "build", "builder", "deps", "runtime", "scratch", "test"})
 
 
@@ -369,8 +392,14 @@ _PROSE_PACKAGES = (
     ),
 )
 """Sentences that recommend a package without a command."""
+_NAME_ON_REGISTRY = re.compile(
+    r"(?<![\w/.-])`?(?P<name>@?[a-z0-9]+(?:[-_/.][\w]+)*)`?\s+(?:is\s+)?(?:on|from|in|via)\s+"
+    r"(?:the\s+)?(?:npm|pip|pypi|crates\.io|rubygems|docker hub|packagist)\b",
+    re.IGNORECASE,
+)
+"""A package and where it is published: `antropic-sdk on npm`."""
 _PACKAGE_WORD = re.compile(
-    r"install|package|library|crate|gem|depend|distribution|sdk|wheel|image|require|pipfile"
+    r"npm|pip|pypi|crates|hub|install|package|library|crate|gem|depend|distribution|sdk|wheel|image|require|pipfile"
     r"|cargo\.toml|go\.mod|pyproject|composer|switch|migrate|move|replaced|renamed|succeeded"
     r"|published|available",
     re.IGNORECASE,
@@ -382,9 +411,10 @@ _IS_CODE = re.compile(r"[()=<>{}\[\]$]|\.(?:py|ts|tsx|js|jsx|rs|go|rb|md|ya?ml|j
 
 def _packages_in_prose(text: str) -> Iterator[Demand]:
     for sentence in _SENTENCE_END.split(_FENCE.sub("\n", text)):
-        if not _ADVICE.search(sentence):
-            continue
-        for pattern in _PROSE_PACKAGES:
+        patterns: tuple[re.Pattern[str], ...] = (_NAME_ON_REGISTRY,)
+        if _ADVICE.search(sentence):
+            patterns += _PROSE_PACKAGES
+        for pattern in patterns:
             for found in pattern.finditer(sentence):
                 if _IS_CODE.search(found["name"]):
                     continue
@@ -431,7 +461,8 @@ _BARE_ADDRESS_PROGRAMS = _CONTACTING_PROGRAMS - {"git"}
 _CONTACT = re.compile(
     r"\b(?:send|sends|post|posts|upload|uploads|push|publish|report|reports|download|downloads|fetch"
     r"|pull|mirror|mirrors|registry|endpoint|proxy|webhook|connect|connects|forward|submit|sync"
-    r"|point|points|install|clone|contact|ping|call|query|beacon|curl|wget|index-url|from)\b",
+    r"|point|points|install|clone|contact|ping|call|query|beacon|curl|wget|index-url|from|export"
+    r"|exports|replaced|collector|telemetry|tracing|gateway|stream|streams|mirrored|git|sparse)\b",
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(
@@ -458,8 +489,8 @@ def _hosts_of_command(program: str, words: tuple[str, ...]) -> Iterator[Demand]:
 
 def _hosts_in_prose(text: str) -> Iterator[Demand]:
     for sentence in _SENTENCE_END.split(text):
-        is_contact = _CONTACT.search(_URL.sub(" ", sentence)) and not _REFERENCE.search(sentence)
-        if not is_contact:
+        words = _URL.sub(" ", sentence)
+        if not _CONTACT.search(words) or _REFERENCE.search(words):
             continue
         for url in _URL.finditer(sentence):
             yield from _host_demand(url[1])

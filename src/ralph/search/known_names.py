@@ -72,7 +72,7 @@ _TOOL_FILES = re.compile(
     | azure-pipelines\.yml | bitbucket-pipelines\.yml | cloudbuild\.yaml | appveyor\.yml
     | fly.*\.toml | vercel\.json | netlify\.toml | wrangler\.(?:toml|jsonc?) | render\.yaml
     | serverless\.ya?ml | Chart\.(?:yaml|lock) | values.*\.yaml | helmfile\.yaml | skaffold\.yaml
-    | devcontainer\.json | ralph\.yml | manage\.py | .*\.(?:sh|bash|zsh|fish|ps1)
+    | devcontainer\.json | manage\.py | .*\.(?:sh|bash|zsh|fish|ps1)
     """,
     re.VERBOSE,
 )
@@ -87,9 +87,10 @@ _TEXT_SUFFIXES = frozenset(
 )
 _SEPARATORS = str.maketrans("_.", "--")
 _NAME_CHARACTER = r"[a-z0-9_-]"
+_SECOND_LEVELS = frozenset({"ac", "co", "com", "edu", "gov", "net", "org"})
 _DOCKER_REGISTRIES = ("docker.io/library/", "docker.io/", "library/")
 _RESERVED_HOSTS = re.compile(
-    r"(?:.*\.)?(?:example(?:\.com|\.org|\.net)?|test|invalid|local|localhost|internal|svc)|localhost"
+    r"(?:.*\.)?(?:example\.(?:com|org|net)|test|invalid|local|localhost|internal|svc)"
     r"|127\..*|10\..*|192\.168\..*|172\.(?:1[6-9]|2\d|3[01])\..*|0\.0\.0\.0|host\.docker\.internal"
 )
 """Hosts that are reserved for examples or can only be reached from nearby."""
@@ -127,7 +128,16 @@ def _is_standard(demand: Demand) -> bool:
         return name in names["programs"]
     for registry in _DOCKER_REGISTRIES:
         name = name.removeprefix(registry)
-    return name in names["programs"] or name in names["images"]
+    if name in names["programs"] or name in names["images"]:
+        return True
+    return any(part in names["packages"] for part in _prefixes(name))
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    """Yield a name, then the name without its last part, and so on: `golang.org/x/perf/cmd`."""
+    while name:
+        yield name
+        name = name.rpartition("/")[0]
 
 
 # --- what a project knows -----------------------------------------------------------------------
@@ -154,9 +164,27 @@ class KnownNames:
         if demand.kind is DemandKind.COMMAND and "/" in demand.name:
             return self._has_file(demand.name)
         if demand.kind is DemandKind.HOST:
-            return _contains(self._text, demand.name)
+            return self._has_host(demand.name)
         name = demand.name.lower()
-        return self._has_name(name) or self._has_parent(name)
+        return self._has_name(name) or self._has_parent(name) or self._has_image(name)
+
+    def _has_host(self, host: str) -> bool:
+        """Return whether a host is known, or another one of the same domain."""
+        if _contains(self._text, host):
+            return True
+        domain = _domain_of(host)
+        return domain not in _standard_names()["shared"] and _contains(self._text, domain)
+
+    def _has_image(self, name: str) -> bool:
+        """Return whether an image has the name of the project, in a registry that it knows."""
+        registry, _, path = name.partition("/")
+        if "." not in registry or not path:
+            return False
+        if self._has_name(path):  # `ghcr.io/owner/project`, and owner/project is a remote
+            return "/" in path or self._has_host(registry)
+        is_shared = _domain_of(registry) in _standard_names()["shared"]
+        is_own = self._has_host(registry) and self._has_name(path.rpartition("/")[2])
+        return is_own and not is_shared
 
     def _has_name(self, name: str) -> bool:
         dashed = name.translate(_SEPARATORS)
@@ -201,6 +229,13 @@ class KnownNames:
             yield self.git_config
         for name in self.tool_files:
             yield self.top / name
+
+
+def _domain_of(host: str) -> str:
+    """Return the domain that somebody has registered, such as `shop.dev` of `git.shop.dev`."""
+    labels = host.split(".")
+    is_second_level = len(labels) > 2 and labels[-2] in _SECOND_LEVELS and len(labels[-1]) == 2
+    return ".".join(labels[-3:] if is_second_level else labels[-2:])
 
 
 def _contains(text: str, name: str) -> bool:
