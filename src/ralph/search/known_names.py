@@ -83,7 +83,7 @@ _TOOL_FOLDERS = re.compile(
 """Folders whose every text file does."""
 _TEXT_SUFFIXES = frozenset(
     {"", ".cfg", ".go", ".ini", ".js", ".json", ".mjs", ".pl", ".py", ".rb", ".toml", ".ts"}
-    | {".txt", ".yaml", ".yml"}
+    | {".yaml", ".yml"}
 )
 _SEPARATORS = str.maketrans("_.", "--")
 _NAME_CHARACTER = r"[a-z0-9_-]"
