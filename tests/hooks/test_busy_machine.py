@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,12 @@ def test_a_copy_of_a_project_answers_its_first_prompt_with_all_records(here: Wor
     copy = copied(here)
     assert SHIP in ask(copy, SHIPPING)
     assert "7443" in ask(copy, PORT, session="another")
+
+
+def test_a_copy_without_its_state_answers_from_the_memory_files(here: World) -> None:
+    copy = copied(here)
+    shutil.rmtree(copy.root / ".git" / "ralph")
+    assert SHIP in ask(copy, SHIPPING)
 
 
 @pytest.mark.parametrize("home", ["git", "project"])

@@ -36,6 +36,12 @@ class Deadline:
         has_end = math.isfinite(self._ends_at)
         return has_end and time.monotonic() - self._started_at > _LOADING_SECONDS
 
+    def shorten(self, seconds: float) -> None:
+        """Leave at most this many seconds from now on."""
+        if math.isfinite(self._ends_at):
+            self._ends_at = min(self._ends_at, time.monotonic() + seconds)
+            self._set_timer(self._seconds_left())
+
     @contextmanager
     def optional_step(self, seconds: float) -> Iterator[None]:
         """Give up a step after this many seconds, and continue after it.

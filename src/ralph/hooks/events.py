@@ -322,6 +322,7 @@ def _find_taint(root: Path, event: Event) -> str:
 
 # Seconds of the clock for steps that an answer does not need. On a quiet machine both end earlier.
 _CACHE_SECONDS = 1.5
+_AFTER_SECONDS = 2.5  # for everything after the brief
 _LEARNING_SECONDS = 1.5
 _SECONDS_PER_HOUR = 3_600
 _MIN_HOURS_IN_DAYS = 48  # ages from here on are shown in days
@@ -375,6 +376,7 @@ def _start_session(
     )
     message = ""
     with _leave_out(root, name):
+        deadline.shorten(_AFTER_SECONDS)
         if brief.text:
             with _count_failures(root, name):
                 _note_brief(root, event, name, brief)
