@@ -345,8 +345,11 @@ def answered(here: World, prompt: str, session: str = SESSION) -> str:
     return call_hook("UserPromptSubmit", sent, here.env).stdout.decode()
 
 
-@pytest.mark.parametrize("source", ["startup", "compact", "fork"])
-def test_pointers_name_the_tool_or_the_command_that_shows_more(here: World, source: str) -> None:
+POINTED = "alembic heads, broker visibility and invoice zeros"
+
+
+def fill_with_likely_sessions(here: World) -> None:
+    """Record three sessions, each about a part of the prompt above."""
     turns = []
     for number, subject in enumerate(("alembic heads", "broker visibility", "invoice zeros")):
         session = f"s-old-{number}"
@@ -355,11 +358,35 @@ def test_pointers_name_the_tool_or_the_command_that_shows_more(here: World, sour
             observed(2 * number + 1, f"The {subject} are ok.", session=session, title="answer"),
         ]
     fill(here.root, observations=turns)
-    prompt = "alembic heads, broker visibility and invoice zeros"
-    assert "(`ralph search ID` shows more)" in answered(here, prompt)
+
+
+@pytest.mark.parametrize("source", ["startup", "compact", "fork"])
+def test_pointers_name_the_tool_or_the_command_that_shows_more(here: World, source: str) -> None:
+    fill_with_likely_sessions(here)
+    assert "(`ralph search ID` shows more)" in answered(here, POINTED)
     add_server(here)
     started(here, source, session="s-2")
-    assert "(`mcp__ralph__search` with an ID shows more)" in answered(here, prompt, "s-2")
+    assert "(`mcp__ralph__search` with an ID shows more)" in answered(here, POINTED, "s-2")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "is_pointed"),
+    [("hi there", True), ("please rename the export button", False)],
+    ids=["greeting", "request"],
+)
+def test_pointers_come_with_the_first_request_of_a_session(
+    here: World, earlier: str, is_pointed: bool
+) -> None:
+    fill_with_likely_sessions(here)
+    answered(here, earlier)
+    assert ("Perhaps related" in answered(here, POINTED)) is is_pointed
+
+
+def test_pointers_come_again_after_a_compaction(here: World) -> None:
+    fill_with_likely_sessions(here)
+    answered(here, "please rename the export button")
+    started(here, "compact")
+    assert "Perhaps related" in answered(here, POINTED)
 
 
 def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: World) -> None:

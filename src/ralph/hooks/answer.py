@@ -38,6 +38,10 @@ MOST_CHARACTERS = 9_500  # hosts replace a longer answer with a preview
 _MAX_ATTEMPTS = 3  # to index the same state of a memory file, because each takes a while
 _MAX_STATE_FILE = 1 << 20  # bytes to read from a session's list of records or tasks
 _SECONDS_PER_DAY = 86_400
+_MAX_LOG_END = 1 << 18  # bytes at the end of a session's log that are searched for earlier prompts
+_PROMPT_EVENTS = (b'"event": "UserPromptSubmit"', b'"event": "BeforeAgent"')
+_PROMPT_MEMBER = b'"prompt":'
+_MIN_PROMPT_BYTES = 16  # a shorter first prompt ("hi", "good morning") does not begin the work
 _LOOP_NOTE = "[ralph] A loop is running: {0} (`ralph loop status {0}` shows it)."
 _SAME_AS = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
 """Other hosts' event names, mapped to the Claude event they are answered like.
@@ -337,10 +341,12 @@ def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> R
     if settings.recent:
         first_second = max(0, time.time() - settings.recent * _SECONDS_PER_DAY)
         since = time.strftime("%Y-%m-%d", time.gmtime(first_second))
+    seen = _injected_names(project, session)
     return eligibility.RecallOptions(
         today=hook_files.timestamp()[:10],
         session=session,
-        seen=_injected_names(project, session),
+        continues=_has_earlier_prompt(project, session, seen),
+        seen=seen,
         learned=eligibility.parse_learned(_learned_text(project)),
         enabled=settings.enabled,
         types=settings.types,
@@ -351,6 +357,29 @@ def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> R
         accepted_file=f"{discovery.user_folder('STATE', env)}/accepted",
         budget=eligibility.within_window(settings.window, settings.budget, settings.share),
     )
+
+
+def _has_earlier_prompt(project: Project, session: str, seen: Collection[str]) -> bool:
+    """Return whether a session has had a prompt before its newest one.
+
+    After a compaction, the agent has forgotten earlier prompts, so they do not count.
+    """
+    from ralph.recall.eligibility import last_compaction
+
+    if not session:
+        return False
+    path = f"{project.state}/{discovery.SESSIONS}/{session_name(session)}.jsonl"
+    log = hook_files.read_file(path, _MAX_LOG_END, end=True) or b""
+    compacted_at = last_compaction(seen).encode()
+    begins_work = []
+    for line in log.split(b"\n"):
+        head, _, payload = line.partition(b'"payload": ')
+        if not any(event in head for event in _PROMPT_EVENTS):
+            continue
+        at = head.partition(b'"at": "')[2].partition(b'"')[0]
+        text = payload.partition(_PROMPT_MEMBER)[2].lstrip(b' "').partition(b'"')[0]
+        begins_work.append(at > compacted_at and len(text) >= _MIN_PROMPT_BYTES)
+    return any(begins_work[:-1])
 
 
 def _load_citations(project: Project) -> CitationCache | None:

@@ -15,7 +15,7 @@ from ralph.storage import index_schema, record_filters, supersession
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ralph.recall.citation_cache import CitationCache
     from ralph.storage.lookup import RecordRow
@@ -88,18 +88,24 @@ class RecallOptions:
     accepted_file: str = ""
     budget: int = 2_000  # tokens
     characters: int = render.MOST_CHARACTERS
+    continues: bool = False  # whether the session has had a prompt since it was last compacted
 
     @property
     def compacted_at(self) -> str:
         """The time of the session's last compaction, or ""."""
-        times = [name[len(COMPACTED) :] for name in self.seen if name.startswith(COMPACTED)]
-        return max(times, default="")
+        return last_compaction(self.seen)
 
     @property
     def tool_prefix(self) -> str | None:
         """What precedes the names of Ralph's MCP tools, or None if the session has no tools."""
         prefixes = [name[len(TOOLS) :] for name in self.seen if name.startswith(TOOLS)]
         return max(prefixes, default=None)
+
+
+def last_compaction(seen: Iterable[str]) -> str:
+    """Return the time of the last compaction in the list of what a session was given, or ""."""
+    times = [name[len(COMPACTED) :] for name in seen if name.startswith(COMPACTED)]
+    return max(times, default="")
 
 
 def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:

@@ -9,7 +9,8 @@
    prompt names.
 4. Remove duplicates and records that the session has seen, and move records with stale citations
    down.
-5. Point to what likely relates to it (`pointers`).
+5. Point to what likely relates to it (`pointers`), if the prompt is the first one of a session. A
+   later one is mostly about what was just said.
 6. Render the result within the budget (`shown_records`).
 
 Often nothing is relevant enough, and the result is `NOTHING`. Hooks load this module.
@@ -147,13 +148,13 @@ def recall_for_prompt(
         from ralph.recall.solutions import add_solutions  # few prompts are about an error
 
         chosen = add_solutions(connection, chosen)
-    pointed: Sequence[Pointer] = ()
-    if judged and len(chosen) < MAX_RECORDS:
+    pointed: list[Pointer] = []
+    if judged and len(chosen) < MAX_RECORDS and not options.continues:
         from ralph.recall import pointers  # most prompts have nothing to point to
 
         source = pointers.PointerSource(connection, ranking.words, allowed, options)
-        pointed = _point_besides(source, judged, chosen, quoted)
-    pointed = [*pointed, *_point_to_unconfirmed(connection, ranking.words, options)]
+        pointed += _point_besides(source, judged, chosen, quoted)
+    pointed += _point_to_unconfirmed(connection, ranking.words, options)
     if not (chosen or quoted or pointed):
         return NOTHING
     recalled = _render_all(chosen, quoted, pointed, options)
@@ -228,7 +229,7 @@ def _point_to_unconfirmed(
 
     Such memories are judged apart from all others, so that they cannot displace any.
     """
-    if not lookup.has_unconfirmed_memory(connection):
+    if options.continues or not lookup.has_unconfirmed_memory(connection):
         return []
     from ralph.recall import pointers  # few projects have such memories
 
@@ -375,6 +376,10 @@ def _gather_passages(
 ) -> list[Passage]:
     """Return the passages from sessions that certainly relate to a prompt, if there is room."""
     certain = [each.unit for each in judged if each.level is relevance.Level.CERTAIN]
+    if options.continues:
+        certain = [
+            unit for unit in certain if unit.coverage >= relevance.MIN_COVERAGE_WITHIN_SESSION
+        ]
     room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
     if room < passages.MIN_TOKENS or not certain:
         return []
