@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.support.channels import CHANNELS
-from tests.support.privacy_corpus import multi_line_texts, secrets_in
+from tests.support.channels import CHANNELS, printed
+from tests.support.privacy_corpus import golden_cases, multi_line_texts, secrets_in
 from tests.support.world import World, handled, hook, world
 
 CASES = multi_line_texts()
@@ -44,3 +44,20 @@ def test_the_hook_as_a_host_starts_it_stores_no_secret_of_several_lines(
         assert hook(event, sent, here.env).returncode == 0
     assert leaked(here) == []
     assert len(here.lines()) >= 1
+
+
+def test_no_secret_that_only_its_command_reveals_reaches_the_disk(here: World) -> None:
+    for case in CASES:
+        if case.text.startswith("$ "):
+            handled(here.env, *printed(case.text))
+    assert leaked(here) == []
+    assert here.failures() == 0
+
+
+def test_output_without_a_secret_is_stored_unchanged(here: World) -> None:
+    harmless = [case.text for case in golden_cases() if case.id.startswith("not-printed-")]
+    outputs = [text.partition("\n")[2].strip() for text in harmless if text.startswith("$ ")]
+    for text in harmless:
+        handled(here.env, *printed(text))
+    stored = "\n".join(str(line["payload"]) for line in here.lines())
+    assert [output for output in outputs if repr(output)[1:-1] not in stored] == []

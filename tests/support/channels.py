@@ -106,6 +106,13 @@ def _subagent_stop(text: str) -> Sent:
     return "SubagentStop", payload("SubagentStop", agent_id="a1", last_assistant_message=text)
 
 
+def printed(text: str) -> Sent:
+    """Return the event of the command on the first line of a terminal, and the output below it."""
+    command, _, output = text.removeprefix("$ ").partition("\n")
+    answer = {"stdout": output.removesuffix("\n"), "stderr": "", "interrupted": False}
+    return _tool("Bash", {"command": command, "description": "Show it"}, answer)
+
+
 CHANNELS: dict[str, Channel] = {
     "write": _write,
     "edit": _edit,

@@ -18,7 +18,7 @@ import os
 import sys
 
 from ralph.lean import TYPE_CHECKING, discovery, hook_files
-from ralph.lean.secret_prefilter import may_match_glob, needs_rules
+from ralph.lean.secret_prefilter import may_match_glob, needs_rules, prints_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -943,9 +943,16 @@ def _needs_redaction(payload: Payload, rules: RecordingRules) -> bool:
     if b"\\u" in raw or b"NaN" in raw or b"Infinity" in raw:
         return True
     text = _unescape(_without_host_members(payload).decode("utf-8", "replace"))
-    if needs_rules(text):
+    if needs_rules(text) or _prints_secret(payload):
         return True
     return bool(rules.paths) and may_match_glob(text, rules.paths)
+
+
+def _prints_secret(payload: Payload) -> bool:
+    """Check whether a command may have printed a secret that only the command reveals."""
+    if "tool_response" not in payload.members:
+        return False
+    return prints_secret(" ".join(_list_texts(payload.object("tool_input"), _COMMAND_MEMBERS)))
 
 
 def _without_host_members(payload: Payload) -> bytes:

@@ -410,6 +410,20 @@ def phrase_keywords(lowered: str) -> set[str]:
     return {keyword for keyword in keywords if keyword in lowered}
 
 
+def prints_secret(command: str) -> bool:
+    """Check whether a shell command may print a secret without naming it in its output."""
+    lowered = one_line(command).lower()
+    for _kind, _condition, keywords, _follower, _regex in secret_rules.output_rules():
+        if any(keyword in lowered for keyword in keywords):
+            return True
+    return False
+
+
+def one_line(command: str) -> str:
+    """Return a command as the line of a terminal above its output."""
+    return " ".join(command.split()) + "\n"
+
+
 def _has_phrase(text: str, lowered: str) -> bool:
     present = phrase_keywords(lowered)
     if present and _has_phrase_value(text, lowered, present):

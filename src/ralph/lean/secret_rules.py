@@ -285,6 +285,9 @@ _PARTS = (
 )
 """The `<parts>` that phrase regexes may use, in the order in which they are replaced."""
 
+OUTPUT = "output"
+"""The condition of rules for what a command prints."""
+
 PhraseRule = tuple[str, str, tuple[str, ...], str, str]
 """Kind, condition, keywords, what must follow a keyword (or ""), regex."""
 
@@ -1127,7 +1130,7 @@ _PHRASE_RULES = [
     # The line after `$ openssl rand -hex 32`.
     _phrase(
         "secret",
-        "output",
+        OUTPUT,
         (
             "master.key",
             "print-access-token",
@@ -1168,7 +1171,7 @@ _PHRASE_RULES = [
     # The line below a file name that ends with .key, secret or token.
     _phrase(
         "secret",
-        "output",
+        OUTPUT,
         (".key\n", "secret\n", "password\n", "passwd\n", "token\n", "_pass\n"),
         r"[^\s]+\n(?:[#/]{1,2} )?(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)",
     ),
@@ -1348,6 +1351,11 @@ _PHRASE_RULES = [
 def phrase_rules() -> list[PhraseRule]:
     """Return the phrase rules."""
     return _PHRASE_RULES
+
+
+def output_rules() -> list[PhraseRule]:
+    """Return the rules for the output of commands that print a secret."""
+    return [rule for rule in _PHRASE_RULES if rule[1] == OUTPUT]
 
 
 def phrase_keywords() -> list[str]:

@@ -11,9 +11,12 @@ from __future__ import annotations
 from functools import partial
 
 from ralph.lean import TYPE_CHECKING
+from ralph.lean.secret_prefilter import prints_secret
 from ralph.privacy.json_values import all_texts, map_texts, redact_members
 from ralph.privacy.private_parts import has_private_parts
 from ralph.privacy.redactor import Redactor
+from ralph.privacy.secret_phrases import printed_secrets
+from ralph.privacy.secrets import merge_spans, replace_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +36,7 @@ _PAYLOAD_WINDOW = 16_000
 _EDIT_MEMBERS = ("old_string", "new_string", "content", "new_source", "edits")
 _ANSWER_MEMBERS = ("oldString", "newString", "content")
 _RESULT_FLAGS = ("filePath", "interrupted", "isError", "is_error")
+_COMMAND_MEMBERS = ("command", "cmd", "script")
 _NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
 
 
@@ -44,6 +48,7 @@ def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
     payload = _redact_hunks(payload, redactor)
+    payload = _redact_output(payload)
     result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT))
     if redactor.astray and redactor.open:
         # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
@@ -114,6 +119,25 @@ def _redact_hunks(payload: Json, redactor: Redactor) -> Json:
     answer = _without_members(answer, _ANSWER_MEMBERS)
     answer["structuredPatch"] = redacted
     return {**payload, "tool_input": parameters, "tool_response": answer}
+
+
+def _redact_output(payload: Json) -> Json:
+    """Redact the output of a command that prints a secret, such as `openssl rand`.
+
+    Only the command reveals what such an output is.
+    """
+    parameters = payload.get("tool_input")
+    if not isinstance(parameters, dict) or "tool_response" not in payload:
+        return payload
+    commands = [parameters[name] for name in _COMMAND_MEMBERS if name in parameters]
+    command = " ".join(all_texts(commands))
+    if not prints_secret(command):
+        return payload
+
+    def redact_text(text: str) -> str:
+        return replace_spans(text, merge_spans(printed_secrets(command, text)))
+
+    return {**payload, "tool_response": map_texts(payload["tool_response"], redact_text)}
 
 
 def _without_members(value: Json, names: Sequence[str]) -> Json:

@@ -21,9 +21,10 @@ from ralph.privacy.passwords import (
     is_password,
 )
 from ralph.privacy.secret_values import FAIR, STRONG, grade, is_placeholder, is_random
+from ralph.privacy.word_splitters import lowercase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ralph.privacy.secret_values import Span
 
@@ -36,9 +37,26 @@ _MAX_DISTANCE_AFTER = 700  # characters
 def phrase_secrets(text: str, lowered: str) -> Iterator[Span]:
     """Yield the value of every phrase that meets the condition of its rule."""
     present = secret_prefilter.phrase_keywords(lowered)
-    if not present:
-        return
-    for kind, condition, keywords, follows, regex in secret_rules.phrase_rules():
+    if present:
+        yield from _rule_secrets(text, lowered, present, secret_rules.phrase_rules())
+
+
+def printed_secrets(command: str, output: str) -> list[Span]:
+    """Return the secrets in the output of a command that prints one, such as `openssl rand`."""
+    command = secret_prefilter.one_line(command)
+    text = f"{command}{output}"
+    lowered = lowercase(text)
+    present = secret_prefilter.phrase_keywords(lowered)
+    rules = secret_rules.output_rules()
+    spans = _rule_secrets(text, lowered, present, rules)
+    offset = len(command)
+    return [(start - offset, end - offset, kind) for start, end, kind in spans if start >= offset]
+
+
+def _rule_secrets(
+    text: str, lowered: str, present: Collection[str], rules: Sequence[secret_rules.PhraseRule]
+) -> Iterator[Span]:
+    for kind, condition, keywords, follows, regex in rules:
         for keyword in keywords:
             if keyword not in present:
                 continue
