@@ -155,6 +155,10 @@ _PASSWORD_LABELS = (
     "passord",
     "adgangskode",
     "salasana",
+    "jelszava",
+    "palavra-passe",
+    "κωδικός",
+    "лозинка",
     "mật khẩu",
     "kata sandi",
     "clave",
@@ -163,8 +167,34 @@ _PASSWORD_LABELS = (
 )
 _SPOKEN = (*_PASSWORD_LABELS, " pw ", "pwd ")
 """Keywords that introduce a password in a sentence."""
+_ENDINGS = "(?:et|en|n|si|s)?"
+"""Endings of words for a password: `lösenordet`, `adgangskoden`, `şifresi`, `passwords`."""
+_NOW = (
+    "now",
+    "jetzt",
+    "nun",
+    "nu",
+    "nå",
+    "nyt",
+    "maintenant",
+    "désormais",
+    "ahora",
+    "agora",
+    "adesso",
+    "ora",
+    "acum",
+    "teraz",
+    "nyní",
+    "teď",
+    "теперь",
+    "тепер",
+    "artık",
+    "sekarang",
+)
+"""Words for `now`, which may stand between `is` and a value, or instead of `is`."""
 COPULAS = frozenset(
     {
+        *_NOW,
         "is",
         "be",
         "it's",
@@ -191,8 +221,12 @@ COPULAS = frozenset(
         "é",
         "là",
         "هي",
+        "er",
+        "on",
+        "este",
+        "adalah",
+        "είναι",
         "still",
-        "now",
     }
 )
 """Words and signs that link a name to its value in a sentence."""
@@ -265,6 +299,7 @@ _PARTS = (
     ("<ends>", r"(?:\\{1,2}[nrt])*"),
     # Words for a password, in several languages.
     ("<words>", "|".join((*_PASSWORD_LABELS, " ?pwd?(?= )"))),
+    ("<endings>", _ENDINGS),
     # Like `<gap>`, followed by an opening quote.
     ("<for>", r"<gap>(?:«\s|[\"'`«„“*]{0,3})"),
     # Words between `password` and its value: ` for the staging server is `.
@@ -280,7 +315,7 @@ _PARTS = (
     (
         "<is>",
         r"(?:ist?|be|it['’]s|was|to|as|lautet|est?|c['’]est|set|->|→|[—–]|är|jest|je|[èé]|là"
-        r"|هي|still|now)",
+        rf"|هي|er|(?<=salasana )on|este|adalah|είναι|still|{'|'.join(_NOW)})",
     ),
 )
 """The `<parts>` that phrase regexes may use, in the order in which they are replaced."""
@@ -849,7 +884,7 @@ _PHRASE_RULES = [
         "password",
         "literal",
         _SPOKEN,
-        r"(?<!_)(?:<words>)(?:s|et|si)?(?![\w-])<gap>\*{0,2}[\"'`«„“]\s?"
+        r"(?<!_)(?:<words>)<endings>(?![\w-])<gap>\*{0,2}[\"'`«„“]\s?"
         r"(?P<s>[^\"'`»“”\n]{5,80}?)\s?[\"'`»“”]",
         follows="~",
     ),
@@ -891,7 +926,7 @@ _PHRASE_RULES = [
         "password",
         "spoken",
         _SPOKEN,
-        r"(?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|"
+        r"(?:<words>)<endings>(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|"
         r"(?-i:[a-z]-[A-Z]))|[a-z]{20})(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}"
         r"(?<![.:*]))",
         follows="~",
