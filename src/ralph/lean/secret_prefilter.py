@@ -667,6 +667,8 @@ _INNER_SYMBOLS = "!#&*^"
 _MIN_CHOSEN = 8
 _MAX_CHOSEN = 40
 _MAX_CHOSEN_REST = 60  # characters after a symbol within which its word must end
+_BULLETS = ("- ", "* ", "• ")
+_MAX_LIST = 600  # characters of a list above a pair to search for the line above the list
 _LOGIN_LINE = 100  # characters before a password to search for a word about a login
 
 
@@ -686,10 +688,23 @@ def _login_pairs(text: str, lowered: str) -> Iterator[tuple[int, int]]:
     """Yield the span of the password in each pair `name / password`."""
     for position in positions(text, " / "):
         start = position + 3
-        line = lowered[max(0, position - _LOGIN_LINE) : start].rpartition("\n")[2]
+        line = login_line(lowered, start)
         if "@" in line or _is_about_login(line):
             password = _first_chunk(text[start : position + _MAX_CHOSEN_REST], _CHOSEN_ENDS)
             yield start, start + len(password)
+
+
+def login_line(lowered: str, start: int) -> str:
+    """Return the line before `start`, and before it the line above the list that it belongs to."""
+    line = lowered[max(0, start - _LOGIN_LINE) : start].rpartition("\n")[2]
+    line_start = start - len(line)
+    if not line.lstrip().startswith(_BULLETS):
+        return line
+    above = lowered[max(0, line_start - _MAX_LIST) : line_start].split("\n")
+    for title in reversed(above):
+        if title.strip() and not title.lstrip().startswith(_BULLETS):
+            return f"{title[-_LOGIN_LINE:]} {line}"
+    return line
 
 
 def _symbol_word(text: str, lowered: str, position: int) -> Iterator[tuple[int, int]]:
@@ -823,6 +838,8 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
         return _may_be_value(value, upper=upper, password=password)
     after = rest.lstrip("*\"'`\\])")
     value = after.lstrip(" \t")
+    if value[:1] in ("\n", "\r") and value.lstrip().startswith(("=", ":=")):
+        value = value.lstrip()
     if after == rest:
         value = _skip_attributes(value)
     value = _skip_to_sign(value, password=password)

@@ -19,7 +19,7 @@ from ralph.lean import TYPE_CHECKING, hook_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 6
+VERSION = 7
 """Increase this whenever a rule finds more than before.
 
 Log lines that were redacted with older rules are then redacted again.
@@ -356,6 +356,13 @@ _PHRASE_RULES = [
         "basic login",
         ("basic ",),
         r"basic <quote>(?P<s>[A-Za-z0-9+/]{8,}={0,2})",
+    ),
+    # `334 UGFzc3dvcmQ6` and the encoded password on the next line (SMTP)
+    _phrase(
+        "password",
+        "any",
+        ("334 ugfzc3dvcmq6",),
+        r"334 \S{12}\s{1,4}(?:[a-z]{1,8}:\s|[<>~-]{1,3}\s{0,2})?(?P<s>[a-z0-9+/]{4,400}={0,2})",
     ),
     # `machine host login user password VALUE` (.netrc)
     _phrase(
@@ -990,6 +997,15 @@ _PHRASE_RULES = [
         ("changed it to ", "set it to ", "reset it to ", "changed that to"),
         r"[a-z ]{1,80} to [`\"']?(?P<s>[^\s`\"',]{6,64})(?=[^\n]{0,80}(?:passw|login|\bpw\b))",
     ),
+    # `"policies": [...], "value": "VALUE"`, the answer to the creation of a token
+    _phrase(
+        "token",
+        "strong",
+        ('"policies"', '"scopes"', '"permissions"'),
+        r"\"[a-z]+\"\s{0,4}:\s{0,4}\[[\s\S]{0,1200}?\]\s{0,20},[^{}\[\]]{0,300}?\"value\"\s{0,4}:"
+        r"\s{0,4}\"(?P<s>[A-Za-z0-9_-]{32,80})\"",
+        follows='"value"',
+    ),
     # `Secret ID: VALUE`, where the value is a UUID (Azure, Vault)
     _phrase(
         "secret key",
@@ -1083,12 +1099,12 @@ _PHRASE_RULES = [
         "password",
         "spoken",
         (
-            "wpa key ",
-            "wpa2 key ",
-            "wpa3 key ",
-            "wifi key ",
-            "wi-fi key ",
-            "network key ",
+            "wpa key",
+            "wpa2 key",
+            "wpa3 key",
+            "wifi key",
+            "wi-fi key",
+            "network key",
             "shared secret ",
             "radius secret ",
             "vpn secret ",
@@ -1276,6 +1292,7 @@ _PHRASE_RULES = [
             "pin: ",
             "pin=",
             " pin ",
+            " pin, ",
             "-pin ",
             "pin code",
             "passcode",
@@ -1468,8 +1485,9 @@ NEAR_WORDS = (
 """Words that make a run of random characters a secret if they precede it."""
 LOGIN_WORDS = (
     "password passwort passphrase pass pw pwd admin administrator root login log creds "
-    "credential credentials account user username vpn rdp ssh ftp sftp wifi unlock contraseña "
-    "senha clave robot teamviewer anydesk 계정 접속 로그인 아이디 konto compte cuenta"
+    "credential credentials account accounts user users username logins vpn rdp ssh ftp sftp "
+    "wifi unlock contraseña senha clave robot teamviewer anydesk 계정 접속 로그인 아이디 "
+    "konto compte cuenta"
 )
 """Words about a login. A word with a symbol inside is a password after one of these."""
 VENDORS = (

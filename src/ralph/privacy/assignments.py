@@ -49,7 +49,9 @@ _AFTER_WORD = r"""(?x)
       # a call with a literal: `password("`,
       |(?P<sep>\((?:[ \t]*\r?\n[ \t]{1,40})?(?=["'`]))
       # a sign, a word such as `is` (in several languages), or only blanks.
-      |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
+      # The sign may be on the next line.
+      |(?:[ \t]*\r?\n[ \t]{1,80}+(?=:?=[>\s])|[ \t]{0,24}+)
+          (?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
           |(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)
           |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
 """What follows a keyword: the rest of the name, what closes it, and what assigns a value to it."""
@@ -109,7 +111,7 @@ _PREVIOUS_WORD = r"([^\W\d_]+) \Z"
 _VERBS = ("has", "is", "need", "needs", "require", "requires")
 _HASH_WORDS = ("hash", "digest", "checksum")
 _HASH_WORD = r"(?i)\b(?:hash|digest|checksum)\b"
-_DIGEST = r"[0-9a-f]{32,128}\b"
+_DIGEST = r"[\"'\\]{0,3}[0-9a-f]{32,128}\b"
 _ENCRYPTED_MARK = "encryptedData:"
 _ENCRYPTED_DISTANCE = 400
 """How many characters before a name are searched for the start of an encrypted block."""

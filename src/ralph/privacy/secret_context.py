@@ -163,6 +163,7 @@ _LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as|es|est|ist|lautet|é|è))[\
 """A sign or word that links the words before it to the run."""
 _NO_LABEL = r"[\s>*•|`\"'+#/-]*(?:\d+[.)]\s*)?"
 """The beginning of a line with no label before the run: a quote, bullet or list number."""
+_KEY_BELOW_ID = r"\w_id[\"']?[:=][^\n]{0,80}\n[-\s\"']*key[\"']?[:=][\s\"']*\Z"
 _LINE_END = r"[\"'`,;.)=\s*]*(?:\n|\Z)"
 _COLUMN_TITLE = r"\S+(?: \S+)*"
 _MAX_LABEL_LINE_LENGTH = 200
@@ -180,6 +181,8 @@ def _has_telling_word(text: str, start: int, run: str) -> bool:
     if _is_part_of_something(before) or "encryptedData:" in text[floor:start]:
         return False
     described = _describe_run(run)
+    if described.is_uuid and _is_key_of_record(text[floor:start]):
+        return False
     if re.fullmatch(_NO_LABEL, before):
         if not re.compile(_LINE_END).match(text, start + len(run)):
             return False
@@ -187,6 +190,11 @@ def _has_telling_word(text: str, start: int, run: str) -> bool:
     if _says_secret(before, described, is_linked=re.search(_LINK, before) is not None):
         return True
     return before.endswith("  ") and _is_in_secret_column(text, line_start, start)
+
+
+def _is_key_of_record(before: str) -> bool:
+    """Return whether a UUID is the key of a record: `key: ...` below `tenant_id: 7`."""
+    return re.search(_KEY_BELOW_ID, before) is not None
 
 
 def _is_hook_url(before: str) -> bool:
@@ -395,13 +403,12 @@ _CHOSEN = (
 _AFTER_MAIL_ADDRESS = r"@[\w-]+\.\w+[`\"']? / \Z"
 _LOGIN_DISTANCE = 8
 """How many words before the password are searched for one about a login."""
-_MAX_LINE_BEFORE_PASSWORD = 100
 _BEFORE_PASSWORD = (" ", ":", "`", "(", '"', "'")
 
 
 def _chosen_passwords(text: str, lowered: str) -> Iterator[secret_values.Span]:
     for start, end in secret_prefilter.chosen_words(text, lowered):
-        line = lowered[max(0, start - _MAX_LINE_BEFORE_PASSWORD) : start].rpartition("\n")[2]
+        line = secret_prefilter.login_line(lowered, start)
         if "://" in line:
             continue
         value = text[start:end].rstrip(".,;:")

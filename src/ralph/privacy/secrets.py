@@ -154,6 +154,8 @@ _STRING_JOINT = (
     r"(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
 )
 """What stands between the parts of a string literal: `" + "` in `"abc" + "def"`."""
+_CELL_JOINT = r"(?:\\\\|(?<=[=(:])[ ]?)\\n\",[ \t]*\r?\n[ \t]*\""
+"""What stands between two lines of a notebook's cell if the statement goes on."""
 
 # What to remove from a word diff, `[-old-]{+new+}`, to get its old or its new side.
 _OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
@@ -202,6 +204,8 @@ def _joined_views(text: str) -> Iterator[View]:
     joints = []
     if '"' in text or "'" in text:
         joints.append(_STRING_JOINT)
+    if '\\n",' in text:
+        joints.append(_CELL_JOINT)
     if "-]{+" in text:
         joints += [_OLD_WORDS, _NEW_WORDS]
     for joint in joints:
