@@ -24,7 +24,7 @@ from tests.support import shop_week
 from tests.support.runner import terminal
 
 from ralph.cli.main import run
-from ralph.memory import caller
+from ralph.memory import caller, terminals
 from ralph.search import local_embedder
 
 ROOT = Path(__file__).parents[1]
@@ -257,21 +257,20 @@ def test_the_page_about_learning_shows_what_a_person_gets_in_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caller, "_parent_variables", list)  # an agent may run the tests
+    monkeypatch.setattr(terminals, "is_at_own_terminal", lambda _: True)  # it has no shell in it
     with terminal() as (outer, inner), os.fdopen(os.dup(inner), encoding="utf-8") as keyboard:
         os.write(outer, b"n\n")  # `ralph init` asks about the merge driver
         monkeypatch.setattr(sys, "stdin", keyboard)
-        # The terminal of a test has no shell in it, so Ralph would ask for letters.
-        play("docs/learning.md", tmp_path, monkeypatch, CI="true")
+        play("docs/learning.md", tmp_path, monkeypatch)
 
 
-def play(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+def play(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the commands of a page in a new project, and compare what they print with the page."""
     local_embedder.shared_local_embedder.cache_clear()  # a test before may have loaded the model; a command starts without it
     shop = Shop(tmp_path / "shop")
     for variable in set(os.environ) - {"PATH", "LD_LIBRARY_PATH", "PYTHONWARNDEFAULTENCODING"}:
         monkeypatch.delenv(variable)
-    variables |= {"HOME": str(tmp_path), "COLUMNS": "120", "NO_COLOR": "1"}
-    for variable, value in variables.items():
+    for variable, value in {"HOME": str(tmp_path), "COLUMNS": "120", "NO_COLOR": "1"}.items():
         monkeypatch.setenv(variable, value)
     subprocess.run(["git", "init", "--quiet", "-b", "main", shop.folder], check=True)
     story = list(steps((ROOT / name).read_text(encoding="utf-8")))
