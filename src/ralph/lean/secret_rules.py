@@ -1415,14 +1415,7 @@ def phrase_keywords() -> list[str]:
     return _PHRASE_KEYWORDS
 
 
-def _all_keywords() -> list[str]:
-    keywords: dict[str, None] = {}
-    for _, _, rule_keywords, _, _ in _PHRASE_RULES:
-        keywords.update(dict.fromkeys(rule_keywords))
-    return list(keywords)
-
-
-_PHRASE_KEYWORDS = _all_keywords()
+_PHRASE_KEYWORDS = list({keyword for rule in _PHRASE_RULES for keyword in rule[2]})
 
 
 def phrase_regex(regex: str) -> str:

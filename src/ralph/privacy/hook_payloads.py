@@ -2,8 +2,10 @@
 
 A payload is the JSON object that a coding agent sends. Its strings are redacted in order, secrets
 are found by the names of members, and the result is shortened until it fits into one log line. The
-lines of a patch are judged together, because a secret and its name may be on two of them. An edit
-of a file with private sections is dropped, because the edited lines may come from one of them.
+lines of a patch are judged together, because a secret and its name may be on two of them. The
+output of a command is judged together with the command, which may reveal that it prints a secret.
+An edit of a file with private sections is dropped, because the edited lines may come from one of
+them.
 """
 
 from __future__ import annotations
