@@ -86,7 +86,8 @@ class Ralph:
             for raw in (out, errors)
         ]
         with (
-            _environment(self.client.environment),
+            # Without a terminal, only a CI job may trust something.
+            _environment({**self.client.environment, "CI": "true"}),
             contextlib.chdir(self.project),
             contextlib.redirect_stdout(texts[0]),
             contextlib.redirect_stderr(texts[1]),

@@ -42,6 +42,7 @@ class Site:
             env={
                 **PLAIN,
                 "HOME": str(home),
+                "CI": "true",  # without a terminal, only the pages of a CI job accept decisions
                 "PYTHONUNBUFFERED": "1",
                 "RALPH_EMBEDDING_PROVIDER": "none",
             },
