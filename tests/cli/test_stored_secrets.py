@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.channels import printed
 from tests.support.runner import Block, Project, page
 from tests.support.secret_logs import raw, seen
 
@@ -57,6 +58,17 @@ def test_a_secret_is_named_by_file_and_line_and_only_it_is_replaced(
     if place not in ("event", "observation", "held memory"):  # JSON may be written in another way
         assert path.read_text("utf-8") == text.replace(TOKEN, MARKER)
     assert secrets_in(ralph) == []
+
+
+def test_what_a_command_printed_is_redacted_if_only_the_command_reveals_it(
+    ralph: Project,
+) -> None:
+    chosen = "Kelmo!Trand41"
+    _, sent = printed(f"$ op read op://Team/reporting/main\n{chosen}")
+    line = json.loads(raw("hello")) | {"payload": json.loads(sent)}
+    ralph.put("log/sessions/s1.jsonl", json.dumps(line) + "\n")
+    ralph("doctor", "--secrets", "--fix")
+    assert chosen.encode() not in ralph.everything()
 
 
 def test_every_other_byte_of_a_memory_file_stays(ralph: Project) -> None:

@@ -24,7 +24,7 @@ from ralph.core.errors import RalphError, Refused
 from ralph.formats.log import parse_log
 from ralph.install.file_checks import files_to_scan, read_problem
 from ralph.install.findings import Finding, Repair, new_finding
-from ralph.lean.secret_prefilter import needs_rules
+from ralph.lean.secret_prefilter import needs_rules, prints_secret
 from ralph.learning.forget import forget_vectors
 from ralph.privacy import secrets
 from ralph.privacy.hook_payloads import redact_payload
@@ -96,7 +96,7 @@ def redact_log(text: str, patterns: Sequence[str]) -> Redacted:
 
 def redact_log_line(line: str, patterns: Sequence[str]) -> Redacted:
     """Redact one line of a log, which may begin with a torn one."""
-    if not patterns and not needs_rules(line):
+    if not patterns and not needs_rules(line) and not _has_printed_secret(line):
         return Redacted(line)
     document = parse_log(line)
     starts = [entry.start for entry in document.entries]
@@ -106,6 +106,12 @@ def redact_log_line(line: str, patterns: Sequence[str]) -> Redacted:
     members = _redact_object(line[start:], patterns)
     found = [*torn.secrets, *members.secrets]
     return Redacted(torn.text + members.text, tuple(found))
+
+
+def _has_printed_secret(line: str) -> bool:
+    """Check whether the line of an event has a command that may have printed a secret."""
+    call = line.partition('"command"')[2].partition('"tool_response"')[0]
+    return any(map(prints_secret, call.split('"')))
 
 
 def _redact_text(text: str, patterns: Sequence[str]) -> Redacted:
