@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.clients import Claude, Run
 from tests.e2e.loops import GOAL, PASS, Looping, begun, claim, on_path
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import PLUGIN, Ralph, printed, went_well
+from tests.e2e.ralphs import PLUGIN, Ralph, bash, printed, went_well
 from tests.e2e.scripted import Pause, say
 
 from ralph.core import paths
@@ -21,11 +21,12 @@ pytestmark = pytest.mark.e2e
 MAKEFILE = f"test:\n\t{sys.executable} -B -m unittest -q test_till\n"
 
 
-def run_in(run: Run) -> str:
-    """The id of the run that the model was told of, in the first request."""
+def run_in(run: Run, request: int = 0) -> str:
+    """The id of the run that the model was told of, in one of its requests."""
     went_well(run)
-    found = re.search(r"\brun-[0-9a-f]{8}\b", run.requests[0].text)
-    assert found, run.requests[0].text
+    text = run.requests[request].text
+    found = re.search(r"\brun-[0-9a-f]{8}\b", text)
+    assert found, text
     return found[0]
 
 
@@ -106,9 +107,9 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(
     looping.script(1, *looping.mends("one", "return sum(prices)"), say("One of two."))
     looping.script(2, *looping.mends("two", "return paid - due"), claim())
     looping.verifies(PASS)
-    messages.script(say("STARTED"))
+    messages.script(bash(f"ralph loop slash 'start {GOAL}'"), say("STARTED"))
 
-    name = run_in(claude.run(f"/ralph:ralph start {GOAL}", plugin_dir=PLUGIN))
+    name = run_in(claude.run(f"/ralph:ralph start {GOAL}", plugin_dir=PLUGIN), request=1)
     known = looping.ended(name)
 
     assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), (
