@@ -11,6 +11,7 @@ from tests.support.world import World, world
 
 from ralph.core import paths
 from ralph.install import rules_update
+from ralph.lean.secret_rules import rules_mark
 from ralph.search import index
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -108,3 +109,17 @@ def test_a_damaged_note_starts_the_check_again(here: World, text: str) -> None:
     log.write_text(raw(f"use {TOKEN}"), encoding="utf-8")
     finish(here)
     assert leaks(here) == []
+
+
+def test_a_line_that_the_current_rules_wrote_is_not_searched_again(here: World) -> None:
+    log = paths.sessions_folder(here.root) / "new.jsonl"
+    line = raw(f"use {TOKEN}", "new")
+    older = line.replace('"payload": ', '"rules": "5-0", "payload": ')
+    current = line.replace('"payload": ', f'"rules": "{rules_mark(())}", "payload": ')
+    log.write_text(current, encoding="utf-8")
+    finish(here)
+    assert log.read_text("utf-8") == current
+    log.write_text(older, encoding="utf-8")
+    paths.secret_check(here.root).unlink()
+    finish(here)
+    assert "redacted" in log.read_text("utf-8")
