@@ -19,7 +19,7 @@ from ralph.lean import TYPE_CHECKING, hook_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 7
+VERSION = 8
 """Increase this whenever a rule finds more than before.
 
 Log lines that were redacted with older rules are then redacted again.
@@ -610,6 +610,14 @@ _PHRASE_RULES = [
         ("webhook/send?key=", "with/key/"),
         r"\S+?key[=/](?P<s>[A-Za-z0-9_-]{20,64})",
     ),
+    # `provider :github, "...", "VALUE"` (OmniAuth)
+    _phrase(
+        "api key",
+        "fair",
+        ("provider :",),
+        r"provider :\w{2,40},\s{0,40}[\"'][^\"'\n]{4,120}[\"'],\s{0,40}"
+        r"[\"'](?P<s>[^\s\"']{16,128})[\"']",
+    ),
     # `Client("AC...", "VALUE")` (Twilio)
     _phrase(
         "api key",
@@ -928,6 +936,52 @@ _PHRASE_RULES = [
         r"[a-z]{3,10})(?=\.?\s*(?:\n|\Z)|\. )",
         follows=" ",
     ),
+    # `with passphrase orange staple comet 5`
+    _phrase(
+        "password",
+        "words",
+        ("with passphrase ", "with the passphrase "),
+        r"with (?:the )?passphrase (?P<s>(?-i:[a-z]{3,10} ){3,7}\d{1,4})(?![\w.-])",
+    ),
+    # `mot de passe provisoire « VALUE »`
+    _phrase(
+        "password",
+        "spoken",
+        (
+            "mot de passe provisoire",
+            "mot de passe temporaire",
+            "mot de passe initial",
+            "contraseña temporal",
+            "contraseña provisional",
+            "contraseña inicial",
+            "clave temporal",
+            "senha temporária",
+            "senha provisória",
+            "senha inicial",
+            "password temporanea",
+            "password provvisoria",
+            "password iniziale",
+        ),
+        r"(?:mot de )?[^\W\d_]+ [^\W\d_]+ ?:? ?[«„“\"'`]\s?(?P<s>[^\s\"'`»“”]{6,80})\s?[»“”\"'`]",
+    ),
+    # `a senha do banco mudou para VALUE`
+    _phrase(
+        "password",
+        "spoken",
+        (
+            "senha d",
+            "senha mudou",
+            "senha foi",
+            "contraseña d",
+            "contraseña ha ",
+            "clave del usuario",
+            "clave de la cuenta",
+            "clave de usuario",
+        ),
+        r"[^\W\d_]+ (?:[^\n.;:=]|\.(?=\w)){0,80}?(?:\s(?:a|para)\s[`\"'«]\s?"
+        r"|(?:mudou|mudada|alterada|trocada|cambiado|cambiada) (?:para|pra|a)\s)"
+        r"(?P<s>[^\s`\"'»,;]{6,80}(?<![.:]))",
+    ),
     # `the password for staging is VALUE`
     _phrase(
         "password",
@@ -1013,7 +1067,7 @@ _PHRASE_RULES = [
         ("secret id", "secretid"),
         r"secret ?id[\"']?\s{0,12}[:=]\s{0,4}[\"']?(?P<s><uuid>)",
     ),
-    # `License key: ABCD-1234-EFGH-5678`
+    # `License key: ABCD-1234-EFGH-5678`, `recovery key: cbdefghi-...` (systemd-cryptenroll)
     _phrase(
         "secret key",
         "any",
@@ -1027,7 +1081,8 @@ _PHRASE_RULES = [
             "activation key",
             "serial key",
         ),
-        r"[a-z]{1,40}[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}))\b",
+        r"[a-z]{1,40}[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}"
+        r"|(?:[cbdefghijklnrtuv]{8}-){7}[cbdefghijklnrtuv]{8}))\b",
     ),
     # `credentials: ada:VALUE`
     _phrase(
@@ -1141,9 +1196,18 @@ _PHRASE_RULES = [
         "password",
         "any",
         ("app password", "smtp.gmail", "smtp_gmail"),
-        r"(?:app password|smtp.gmail)(?:[\s\S]{0,200}?pass(?:word|wd)?)?[\"']?(?:\s|\s?[:=]\s?"
+        r"(?:app password|smtp.gmail)(?:[\s\S]{0,200}?pass(?:word|wd)?| [\w @.-]{1,60}?(?=:| is ))?"
+        r"[\"']?(?:\s|\s?[:=]\s?"
         r"|\sis\s)[\"'`]?(?P<s>(?=[a-z ]{0,16}\b[bcdfghjklmnpqrstvwxz]{4}\b)"
         r"(?:[a-z]{4} ){3}[a-z]{4})\b",
+    ),
+    # `app-specific password abcd-efgh-ijkl-mnop` (Apple)
+    _phrase(
+        "password",
+        "any",
+        ("app-specific password", "app specific password"),
+        r"app.specific password[^\n]{0,60}?[\s\"'`:=](?!abcd-|(?P<first>[a-z])(?P=first))"
+        r"(?P<s>(?-i:(?:[a-z]{4}-){3}[a-z]{4}))(?![\w-])",
     ),
     # `basic auth: user:VALUE`
     _phrase(
@@ -1390,6 +1454,13 @@ _PHRASE_RULES = [
         r"(?P<s>[A-Za-z0-9._~%+/=-]{16,})",
         follows="=",
     ),
+    # `next-auth.csrf-token=VALUE`, the token and its hash
+    _phrase(
+        "session cookie",
+        "any",
+        ("next-auth.csrf-token=", "authjs.csrf-token="),
+        r"[a-z.-]+=(?P<s>[0-9a-f]{64}(?:%7c|\|)[0-9a-f]{64})",
+    ),
     # A line of cookies.txt, in which tabs separate the fields.
     _phrase(
         "session cookie",
@@ -1505,7 +1576,7 @@ PUBLIC_WORDS = (
     "run job pod container user customer order invoice bucket file folder path doc document row "
     "record table column event log node deployment dataset snapshot client session sealed "
     "encrypted ciphertext name email url host uri correlation message subscription sitekey site "
-    "png svg woff font test fixture sum"
+    "png svg woff font test fixture sum fingerprints"
 )
 """Words that make a run of random characters public if they precede it."""
 LABELS = (

@@ -86,7 +86,7 @@ _EXPRESSION = (
 )
 _SIBLING = (
     r"(?im)^[-+ \t]*(?:[\w.-]*"
-    r"(?:user|username|login|name|id|host|hostname|server|port|database|dbname|email)\b)"
+    r"(?:user|username|login|name|id|host|hostname|server|port|database|dbname|email|ipaddr)\b)"
     r"[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"
 )
 """A config file line such as `user: x`, next to which even a plain word is a password."""
@@ -309,6 +309,8 @@ def _identifier_place(assignment: Assignment, unquoted: _Unquoted, *, is_tight: 
         return SURE
     if is_config and (value.islower() or "." in value or grade(value) == FAIR):
         return SURE
+    if is_config and has_digit(value) and "_" in value:
+        return SURE  # `secret = heath9Kettle_drum`
     if assignment.separator == ":":
         if _is_password_word(assignment.text, unquoted):
             return SURE

@@ -312,6 +312,8 @@ def _match_quoted(text: str, start: int) -> re.Match[str] | None:
 
 
 def _quoted_secret(assignment: Assignment, quoted: re.Match[str], *, is_typed: bool) -> Span | None:
+    if _closes_string(assignment, quoted):
+        return None
     scheme_length = _after_scheme(quoted["value"], 0)
     value = quoted["value"][scheme_length:]
     place = quoted_place(assignment, is_typed=is_typed)
@@ -322,6 +324,12 @@ def _quoted_secret(assignment: Assignment, quoted: re.Match[str], *, is_typed: b
     if len(value) >= _CUT_LENGTH and not quoted["shut"]:
         end = _end_of_run(assignment.text, end)
     return start, end, assignment.name.kind
+
+
+def _closes_string(assignment: Assignment, quoted: re.Match[str]) -> bool:
+    """Return whether the quote closes the string that contains the name: `"Password: " name`."""
+    quote = assignment.text[quoted.start()]
+    return quoted["value"][0] == " " and assignment.line.count(quote) % 2 == 1
 
 
 def _unquoted_secret(assignment: Assignment, start: int) -> Span | None:

@@ -77,6 +77,8 @@ _CLASS_NAME = (
 _STRIPE_ID = (
     r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|seti|req)_[A-Za-z0-9]{14,}|prod_[A-Za-z0-9]{14}"
 )
+_SSH_PUBLIC_KEY = r"AAAA(?:B3NzaC1|C3NzaC1|E2VjZHNh|G3NrLXNz|InNrLWVj)"
+"""How the public keys of SSH begin: their type, after its length."""
 _MIN_RANDOM_PIECE = 20
 """The length from which a piece of a run is judged on its own."""
 _UUID_HYPHENS = 4
@@ -143,6 +145,8 @@ def _is_name_or_id(run: str) -> bool:
         return True
     if run.startswith("eyJ") and secret_values.decode_text(run):
         return True  # the header of a JWT
+    if re.match(_SSH_PUBLIC_KEY, run):
+        return True
     return re.fullmatch(_STRIPE_ID, run) is not None
 
 
@@ -246,6 +250,8 @@ _NAMED_FOR_SOMETHING = (
 _PUBLIC_SUBJECT = (
     r"(?i)\b(?:commit|build|image|revision|trace|request|id|csrf|next|page|public|cache)\b"
 )
+_ENCRYPTED_WITH = r"(?i)\bencrypted (?:with|by|under|using)\b"
+"""Before a UUID, this names the key of a key service by its id."""
 _FOR_SOMETHING = r" (?:for|of) \w.* "
 _MAX_DISTANCE = 8
 """The most words allowed between the telling word and the run."""
@@ -259,6 +265,8 @@ def _says_secret(before: str, run: _Run, *, is_linked: bool) -> bool:
     if run.text.isupper() and re.search(_ONE_TIME_PASSWORD, sentence):
         return True
     if re.search(_HASH_WORD, sentence):
+        return False
+    if run.is_uuid and re.search(_ENCRYPTED_WITH, sentence):
         return False
     if is_linked and _names_secret_for_something(sentence):
         return True

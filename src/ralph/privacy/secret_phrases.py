@@ -129,6 +129,14 @@ def is_plain_password(value: str) -> bool:
     return sentence_words == 0
 
 
+def _is_words(value: str) -> bool:
+    """Return whether no word of a phrase is one that occurs in sentences about passwords."""
+    words = value.split()
+    if any(re.search(_ENGLISH_ENDING, word) for word in words):
+        return False
+    return SENTENCE_WORDS.isdisjoint(words)
+
+
 def _is_printed_secret(value: str) -> bool:
     """Return whether a line that a command printed is a secret."""
     if grade(value) == STRONG:
@@ -180,4 +188,5 @@ _CONDITIONS: dict[str, Callable[[str], bool]] = {
     "random": is_random,
     "spoken": _is_password_after_copula,
     "strong": is_strong_and_random,
+    "words": _is_words,
 }

@@ -160,7 +160,7 @@ def _has_steps(head: str, min_share: float) -> bool:
 
 _REFERENCE = (
     r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]"
-    r"|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
+    r"|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%(?:\d\$)?[sd]\b"
 )
 """Variables, templates, tags, URLs, paths and hashes."""
 _SHELL_VARIABLE = r"\$[A-Z][A-Z_]{3,}"

@@ -157,6 +157,12 @@ _STRING_JOINT = (
 _CELL_JOINT = r"(?:\\\\|(?<=[=(:])[ ]?)\\n\",[ \t]*\r?\n[ \t]*\""
 """What stands between two lines of a notebook's cell if the statement goes on."""
 
+_SEALED_MARK = "encryptedData"
+_SEALED_VALUE = r"Ag[A-D][A-Za-z0-9+/]{100}"
+_BLUETOOTH_WORD = r"(?i)(?<![a-z])(?:ble|bluetooth|gatt)(?![a-z])"
+_BLUETOOTH_DISTANCE = 400
+"""How many characters around a UUID are searched for a word about Bluetooth."""
+
 # What to remove from a word diff, `[-old-]{+new+}`, to get its old or its new side.
 _OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
 _NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
@@ -177,7 +183,7 @@ def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
     for joined in _joined_views(text):
         spans += _locate_spans(joined, _apply_rules(joined.text))
     spans += _literal_secrets(text)
-    spans = _outside_markers(text, spans)
+    spans = _without_public_values(text, _outside_markers(text, spans))
     return _keep_escapes(text, merge_spans([*spans, *_custom_spans(text, patterns)]))
 
 
@@ -244,6 +250,31 @@ def _outside_markers(text: str, spans: list[Span]) -> list[Span]:
                 continue
         outside.append((start, end, kind))
     return outside
+
+
+def _without_public_values(text: str, spans: list[Span]) -> list[Span]:
+    """Return the spans that are neither sealed secrets nor the UUIDs of Bluetooth services."""
+    secret = []
+    for start, end, kind in spans:
+        if _is_sealed(text, start) or _is_bluetooth_service(text, start, end):
+            continue
+        secret.append((start, end, kind))
+    return secret
+
+
+def _is_sealed(text: str, start: int) -> bool:
+    """Return whether a value is encrypted for a cluster (a SealedSecret of Kubernetes)."""
+    return _SEALED_MARK in text and re.compile(_SEALED_VALUE).match(text, start) is not None
+
+
+def _is_bluetooth_service(text: str, start: int, end: int) -> bool:
+    """Return whether a UUID is one of several near a word about Bluetooth."""
+    if re.fullmatch(secret_values.UUID, text[start:end]) is None:
+        return False
+    near = text[max(0, start - _BLUETOOTH_DISTANCE) : end + _BLUETOOTH_DISTANCE]
+    if re.search(_BLUETOOTH_WORD, near) is None:
+        return False
+    return len(re.findall(secret_values.UUID, near)) > 1
 
 
 def _keep_escapes(text: str, spans: list[Span]) -> list[Span]:
