@@ -614,8 +614,8 @@ _PHRASE_RULES = [
     _phrase(
         "api key",
         "fair",
-        ("provider :",),
-        r"provider :\w{2,40},\s{0,40}[\"'][^\"'\n]{4,120}[\"'],\s{0,40}"
+        ("provider :", "omniauth :"),
+        r"[a-z]+ :\w{2,40},\s{0,40}[\"'][^\"'\n]{4,120}[\"'],\s{0,40}"
         r"[\"'](?P<s>[^\s\"']{16,128})[\"']",
     ),
     # `Client("AC...", "VALUE")` (Twilio)
@@ -936,14 +936,14 @@ _PHRASE_RULES = [
         r"[a-z]{3,10})(?=\.?\s*(?:\n|\Z)|\. )",
         follows=" ",
     ),
-    # `with passphrase orange staple comet 5`
+    # `with passphrase orange staple comet 5`, `passphrase: orange staple comet 5`
     _phrase(
         "password",
         "words",
-        ("with passphrase ", "with the passphrase "),
-        r"with (?:the )?passphrase (?P<s>(?-i:[a-z]{3,10} ){3,7}\d{1,4})(?![\w.-])",
+        ("with passphrase ", "with the passphrase ", "passphrase is ", "passphrase: "),
+        r"(?:with (?:the )?)?passphrase(?: is|:)? (?P<s>(?-i:[a-z]{3,10} ){3,7}\d{1,4})(?![\w.-])",
     ),
-    # `mot de passe provisoire « VALUE »`
+    # `mot de passe provisoire « VALUE »`, `Passwort „VALUE“`
     _phrase(
         "password",
         "spoken",
@@ -961,10 +961,15 @@ _PHRASE_RULES = [
             "password temporanea",
             "password provvisoria",
             "password iniziale",
+            "passwort „",
+            "kennwort „",
+            "mot de passe «",
+            "contraseña «",
         ),
-        r"(?:mot de )?[^\W\d_]+ [^\W\d_]+ ?:? ?[«„“\"'`]\s?(?P<s>[^\s\"'`»“”]{6,80})\s?[»“”\"'`]",
+        r"(?:mot de )?[^\W\d_]+(?: [^\W\d_]+)? ?:? ?[«„“\"'`]\s?"
+        r"(?P<s>[^\s\"'`»“”]{6,80})\s?[»“”\"'`]",
     ),
-    # `a senha do banco mudou para VALUE`
+    # `a senha do banco mudou para VALUE`, `changé le mot de passe de ada en "VALUE"`
     _phrase(
         "password",
         "spoken",
@@ -977,8 +982,11 @@ _PHRASE_RULES = [
             "clave del usuario",
             "clave de la cuenta",
             "clave de usuario",
+            "mot de passe d",
+            "password di ",
         ),
-        r"[^\W\d_]+ (?:[^\n.;:=]|\.(?=\w)){0,80}?(?:\s(?:a|para)\s[`\"'«]\s?"
+        r"[^\W\d_]+ (?:[^\n.;:=]|\.(?=\w)){0,80}?(?:\s(?:a|para|en|in)\s[`\"'«]\s?"
+        r"(?=[^\s`\"'»]{0,80}[!#$%^&*?+])"
         r"|(?:mudou|mudada|alterada|trocada|cambiado|cambiada) (?:para|pra|a)\s)"
         r"(?P<s>[^\s`\"'»,;]{6,80}(?<![.:]))",
     ),
@@ -1112,8 +1120,8 @@ _PHRASE_RULES = [
         "password",
         "prose",
         ("in as ", "anmelden als ", "ssh ", "encrypted", "protected", "locked", "unlock", "opens "),
-        r"\w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)){0,60}?\swith:? (?:the )?[`\"']?"
-        r"(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))",
+        r"\w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)|;(?= open| unlock)){0,60}?\swith:? "
+        r"(?:the )?[`\"']?(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))",
         follows=" with",
     ),
     # `type VALUE when it asks for a password`
@@ -1196,9 +1204,9 @@ _PHRASE_RULES = [
         "password",
         "any",
         ("app password", "smtp.gmail", "smtp_gmail"),
-        r"(?:app password|smtp.gmail)(?:[\s\S]{0,200}?pass(?:word|wd)?| [\w @.-]{1,60}?(?=:| is ))?"
-        r"[\"']?(?:\s|\s?[:=]\s?"
-        r"|\sis\s)[\"'`]?(?P<s>(?=[a-z ]{0,16}\b[bcdfghjklmnpqrstvwxz]{4}\b)"
+        r"(?:app password|smtp.gmail)"
+        r"(?:[\s\S]{0,200}?pass(?:word|wd)?| [\w @.()-]{1,60}?(?=:| is ))?"
+        r"[\"']?(?:\s|\s?[:=]\s?|\sis\s)[\"'`]?(?P<s>(?=[a-z ]{0,16}\b[bcdfghjklmnpqrstvwxz]{4}\b)"
         r"(?:[a-z]{4} ){3}[a-z]{4})\b",
     ),
     # `app-specific password abcd-efgh-ijkl-mnop` (Apple)

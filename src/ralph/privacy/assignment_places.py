@@ -76,8 +76,7 @@ _AFTER_USER = (
 )
 _MAX_SETTER_LENGTH = 10
 """The most characters in a method that sets the secret it is named after: `.password("x")`."""
-_MAX_SETTER_LENGTH = 10
-"""The most characters in a method that sets the secret it is named after: `.password("x")`."""
+_STRING_RESOURCE = '<string name="'
 _USER_ASSIGNED = r"(?i)\b(?:user|login)\w*[:=]"
 
 # Values that may be code.
@@ -190,6 +189,8 @@ def unquoted_place(assignment: Assignment, value: str, end: int, *, is_whole_lin
         value = value.rstrip(",;")
     if _is_code(value) or separator in _COMPARISON_SIGNS:
         return NOWHERE
+    if separator == ">" and _is_label(assignment.line, value):
+        return NOWHERE
     if assignment.syntax["pair"] or assignment.syntax["encoded"] or separator == ">":
         return SURE
     rest = text[end : end + REST_LENGTH].partition("\n")[0].strip("\"' \t\r")
@@ -207,6 +208,11 @@ def unquoted_place(assignment: Assignment, value: str, end: int, *, is_whole_lin
     if is_whole_line:
         return _place_on_own_line(assignment, unquoted)
     return _place_inside_line(assignment, unquoted)
+
+
+def _is_label(line: str, value: str) -> bool:
+    """Return whether a value is a word that an app shows: `<string name="password">Lozinka<`."""
+    return line.endswith(_STRING_RESOURCE) and value.isalpha()
 
 
 def _is_code(value: str) -> bool:

@@ -168,7 +168,18 @@ TEMPLATES = (
     "getenv",
     "import.meta",
 )
-PUBLIC_KEY_STARTS = ("MIIBIjAN", "MIICIjAN", "MIGfMA0G", "MFkwEwYH", "MCowBQYD")
+PUBLIC_KEY_STARTS = (
+    "MIIBIjAN",
+    "MIICIjAN",
+    "MIGfMA0G",
+    "MFkwEwYH",
+    "MCowBQYD",
+    "AAAAB3NzaC1",
+    "AAAAC3NzaC1",
+    "AAAAE2VjZHNh",
+    "AAAAGnNrLXNz",
+    "AAAAInNrLWVj",
+)
 PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 PATH_ENDS = (
     "/",

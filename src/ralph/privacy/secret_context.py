@@ -77,8 +77,6 @@ _CLASS_NAME = (
 _STRIPE_ID = (
     r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|seti|req)_[A-Za-z0-9]{14,}|prod_[A-Za-z0-9]{14}"
 )
-_SSH_PUBLIC_KEY = r"AAAA(?:B3NzaC1|C3NzaC1|E2VjZHNh|G3NrLXNz|InNrLWVj)"
-"""How the public keys of SSH begin: their type, after its length."""
 _MIN_RANDOM_PIECE = 20
 """The length from which a piece of a run is judged on its own."""
 _UUID_HYPHENS = 4
@@ -145,8 +143,6 @@ def _is_name_or_id(run: str) -> bool:
         return True
     if run.startswith("eyJ") and secret_values.decode_text(run):
         return True  # the header of a JWT
-    if re.match(_SSH_PUBLIC_KEY, run):
-        return True
     return re.fullmatch(_STRIPE_ID, run) is not None
 
 
@@ -209,7 +205,7 @@ def _is_hook_url(before: str) -> bool:
 def _is_part_of_something(before: str) -> bool:
     if before.endswith(_NOT_BEFORE_RUN) or before.endswith(";base64,"):
         return True
-    return "ENC[" in before or "ache" in before  # encrypted, or a cache key
+    return "ENC[" in before or "ENC(" in before or "ache" in before  # encrypted, or a cache key
 
 
 def _line_above_says_secret(above: str, run: _Run) -> bool:

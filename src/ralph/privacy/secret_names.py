@@ -103,7 +103,7 @@ _BEFORE_KEY = (
     "registry reg site publishable anon map dict json record message label query state react "
     "order host search header env arrow pub gpg s3 bucket tag shift ctrl alt hot short metric "
     "trace region asset lock kms file entry store item column data param redis socket recv "
-    "component style"
+    "component style library collection image"
 )
 _BEFORE_ANY_NAME = (
     "is has need needs require requires show hide forgot invalid missing no without public "
