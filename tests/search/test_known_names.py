@@ -144,6 +144,16 @@ def test_a_changed_manifest_counts(project: Path) -> None:
     manifest.unlink()
 
 
-@pytest.mark.parametrize("text", ["`" * 20_000, "pip install " * 2_000, "x-" * 10_000 + " package"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`" * 20_000,
+        "pip install " * 2_000,
+        "x-" * 10_000 + " package",
+        "see test" + "_ab" * 10_000 + " here",
+        "package test" + "_ab" * 10_000 + "(",
+    ],
+    ids=["backticks", "commands", "hyphens", "underscores", "call"],
+)
 def test_a_hostile_text_is_searched(project: Path, text: str) -> None:
     unknown_demands(project, text)

@@ -371,10 +371,10 @@ _PROSE_PACKAGES = (
     ),
     re.compile(
         rf"\b{_NOUN}\s+(?:is\s+|named\s+|called\s+)*"
-        r"(?P<name>@?[a-z0-9]+(?:[-_/@][\w.]+)+|[a-z][a-z0-9]*\d)(?![\w(])"
+        r"(?P<name>@?[a-z0-9]+[-_/@][\w./@-]{1,80}|[a-z][a-z0-9]*\d)(?![\w(])"
     ),
     re.compile(
-        r"(?<![\w/.-])(?P<name>@?[a-z0-9]+(?:[-_/][\w.]+)+|[a-z]+\d)\s+"
+        r"(?<![\w/.-])(?P<name>@?[a-z0-9]+[-_/][\w./-]{1,80}|[a-z]+\d)\s+"
         r"(?:package|library|crate|gem|dependency|image)\b"
     ),
     re.compile(
@@ -393,7 +393,7 @@ _PROSE_PACKAGES = (
 )
 """Sentences that recommend a package without a command."""
 _NAME_ON_REGISTRY = re.compile(
-    r"(?<![\w/.-])`?(?P<name>@?[a-z0-9]+(?:[-_/.][\w]+)*)`?\s+(?:is\s+)?(?:on|from|in|via)\s+"
+    r"(?<![\w/.-])`?(?P<name>@?[a-z0-9][\w./-]{0,80})`?\s+(?:is\s+)?(?:on|from|in|via)\s+"
     r"(?:the\s+)?(?:npm|pip|pypi|crates\.io|rubygems|docker hub|packagist)\b",
     re.IGNORECASE,
 )
