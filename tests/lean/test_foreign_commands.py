@@ -9,6 +9,11 @@ from ralph.lean.taint import Repository
 
 FOREIGN = {
     "a page": ("curl -s https://example.com/guide | head", "network"),
+    "a host that only begins like this machine": (
+        "curl -s http://localhost.example.com/notes",
+        "network",
+    ),
+    "a page through a local proxy": ("curl -s -x 127.0.0.1:3128 example.com", "network"),
     "a download": ("wget -qO- https://example.com/x.md", "network"),
     "an issue": ("gh issue view 12 --comments", "network"),
     "a pull request of another repository": ("gh -R a/b pr view 3", "network"),

@@ -247,14 +247,21 @@ _PREFIX_OPTIONS_WITH_VALUE = frozenset(
     {"-u", "-g", "-n", "-k", "-s", "-I", "-P", "-L", "-d", "-C", "-S", "--user", "--signal"}
 )
 
-_LOCAL_HOSTS = (
-    "localhost",
-    "127.",
-    "0.0.0.0",  # noqa: S104 - compared, not bound to
-    "[::1]",
-    "host.docker.internal",
-    "$",  # as in http://$HOST:$PORT; a script of the project usually sets them
+_LOCAL_HOSTS = frozenset(
+    {
+        "localhost",
+        "0.0.0.0",  # noqa: S104 - compared, not bound to
+        "[::1]",
+        "host.docker.internal",
+    }
 )
+_LOOPBACK = "127."
+_VARIABLE = "$"  # as in http://$HOST:$PORT; a script of the project usually sets them
+_HOST_ENDS = ":/?#\"' )"
+_ROUTING_OPTIONS = frozenset(
+    {"-x", "--proxy", "--connect-to", "--resolve", "--interface", "--socks5", "--preproxy"}
+)
+"""Options of programs that fetch; the host in their value is not what is fetched."""
 _MAX_CHARACTERS = 8_000  # of a command line
 _MAX_DEPTH = 5  # shells that start one another
 _OPERATORS = ";|&()\n"
@@ -386,15 +393,35 @@ def _without_options(program: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _has_only_local_targets(arguments: Sequence[str]) -> bool:
-    urls = [word for word in arguments if word.startswith(_URL_SCHEMES)]
+    targets = []
+    previous = ""
+    for word in arguments:
+        if previous not in _ROUTING_OPTIONS:
+            targets.append(word)
+        previous = word
+    urls = [word for word in targets if word.startswith(_URL_SCHEMES)]
     if urls:
         return all(map(_is_local_url, urls))
-    return any(word.startswith(_LOCAL_HOSTS[:-1]) for word in arguments)
+    return any(_is_local_host(word) for word in targets if not word.startswith(_VARIABLE))
 
 
 def _is_local_url(url: str) -> bool:
-    host = url.partition("://")[2].rpartition("@")[2]
-    return host.startswith(_LOCAL_HOSTS)
+    return _is_local_host(url.partition("://")[2])
+
+
+def _is_local_host(address: str) -> bool:
+    """Return whether an address, as in a URL after its scheme, is on this machine."""
+    if address.startswith(_VARIABLE):
+        return True
+    place = address.partition("/")[0].rpartition("@")[2]
+    if place.startswith("["):
+        host = place.partition("]")[0] + "]"
+    else:
+        host = place
+        for end in _HOST_ENDS:
+            host = host.partition(end)[0]
+    is_loopback = host.startswith(_LOOPBACK) and host.replace(".", "").isdigit()
+    return host in _LOCAL_HOSTS or is_loopback
 
 
 def _fetches(arguments: Sequence[str], document: str) -> bool:
@@ -407,7 +434,7 @@ def _fetches(arguments: Sequence[str], document: str) -> bool:
         return False
     for scheme in _URL_SCHEMES:
         _, *urls = code.split(scheme)
-        if any(not url.startswith(_LOCAL_HOSTS) for url in urls):
+        if not all(map(_is_local_host, urls)):
             return True
     return False
 
