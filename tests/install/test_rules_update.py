@@ -123,3 +123,13 @@ def test_a_line_that_the_current_rules_wrote_is_not_searched_again(here: World) 
     paths.secret_check(here.root).unlink()
     finish(here)
     assert "redacted" in log.read_text("utf-8")
+
+
+def test_a_log_that_is_too_large_for_a_step_is_only_reported(here: World) -> None:
+    log = paths.sessions_folder(here.root) / "large.jsonl"
+    text = raw(f"use {TOKEN}", "large") + raw("x" * 2_000_000, "large")
+    log.write_text(text, encoding="utf-8")
+    finish(here)
+    assert log.read_text("utf-8") == text
+    said = HookedSession(here, "next").send("SessionStart", source="startup")
+    assert "1 large recorded session has a secret" in json.loads(said)["systemMessage"]

@@ -22,7 +22,8 @@ class CheckState:
     """How far the check with these rules has come.
 
     `next_file` and `next_line` say where to continue. `affected` has the logs that must be
-    redacted, and `in_memory_files` counts the secrets that only a person may remove.
+    redacted. `in_memory_files` counts the secrets that only a person may remove, and
+    `in_large_logs` the logs that only `ralph doctor --secrets --fix` redacts.
     """
 
     rules: str = ""
@@ -31,6 +32,7 @@ class CheckState:
     affected: tuple[str, ...] = ()
     redacted: int = 0
     in_memory_files: int = 0
+    in_large_logs: int = 0
     is_searched: bool = False
     is_complete: bool = False
     is_reported: bool = False
@@ -63,6 +65,11 @@ def take_report(root: Path) -> str:
         parts.append(
             f"{state.in_memory_files} {verb} like a secret in memory files "
             "(`ralph doctor --secrets`)"
+        )
+    if state.in_large_logs:
+        noun = "recorded session has" if state.in_large_logs == 1 else "recorded sessions have"
+        parts.append(
+            f"{state.in_large_logs} large {noun} a secret: run `ralph doctor --secrets --fix`"
         )
     with suppress(RalphError, OSError):
         save_state(root, replace(state, is_reported=True))

@@ -3,7 +3,8 @@
 A session's end runs one step, which takes a fraction of a second. The position is kept in the cache
 folder, so that the next step continues there. First all logs and memory files are searched. Then
 the logs that have a secret are redacted, and the index is deleted, because a database keeps the
-bytes of deleted rows. Memory files belong to people: what is found in them is only reported.
+bytes of deleted rows. Memory files belong to people: what is found in them is only reported, and so
+is what is found in a log that is too large for a step.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ralph.privacy.secrets import find_secrets
 from ralph.search import index
 from ralph.storage import db, files
 
+_MAX_LOG_BYTES = 1 << 20  # a larger log takes longer to redact than a session's end may take
 STEP_SECONDS = 0.25  # of one step, besides reading a file and the last line that was begun
 _LINES_AT_ONCE = 200  # lines of a memory file that are searched together
 _MAX_CHARACTERS_AT_ONCE = 500_000  # of such lines; more would take longer than a step
@@ -67,6 +69,9 @@ def _search(root: Path, state: CheckState, patterns: Sequence[str], deadline: fl
             state = replace(state, next_file=file.path, next_line=last_line)
             if found and file.is_memory:
                 state = replace(state, in_memory_files=state.in_memory_files + found)
+            elif found and _is_large(file):
+                state = replace(state, in_large_logs=state.in_large_logs + 1, next_line=-1)
+                break
             elif found:
                 # The whole log will be redacted, so the rest of it need not be searched.
                 state = replace(state, affected=(*state.affected, file.path), next_line=-1)
@@ -92,6 +97,10 @@ def _files_from(root: Path, state: CheckState) -> list[_StoredFile]:
     if state.next_line < 0:  # that file is done
         return [file for file in stored if file > position]
     return [file for file in stored if file >= position]
+
+
+def _is_large(file: _StoredFile) -> bool:
+    return Path(file.path).stat().st_size > _MAX_LOG_BYTES
 
 
 def _logs(root: Path) -> list[Path]:
