@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.channels import CHANNELS, printed
+from tests.support.channels import CHANNELS, printed, printed_by_failure
 from tests.support.privacy_corpus import golden_cases, multi_line_texts, secrets_in
 from tests.support.world import World, handled, hook, world
 
@@ -50,6 +50,7 @@ def test_no_secret_that_only_its_command_reveals_reaches_the_disk(here: World) -
     for case in CASES:
         if case.text.startswith("$ "):
             handled(here.env, *printed(case.text))
+            handled(here.env, *printed_by_failure(case.text))
     assert leaked(here) == []
     assert here.failures() == 0
 

@@ -113,6 +113,15 @@ def printed(text: str) -> Sent:
     return _tool("Bash", {"command": command, "description": "Show it"}, answer)
 
 
+def printed_by_failure(text: str) -> Sent:
+    """Return the same for a command that fails."""
+    command, _, output = text.removeprefix("$ ").partition("\n")
+    members = {"tool_name": "Bash", "tool_input": {"command": command}}
+    return "PostToolUseFailure", payload(
+        "PostToolUseFailure", **members, error=f"Exit code 1\n{output}"
+    )
+
+
 CHANNELS: dict[str, Channel] = {
     "write": _write,
     "edit": _edit,

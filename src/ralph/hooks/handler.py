@@ -950,7 +950,7 @@ def _needs_redaction(payload: Payload, rules: RecordingRules) -> bool:
 
 def _prints_secret(payload: Payload) -> bool:
     """Check whether a command may have printed a secret that only the command reveals."""
-    if "tool_response" not in payload.members:
+    if "tool_response" not in payload.members and "error" not in payload.members:
         return False
     return prints_secret(" ".join(_list_texts(payload.object("tool_input"), _COMMAND_MEMBERS)))
 

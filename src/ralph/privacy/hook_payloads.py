@@ -39,6 +39,8 @@ _EDIT_MEMBERS = ("old_string", "new_string", "content", "new_source", "edits")
 _ANSWER_MEMBERS = ("oldString", "newString", "content")
 _RESULT_FLAGS = ("filePath", "interrupted", "isError", "is_error")
 _COMMAND_MEMBERS = ("command", "cmd", "script")
+_EXIT_LINE = "Exit code "  # the beginning of the line above the output of a command that failed
+_OUTPUT_MEMBERS = ("tool_response", "error")  # of a command that succeeded, or that failed
 _NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
 
 
@@ -129,7 +131,8 @@ def _redact_output(payload: Json) -> Json:
     Only the command reveals what such an output is.
     """
     parameters = payload.get("tool_input")
-    if not isinstance(parameters, dict) or "tool_response" not in payload:
+    outputs = [name for name in _OUTPUT_MEMBERS if name in payload]
+    if not isinstance(parameters, dict) or not outputs:
         return payload
     commands = [parameters[name] for name in _COMMAND_MEMBERS if name in parameters]
     command = " ".join(all_texts(commands))
@@ -137,9 +140,13 @@ def _redact_output(payload: Json) -> Json:
         return payload
 
     def redact_text(text: str) -> str:
-        return replace_spans(text, merge_spans(printed_secrets(command, text)))
+        head, newline, output = text.partition("\n")
+        if not head.startswith(_EXIT_LINE):
+            head, newline, output = "", "", text
+        return head + newline + replace_spans(output, merge_spans(printed_secrets(command, output)))
 
-    return {**payload, "tool_response": map_texts(payload["tool_response"], redact_text)}
+    redacted = {name: map_texts(payload[name], redact_text) for name in outputs}
+    return {**payload, **redacted}
 
 
 def _without_members(value: Json, names: Sequence[str]) -> Json:
