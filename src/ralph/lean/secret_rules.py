@@ -1494,7 +1494,7 @@ def phrase_keywords() -> list[str]:
     return _PHRASE_KEYWORDS
 
 
-_PHRASE_KEYWORDS = list({keyword for rule in _PHRASE_RULES for keyword in rule[2]})
+_PHRASE_KEYWORDS = list(dict.fromkeys(keyword for rule in _PHRASE_RULES for keyword in rule[2]))
 
 
 def phrase_regex(regex: str) -> str:
