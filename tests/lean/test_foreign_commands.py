@@ -102,7 +102,7 @@ def test_a_command_of_the_project_does_not_taint(repository: Repository, command
 
 
 def test_every_program_of_the_tables_is_judged() -> None:
-    tables = {*foreign_commands.NETWORK_PROGRAMS, *foreign_commands.NETWORK_SUBCOMMANDS}
+    tables = {*taint.NETWORK_PROGRAMS, *foreign_commands.NETWORK_SUBCOMMANDS}
     assert tables == taint.COMMAND_WORDS
 
 

@@ -17,44 +17,10 @@ from __future__ import annotations
 import os
 
 from ralph.lean import TYPE_CHECKING
-from ralph.lean.taint import DEPENDENCY, NETWORK, OUTSIDE, Repository
+from ralph.lean.taint import DEPENDENCY, NETWORK, NETWORK_PROGRAMS, OUTSIDE, Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-NETWORK_PROGRAMS = frozenset(
-    {
-        "curl",
-        "wget",
-        "wget2",
-        "aria2c",
-        "http",
-        "https",
-        "xh",
-        "lynx",
-        "links",
-        "elinks",
-        "w3m",
-        "ftp",
-        "sftp",
-        "scp",
-        "nc",
-        "ncat",
-        "netcat",
-        "telnet",
-        "websocat",
-        "grpcurl",
-        "yt-dlp",
-        "dig",
-        "nslookup",
-        "whois",
-    }
-)
-"""Programs that read from another machine, unless all of their targets are local.
-
-`ssh` is not among them: what it shows is on a machine of the user. In six written weeks of work,
-two thirds of the sessions that it would have tainted only looked at their own servers.
-"""
 
 NETWORK_SUBCOMMANDS = {
     "gh": (

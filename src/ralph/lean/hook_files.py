@@ -454,9 +454,9 @@ def _is_of_project(
 
 
 def tell_once(top: str, state: str, what: str) -> bool:
-    """Return whether the user has not been told of something, and note that they are told now.
+    """Record that the user is told something, and return whether it is new to them.
 
-    If that cannot be noted, they are told again.
+    If it cannot be recorded, the user is told again next time.
     """
     line = f"{escape(what)}\n".encode("utf-8", "replace")
     told = read_file(f"{state}/{discovery.CACHE}/{_TOLD}", end=True) or b""
