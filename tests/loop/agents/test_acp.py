@@ -241,4 +241,4 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert "needs the extra 'acp'" in done.stdout
-    assert "ralph-memory[acp]" in done.stdout
+    assert "[acp]" in done.stdout
