@@ -219,6 +219,47 @@ def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher:
             assert done.stdout == ""
 
 
+def advice(launcher: Launcher, plugin: Path) -> str:
+    """Return what a session is told when Ralph is missing, which the plugin's command says as well."""
+    done = launcher("claude", "SessionStart", script=plugin / "hooks/ralph-hook")
+    said = str(json.loads(done.stdout)["systemMessage"]).partition("nothing is remembered. ")[2]
+    assert launcher("status", script=plugin / "bin/ralph").stderr.endswith(f" {said}\n")
+    return said
+
+
+def copied_plugin(launcher: Launcher, marketplace: object) -> Path:
+    """Copy the plugin as Claude Code does, with its note about the marketplace."""
+    plugins = launcher.home / ".claude/plugins"
+    copy = plugins / "cache/ralph-memory/ralph/0.1.0"
+    shutil.copytree(PLUGIN, copy)
+    other = {"installLocation": "/elsewhere"}
+    notes = {"other": other, "ralph-memory": {"installLocation": marketplace}, "third": other}
+    text = json.dumps(notes, indent=2)
+    (plugins / "known_marketplaces.json").write_text(text, encoding="utf-8")
+    return copy
+
+
+def test_without_ralph_the_advice_names_the_clone_of_the_plugin(launcher: Launcher) -> None:
+    command = f"To install it, run: uv tool install '{ROOT}[all]'"
+    assert advice(launcher, PLUGIN) == command
+    assert advice(launcher, copied_plugin(launcher, str(ROOT))) == command
+
+
+def test_the_advice_names_pipx_where_it_is_the_only_tool(launcher: Launcher) -> None:
+    tool = launcher.home / "tools" / "pipx"
+    tool.parent.mkdir()
+    tool.touch(0o755)
+    launcher.env["PATH"] = str(tool.parent)
+    assert advice(launcher, PLUGIN) == f"To install it, run: pipx install '{ROOT}[all]'"
+
+
+@pytest.mark.parametrize("marketplace", ["", "/nowhere", "it's", 'a "quoted" name', None])
+def test_without_a_clone_the_advice_leads_to_the_readme(
+    launcher: Launcher, marketplace: object
+) -> None:
+    assert "README" in advice(launcher, copied_plugin(launcher, marketplace))
+
+
 @pytest.mark.parametrize("noted", ["", "\n", "nonsense", "/\n/\n", "\n\n\n"])
 def test_a_broken_note_is_no_note(launcher: Launcher, noted: str) -> None:
     launcher.note(Path("x"), Path("y")).write_text(noted, encoding="utf-8")
