@@ -326,15 +326,29 @@ def test_hostile_transcripts_are_left_out_with_a_note(ralph: Project, home: Path
     assert f"{path.name}: skipped 2 lines" in said.err
 
 
-def test_init_and_install_mention_it_until_something_was_imported(
+FOUND = "earlier session of this project found: run `ralph import --yes`"
+
+
+def test_init_and_install_count_the_earlier_sessions_until_they_are_imported(
     ralph: Project, home: Path
 ) -> None:
     work(ralph.root).write(home)
-    line = "note: found sessions of this project: 1 of claude; `ralph import` shows them"
-    assert line in ralph("init").err
-    assert line in ralph("install", "claude", "--no-mcp").err
+    assert f"note: 1 {FOUND}\n" in ralph("init").err
+    assert f"note: 1 {FOUND}\n" in ralph("install", "claude", "--no-mcp").err
     bring(ralph)
-    assert line not in ralph("init").err
+    assert FOUND not in ralph("init").err
+    assert FOUND not in ralph("install", "claude", "--no-mcp").err
+
+
+def test_recorded_and_forgotten_sessions_are_not_earlier_ones(ralph: Project, home: Path) -> None:
+    for name in ("recorded", "forgotten", "left", "agent-0"):
+        Claude(ralph.root, name).prompt("hello").write(home)
+    assert "note: 3 earlier sessions of this project found" in ralph("init").err
+    for name in ("recorded", "forgotten"):
+        payload = {"session_id": name, "cwd": str(ralph.root), "prompt": "hello"}
+        patient_hook("UserPromptSubmit", json.dumps(payload).encode(), os.environ)
+    assert ralph("forget", "--session", "forgotten", "--yes").code == 0
+    assert f"note: 1 {FOUND}\n" in ralph("init").err
 
 
 def test_an_unknown_source_is_refused(ralph: Project) -> None:

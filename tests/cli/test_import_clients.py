@@ -1,6 +1,7 @@
 """`ralph import` of the other clients: files of our own in their forms, and what becomes of them."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 from tests.support.runner import Project
 from tests.support.transcripts import bring, home, observations
+
+from ralph.core import paths
+from ralph.sharing.earlier_sessions import count_earlier_sessions
 
 __all__ = ["home"]
 
@@ -263,3 +267,24 @@ def test_lessons_in_imported_sessions_are_proposed(ralph: Project, home: Path) -
         ("proposal", "Gotcha: `make gen` has to run before `make test`.")
     ]
     assert bring(ralph, "--format", "json").json["proposals"] == 0
+
+
+@pytest.mark.parametrize("client", [codex, gemini, opencode, copilot, cursor, cline, aider])
+def test_an_earlier_session_is_counted_until_it_is_imported(
+    ralph: Project, home: Path, client: Callable[[Path, Path], None]
+) -> None:
+    client(home, ralph.root)
+    found = count_earlier_sessions(ralph.root, os.environ)
+    assert found.by_client == {client.__name__: 1}
+    bring(ralph)
+    assert str(count_earlier_sessions(ralph.root, os.environ)) == ""
+
+
+@pytest.mark.parametrize("client", [codex, opencode, copilot, cursor, cline])
+def test_a_session_with_a_log_is_not_an_earlier_one(
+    ralph: Project, home: Path, client: Callable[[Path, Path], None]
+) -> None:
+    client(home, ralph.root)
+    bring(ralph)
+    paths.import_ledger(ralph.root).unlink()  # as if hooks had recorded the session
+    assert count_earlier_sessions(ralph.root, os.environ).count == 0

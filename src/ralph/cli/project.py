@@ -115,13 +115,12 @@ def _enclosing_project(root: Path) -> Path | None:
 
 
 def mention_import(call: Invocation) -> None:
-    """Mention the sessions that `ralph import` would find, unless something was imported before."""
-    if paths.import_ledger(call.folder).exists():
-        return
-    from ralph.sharing.histories import count_sessions
+    """Mention the earlier sessions of this project that `ralph import` would add."""
+    from ralph.sharing.earlier_sessions import count_earlier_sessions
 
-    for text in count_sessions(call.folder, os.environ):
-        say(f"note: {text}; `ralph import` shows them")
+    found = count_earlier_sessions(call.folder, os.environ)
+    if found.count:
+        say(f"note: {found}")
 
 
 @click.command(name="deinit", cls=Command, examples=["ralph deinit", "ralph deinit --yes"])

@@ -5,6 +5,7 @@ Other parts import only the modules that `__all__` lists.
 
 __all__ = [
     "backups",
+    "earlier_sessions",
     "export_import",
     "exports",
     "histories",

@@ -6,6 +6,7 @@ Symlinks, devices, unreadable files and oversized lines are skipped, and a note 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -57,15 +58,21 @@ def _bounded_lines(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[byt
             yield raw
 
 
-def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> Iterator[Json]:
-    """Yield the objects in a JSONL file.
+def json_lines(
+    path: Path, notes: list[str], wanted: Sequence[bytes] = (), *, max_bytes: float = math.inf
+) -> Iterator[Json]:
+    """Yield the objects in a JSONL file, or in the lines that begin in its first `max_bytes`.
 
     If `wanted` is given, only lines that contain one of its byte strings are parsed.
     """
     broken = 0
+    read_bytes = 0
     try:
         with files.open_regular(path) as file:
             for raw in _bounded_lines(file, path, notes):
+                if read_bytes > max_bytes:
+                    break
+                read_bytes += len(raw)
                 if wanted and not any(word in raw for word in wanted):
                     continue
                 try:

@@ -35,9 +35,11 @@ from ralph.sharing.import_context import ImportContext
 from ralph.storage import files, foreign
 
 _HEAD_LINES = 40  # lines at the start of a transcript that are searched for its folder
+_HEAD_BYTES = 1024 * 1024  # at the start of a transcript in which these lines begin
 _DIGEST_DIGITS = 16  # hexadecimal digits of a version
 _AIDER_PREFIX_DIGITS = 8  # hexadecimal digits in the session ids for Aider
 _CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"type": "assistant"')
+_CODEX_PREFIX = "rollout-YYYY-MM-DDTHH-MM-SS-"  # before the session's id in a name
 _CLINE_EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")
 _CLINE_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 _CLINE_FOLDER_MEMBERS = ("cwdOnTaskInitialization", "workspace", "cwd")
@@ -46,9 +48,13 @@ Events = Iterator[TranscriptEvent]
 
 
 class Transcript(NamedTuple):
-    """A session that can be imported. `version` changes whenever its content does."""
+    """A session that can be imported. `version` changes whenever its content does.
+
+    `session` is the session's id as far as a name tells it, or "" for a part of another session.
+    """
 
     source: str
+    session: str
     key: str
     version: str
     size: int
@@ -59,7 +65,7 @@ class Transcript(NamedTuple):
 
 
 def _file_transcript(
-    source: str, parts: Sequence[Path], read: Callable[[], Events]
+    source: str, session: str, parts: Sequence[Path], read: Callable[[], Events]
 ) -> Iterator[Transcript]:
     """Yield the transcript that is stored in these files, or nothing if one of them is missing."""
     versions = []
@@ -72,12 +78,20 @@ def _file_transcript(
         size += state.st_size
         if stat.S_ISREG(state.st_mode):
             versions.append(f"{state.st_size}-{state.st_mtime_ns}")
-    yield Transcript(source, str(parts[0]), " ".join(versions), size, read)
+    yield Transcript(source, session, str(parts[0]), " ".join(versions), size, read)
+
+
+def _head(context: ImportContext, path: Path, wanted: Sequence[bytes] = ()) -> Iterator[Json]:
+    """Yield the first objects of a transcript, or none once the context allows no more heads."""
+    if context.heads_left <= 0:
+        return
+    context.heads_left -= 1
+    yield from islice(json_lines(path, [], wanted, max_bytes=_HEAD_BYTES), _HEAD_LINES)
 
 
 def _first_text(values: Iterable[Json], member: Callable[[Json], object]) -> str:
-    """Return the first nonempty string that `member` returns for a line of the head, or ""."""
-    for value in islice(values, _HEAD_LINES):
+    """Return the first nonempty string that `member` returns for one of the objects, or ""."""
+    for value in values:
         text = member(value)
         if isinstance(text, str) and text:
             return text
@@ -101,7 +115,7 @@ def claude_folders(context: ImportContext) -> Iterator[Path]:
 def _is_claude_folder_of(context: ImportContext, folder: Path) -> bool:
     has_other_sessions = False
     for path in regular_files(folder, [], ".jsonl"):
-        cwd = _claude_cwd(path)
+        cwd = _claude_cwd(context, path)
         if context.is_in_project(cwd):
             return True
         if cwd:
@@ -111,23 +125,27 @@ def _is_claude_folder_of(context: ImportContext, folder: Path) -> bool:
     return is_named_after_project and not has_other_sessions
 
 
-def _claude_cwd(path: Path) -> str:
+def _claude_cwd(context: ImportContext, path: Path) -> str:
     """Return the folder in which a Claude Code session began."""
-    return _first_text(json_lines(path, [], (b'"cwd"',)), lambda value: value.get("cwd"))
+    return _first_text(_head(context, path, (b'"cwd"',)), lambda value: value.get("cwd"))
 
 
 def _claude(context: ImportContext) -> Iterator[Transcript]:
     for folder in claude_folders(context):
         sessions = []
         for path in regular_files(folder, context.notes, ".jsonl"):
-            if context.is_in_project(_claude_cwd(path)):
+            if context.is_in_project(_claude_cwd(context, path)):
                 sessions.append(path)
-        for path in sorted(sessions, key=lambda path: path.name.startswith("agent-")):
+        for path in sorted(sessions, key=_is_subagent):
             subagents = folder / path.stem / "subagents"
             parts = [path, *regular_files(subagents, context.notes, ".jsonl")]
-            yield from _file_transcript(
-                "claude", parts, partial(_read_claude, parts, context.notes)
-            )
+            session = "" if _is_subagent(path) else path.stem
+            read = partial(_read_claude, parts, context.notes)
+            yield from _file_transcript("claude", session, parts, read)
+
+
+def _is_subagent(path: Path) -> bool:
+    return path.name.startswith("agent-")
 
 
 def _read_claude(parts: Sequence[Path], notes: list[str]) -> Events:
@@ -150,11 +168,12 @@ def _codex(context: ImportContext) -> Iterator[Transcript]:
         *(home / "archived_sessions").glob("rollout-*.jsonl"),
     ]
     for path in sorted(found):
-        first_line = islice(json_lines(path, []), 1)
+        first_line = islice(_head(context, path), 1)
         cwd = _first_text(first_line, lambda value: transcripts.member(value, "payload", "cwd"))
         if context.is_in_project(cwd):
+            session = path.stem[len(_CODEX_PREFIX) :]
             read = partial(_read_lines, client_transcripts.read_codex, path, context.notes)
-            yield from _file_transcript("codex", [path], read)
+            yield from _file_transcript("codex", session, [path], read)
 
 
 def _read_lines(read: Callable[[Iterable[Json]], Events], path: Path, notes: list[str]) -> Events:
@@ -174,7 +193,8 @@ def _gemini(context: ImportContext) -> Iterator[Transcript]:
         if context.is_in_project(cwd):
             for path in regular_files(folder / "chats", context.notes, ".json", ".jsonl"):
                 read = partial(_read_gemini, path, cwd, context.notes)
-                yield from _file_transcript("gemini", [path], read)
+                session = path.stem.rpartition("-")[2]  # the beginning of its id
+                yield from _file_transcript("gemini", session, [path], read)
 
 
 def _read_gemini(path: Path, cwd: str, notes: list[str]) -> Events:
@@ -197,19 +217,19 @@ def _opencode(context: ImportContext) -> Iterator[Transcript]:
 
     try:
         with foreign.open_store(path) as connection:
-            sessions = foreign.opencode_sessions(connection)
+            sessions = foreign.opencode_sessions(connection, context.is_in_project)
     except sqlite3.Error as error:
         context.notes.append(f"{path}: cannot be read: {error}")
         return
-    for name, folder, updated_at, size in sessions:
-        if context.is_in_project(folder):
-            yield Transcript(
-                source="opencode",
-                key=f"{path}#{name}",
-                version=str(updated_at),
-                size=size,
-                read=partial(read, name),
-            )
+    for name, updated_at, size in sessions:
+        yield Transcript(
+            source="opencode",
+            session=name,
+            key=f"{path}#{name}",
+            version=str(updated_at),
+            size=size,
+            read=partial(read, name),
+        )
 
 
 # --- Copilot -------------------------------------------------------------------------------------
@@ -221,11 +241,13 @@ def _copilot(context: ImportContext) -> Iterator[Transcript]:
     found += regular_files(state, context.notes, ".jsonl")
     for path in found:
         cwd = _first_text(
-            json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd")
+            _head(context, path),
+            lambda value: transcripts.member(value, "data", "context", "cwd"),
         )
         if context.is_in_project(cwd):
+            session = path.parent.name if path.name == "events.jsonl" else path.stem
             read = partial(_read_lines, client_transcripts.read_copilot, path, context.notes)
-            yield from _file_transcript("copilot", [path], read)
+            yield from _file_transcript("copilot", session, [path], read)
 
 
 # --- Cursor --------------------------------------------------------------------------------------
@@ -293,6 +315,7 @@ def _cursor_transcripts(
                 digest = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
                 yield Transcript(
                     source="cursor",
+                    session=name,
                     key=f"{path}#{name}",
                     version=digest[:_DIGEST_DIGITS],
                     size=len(value),
@@ -325,7 +348,7 @@ def _cline_tasks(storage: Path, context: ImportContext) -> Iterator[Transcript]:
         if context.is_in_project(cwd):
             path = folder / "api_conversation_history.json"
             read = partial(_read_cline, path, cwd, item, context.notes)
-            yield from _file_transcript("cline", [path], read)
+            yield from _file_transcript("cline", f"cline-{folder.name}", [path], read)
 
 
 def _cline_cwd(item: Mapping[str, object]) -> str:
@@ -361,7 +384,7 @@ def _aider(context: ImportContext) -> Iterator[Transcript]:
             yield from text_transcripts.read_aider(lines, str(context.root), session_id)
 
     if path.is_file() and not path.is_symlink():
-        yield from _file_transcript("aider", [path], read)
+        yield from _file_transcript("aider", f"aider-{path_digest}", [path], read)
 
 
 # --- all clients ---------------------------------------------------------------------------------
@@ -382,16 +405,3 @@ FINDERS: dict[str, Callable[[ImportContext], Iterator[Transcript]]] = {
 def find(context: ImportContext, source: str) -> list[Transcript]:
     """Return the transcripts of the project that one client (`source`) has stored."""
     return list(FINDERS[source](context))
-
-
-def count_sessions(root: Path, env: Mapping[str, str]) -> list[str]:
-    """Return a line about the sessions that can be imported, or no lines if there are none."""
-    context = ImportContext(root, env)
-    counts = []
-    for name in FINDERS:
-        count = len(find(context, name))
-        if count:
-            counts.append(f"{count} of {name}")
-    if not counts:
-        return []
-    return [f"found sessions of this project: {', '.join(counts)}"]

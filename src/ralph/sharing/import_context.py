@@ -6,6 +6,7 @@ began in the project's folder, in one of its worktrees, or in a checkout with th
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,12 +20,14 @@ from ralph.lean import discovery
 class ImportContext:
     """The project to import into, and the environment that tells where other programs store data.
 
-    `notes` collects messages about everything that is skipped.
+    `notes` collects messages about everything that is skipped. `heads_left` is how many more
+    transcripts may be opened to find out where they belong.
     """
 
     root: Path
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     notes: list[str] = field(default_factory=list)
+    heads_left: float = math.inf
     _known: dict[str, bool] = field(default_factory=dict)  # cached results of `is_in_project`
     _folders: tuple[str, ...] = ()
     _git_directory: str = ""

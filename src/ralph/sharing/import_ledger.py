@@ -42,6 +42,10 @@ class ImportLedger:
         """Return whether this version of an item was already imported."""
         return self._versions.get((item.source, item.key)) == item.version
 
+    def has(self, source: str, key: str) -> bool:
+        """Return whether any version of an item was already imported."""
+        return (source, key) in self._versions
+
     def add(self, items: Iterable[ImportedItem]) -> None:
         """Record that these items were imported."""
         lines = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,15 @@ def open_store(path: Path) -> closing[sqlite3.Connection]:
     return closing(db.connect_foreign(path))
 
 
-def opencode_sessions(connection: sqlite3.Connection) -> list[tuple[str, str, int, int]]:
-    """Return the id, folder, last modification time and size of every OpenCode session."""
+def opencode_sessions(
+    connection: sqlite3.Connection, is_wanted: Callable[[str], bool]
+) -> list[tuple[str, int, int]]:
+    """Return the id, last modification time and size of the OpenCode sessions in wanted folders."""
     sessions = []
     for session_id, folder, updated_at in connection.execute(_OPENCODE_SESSIONS).fetchall():
-        row = connection.execute(_OPENCODE_SIZE, (session_id,)).fetchone()
-        sessions.append((session_id, folder, updated_at, row[0]))
+        if is_wanted(folder):
+            row = connection.execute(_OPENCODE_SIZE, (session_id,)).fetchone()
+            sessions.append((session_id, updated_at, row[0]))
     return sessions
 
 
