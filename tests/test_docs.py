@@ -72,6 +72,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def strangers(text: str) -> list[str]:
     """The commands that a text names at the start of a line or in backticks and that do not exist."""
     table = dict(commands(cli)) | {f"ralph {name}": command for name, command in HIDDEN.items()}
+    table["ralph help"] = click.Command("help")
     found = re.findall(r"(?:^[ \t]*(?:\$ )?|`)ralph((?:[ \t]+[^\s`]+)+)", text, flags=re.MULTILINE)
     return [unknown for words in found if (unknown := _unknown(words.split(), table))]
 

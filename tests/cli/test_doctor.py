@@ -362,7 +362,7 @@ def test_a_log_that_the_index_has_read_is_read_again_where_it_is_new_or_had_a_pr
 def test_citations_are_checked_alone(ralph: Project) -> None:
     told = ralph("doctor", "--fix", "--citations")
     assert (told.code, told.out) == (2, "")
-    assert "--citations cannot be combined" in told.err
+    assert "--fix does not apply to citations" in told.err
 
 
 def test_fix_makes_logs_and_index_private(ralph: Project) -> None:

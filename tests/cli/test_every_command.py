@@ -31,8 +31,6 @@ LISTINGS = {
     "verify",
     "summary",
     "path",
-    "agents",
-    "journal",
 }
 NEEDS_WORDS = {("graph", "search")}
 NOT_RUN = {
@@ -40,7 +38,6 @@ NOT_RUN = {
     ("demo",),
     ("trust",),
     ("mcp", "serve"),
-    ("mcp", "status"),
     ("loop", "start"),
     ("loop", "resume"),
     ("session", "new"),
@@ -55,13 +52,13 @@ NOT_RUN = {
     ),
 }
 """Commands whose examples need an agent, a network, a terminal or git."""
-NOT_RUN_OPTIONS = {"--watch", "--improve", "--check", "--embed", "--worktree"}
+NOT_RUN_OPTIONS = {"--watch", "--improve", "--check", "--embed", "--worktree", "--mcp"}
 NOTHING_TO_FIND = (
     "run-1a2b3c4d",
     "ins-a231",
     "obs-12ab",
     "hunter2",
-    "loop logs",
+    "--log",
     "ralph restore",
     "--remove",
     "--before 90d",

@@ -61,12 +61,12 @@ def test_a_loop_from_start_to_end(shop: Project) -> None:
     assert "iteration 2: done" in said.err
     assert ", 1 file)" in said.err
     assert "ended after 2 iterations: success" in said.err
-    assert shop("loop", "logs").out.count("iteration 2: done") == 1
+    assert shop("loop", "show", "--log").out.count("iteration 2: done") == 1
 
 
 def test_what_it_printed_is_in_the_log_and_what_it_was_told_can_be_shown(shop: Project) -> None:
     shop(*START)
-    log = shop("loop", "logs").out
+    log = shop("loop", "show", "--log").out
     assert "it is there now" in log
     assert "ralph: iteration 1: scripted" in log
     assert "looked around" in shop("loop", "show", "--iteration", "2").out
@@ -82,9 +82,9 @@ def test_status_list_and_show_tell_the_same_run(shop: Project) -> None:
     shop(*START)
     status, listed = (
         shop("loop", "status", "--format", "json").json,
-        shop("loop", "list", "--format", "json").json,
+        shop("loop", "show", "--format", "json").json,
     )
-    shown = shop("loop", "show", "--format", "json").json
+    shown = shop("loop", "show", status["id"], "--format", "json").json
     assert [status] == listed
     assert {name: shown[name] for name in status} == status
     assert (status["status"], status["reason"], status["iterations"], status["alive"]) == (
@@ -102,15 +102,13 @@ def test_status_list_and_show_tell_the_same_run(shop: Project) -> None:
 
 
 def test_json_is_valid_where_there_is_nothing(shop: Project) -> None:
-    assert shop("loop", "list", "--format", "json").json == []
+    assert shop("loop", "show", "--format", "json").json == []
     assert shop("loop", "status", "--format", "json").json is None
-    assert shop("loop", "list").out == "No runs.\n"
+    assert shop("loop", "show").out == "No runs.\n"
     assert shop("loop", "status").out == "No run yet.\n"
-    assert shop("loop", "show", "--format", "json").json is None
-    assert shop("loop", "show").out == "No run yet.\n"
     assert shop("loop", "show", "run-00000000", "--format", "json").code == 1
     assert shop("loop", "stop").out == "No loop is running.\n"
-    for words in (("show", "-i", "1"), ("logs",), ("resume",)):
+    for words in (("show", "-i", "1"), ("show", "--log"), ("resume",)):
         said = shop("loop", *words)
         assert (said.code, said.out) == (1, ""), words
         assert "there is no run yet" in said.err
@@ -118,8 +116,8 @@ def test_json_is_valid_where_there_is_nothing(shop: Project) -> None:
 
 def test_asking_leaves_no_trace(shop: Project) -> None:
     before = shop.marks()
-    for words in (("list",), ("status",), ("show",), ("logs",), ("slash", "config")):
-        shop("loop", *words)
+    for words in ("loop show", "loop status", "loop show --log", "slash loop config"):
+        shop(*words.split())
     assert shop.marks() == before
 
 
@@ -137,8 +135,11 @@ def test_asking_leaves_no_trace(shop: Project) -> None:
         (("start", "--feature", "f-000000"), 1, "f-000000"),
         (("status", "run-99999999"), 1, "Run not found"),
         (("stop", "run-99999999"), 1, "Run not found"),
-        (("logs", "run-99999999"), 1, "Run not found"),
-        (("slash", "config nothing"), 2, "is not a setting of the loop"),
+        (("show", "--log", "run-99999999"), 1, "Run not found"),
+        (("show", "--log", "--journal"), 2, "exclude each other"),
+        (("show", "--follow"), 2, "--follow does not apply to the list of runs"),
+        (("show", "run-99999999", "--limit", "2"), 2, "--limit does not apply to a run"),
+        (("show", "--log", "--format", "json"), 2, "--format does not apply to the output"),
     ],
 )
 def test_what_is_wrong_is_said_and_leaves_no_run(
@@ -147,7 +148,7 @@ def test_what_is_wrong_is_said_and_leaves_no_run(
     said = shop("loop", *words)
     assert (said.code, part in said.err) == (code, True), said.err
     assert "Traceback" not in said.err
-    assert shop("loop", "list", "--format", "json").json == []
+    assert shop("loop", "show", "--format", "json").json == []
 
 
 def test_each_reason_has_its_exit_code_and_meaning() -> None:
@@ -250,7 +251,7 @@ def test_a_criterion_that_is_not_trusted_stops_the_start_and_is_named(
     assert said.code == 1
     assert "custom: test -f never.txt (ralph.yml)" in said.err
     assert "`ralph trust`" in said.err
-    assert untrusting("loop", "list", "--format", "json").json == []
+    assert untrusting("loop", "show", "--format", "json").json == []
 
 
 def test_a_run_without_its_untrusted_criteria_ends_as_unchecked(untrusting: Project) -> None:
@@ -287,22 +288,24 @@ def test_an_agents_program_in_the_projects_file_is_not_run_before_it_is_trusted(
 
 
 def test_the_settings_of_the_loop_are_shown_and_changed(shop: Project) -> None:
-    assert "execution." in shop("loop", "slash", "config").out
-    assert shop("loop", "slash", "config max_iterations").out.split()[-2:] == [
-        "ralph.max_iterations",
-        "10",
-    ]
-    assert shop("loop", "slash", "config max_iterations 20").code == 0
-    assert shop("loop", "slash", "config ralph.max_iterations").out.split()[-1] == "20"
+    shown = shop("slash", "loop", "config").out
+    assert "execution." in shown
+    assert "memories." not in shown
+    assert shop("slash", "loop", "config max_iterations").out == "10\n"
+    assert "Set ralph.max_iterations = 20" in shop("slash", "loop", "config max_iterations 20").out
+    assert shop("slash", "loop", "config", "ralph.max_iterations").out == "20\n"
+    unknown = shop("slash", "loop", "config nothing")
+    assert (unknown.code, "is not a setting of the loop" in unknown.out) == (0, True)
 
 
 def test_slash_commands(shop: Project) -> None:
-    assert shop("loop", "slash", "status").out == "No run yet.\n"
-    assert shop("loop", "slash", "").out == "No run yet.\n"
+    assert shop("slash", "loop", "status").out == "No run yet.\n"
+    assert shop("slash", "loop", "").out == "No run yet.\n"
+    assert shop("slash", "loop").out == "No run yet.\n"
     for words in ("start", "start ''", "start --max-iterations 2"):
-        assert "needs a goal" in shop("loop", "slash", words).err
-    assert shop("loop", "slash", "dance").code == 2
-    assert shop("loop", "slash", "stop").out == "No loop is running.\n"
+        assert "needs a goal" in shop("slash", "loop", words).out
+    assert "there is no command `/ralph dance`" in shop("slash", "loop", "dance").out
+    assert shop("slash", "loop", "stop").out == "No loop is running.\n"
 
 
 @pytest.mark.parametrize(
@@ -324,7 +327,7 @@ def test_slash_start_parses_its_options(
 ) -> None:
     shop.put("steps.json", '[{"say": "<promise>FAILURE</promise>"}]')
     agent = "--agent scripted --command steps.json --force"
-    said = shop("slash", "loop", "slash", "-", stdin=f"start {agent} {typed}\n")
+    said = shop("slash", "loop", "-", stdin=f"start {agent} {typed}\n")
     assert said.code == 0, said.out
     run = runs.read(shop.root, said.out.strip())
     given = json.loads(run.options)
@@ -336,11 +339,11 @@ def test_slash_stop_asks_which_of_several_runs_is_meant(shop: Project) -> None:
     for name in ("run-00000001", "run-00000002"):
         run = Run(name, f"goal of {name}", started_at="2026-01-01T00:00:00Z")
         runs.save(shop.root, None, runs.assign_to_this_process(run))
-    said = shop("slash", "loop", "slash", "-", stdin="stop\n")
+    said = shop("slash", "loop", "-", stdin="stop\n")
     assert said.code == 0
-    assert "Which one should stop?" in said.out
-    assert "/ralph stop run-00000002   goal of run-00000002" in said.out
-    assert shop("slash", "loop", "slash", "-", stdin="stop run-00000001 --now\n").code == 0
+    assert "2 runs are running; name the one to stop" in said.out
+    assert "`ralph loop stop run-00000002`: goal of run-00000002" in said.out
+    assert shop("slash", "loop", "-", stdin="stop run-00000001 --now\n").code == 0
     assert runs.read_stop_request(shop.root, "run-00000001") == "now"
     assert runs.read_stop_request(shop.root, "run-00000002") == ""
 
@@ -368,7 +371,7 @@ def test_on_a_disk_that_cannot_be_written_it_says_so_without_a_traceback(shop: P
 
 
 def test_help_has_examples_for_every_verb(shop: Project) -> None:
-    for verb in ("start", "resume", "stop", "status", "list", "show", "logs"):
+    for verb in ("start", "resume", "stop", "status", "show"):
         said = shop("loop", verb, "--help")
         assert "Examples:" in said.out, verb
 

@@ -1,4 +1,4 @@
-"""`ralph mcp status` as its users meet it."""
+"""`ralph doctor --mcp` as its users meet it."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,13 @@ def names(ralph: Project, file: str, how: str) -> None:
 
 
 def test_without_servers_it_says_so(ralph: Project) -> None:
-    assert ralph("mcp", "status").out == "No MCP server is configured for this project.\n"
-    assert ralph("mcp", "status", "--format", "json").json == []
+    assert ralph("doctor", "--mcp").out == "No MCP server is configured for this project.\n"
+    assert ralph("doctor", "--mcp", "--format", "json").json == []
 
 
 def test_a_server_that_works_is_running_and_then_remembered(ralph: Project) -> None:
     names(ralph, "user", "good")
-    first, second = (ralph("mcp", "status", "--format", "json").json[0] for _ in range(2))
+    first, second = (ralph("doctor", "--mcp", "--format", "json").json[0] for _ in range(2))
     assert (first["status"], first["usable"], first["asked"], first["source"]) == (
         "running",
         True,
@@ -36,7 +36,7 @@ def test_a_server_that_works_is_running_and_then_remembered(ralph: Project) -> N
 
 def test_a_table_names_the_program_and_not_its_words(ralph: Project) -> None:
     names(ralph, "user", "crash")
-    said = ralph("mcp", "status")
+    said = ralph("doctor", "--mcp")
     assert said.code == 0
     assert "failed" in said.out
     assert "made-up" not in said.out
@@ -44,17 +44,17 @@ def test_a_table_names_the_program_and_not_its_words(ralph: Project) -> None:
 
 def test_what_a_clone_names_is_unknown_and_says_how_to_go_on(ralph: Project) -> None:
     names(ralph, "project", "good")
-    (found,) = ralph("mcp", "status", "--refresh", "--format", "json").json
+    (found,) = ralph("doctor", "--mcp", "--refresh", "--format", "json").json
     assert (found["status"], found["usable"], found["trusted"]) == ("unknown", False, False)
     assert "ralph trust" in found["why"]
-    told = ralph("mcp", "status").out.splitlines()[-1]
+    told = ralph("doctor", "--mcp").out.splitlines()[-1]
     assert told == "MCP servers left out because you have not trusted them (`ralph trust`): a"
     assert not (ralph.root.parent / "pids").exists()
 
 
 def test_a_file_that_is_no_json_is_reported(ralph: Project) -> None:
     Path(ralph.root / ".mcp.json").write_text("{", encoding="utf-8", newline="")
-    said = ralph("mcp", "status", "--format", "json")
+    said = ralph("doctor", "--mcp", "--format", "json")
     assert said.json == []
     assert ".mcp.json: is not JSON" in said.err
 

@@ -49,39 +49,39 @@ def in_two(both: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
 def test_the_journal_within_a_task_leaves_out_what_others_are_at(
     ralph: Project, in_two: Both, form: str
 ) -> None:
-    found = ralph("loop", "journal", "--format", form)
+    found = ralph("loop", "show", "--journal", "--format", form)
     assert found.code == 0
     assert (TWO_ENTRY in found.out, NOBODYS in found.out, ONE_ENTRY in found.out) == (
         True,
         True,
         False,
     )
-    everything = ralph("loop", "journal", "--all-tasks", "--format", form)
+    everything = ralph("loop", "show", "--journal", "--all-tasks", "--format", form)
     assert ONE_ENTRY in everything.out
     assert everything.err == ""
 
 
 @pytest.mark.usefixtures("both")
 def test_a_person_sees_the_whole_journal(ralph: Project) -> None:
-    found = ralph("loop", "journal")
+    found = ralph("loop", "show", "--journal")
     assert all(mark in found.out for mark in (ONE_ENTRY, TWO_ENTRY, NOBODYS))
     assert found.err == ""
 
 
 def test_the_end_of_a_task_opens_its_entries(ralph: Project, in_two: Both) -> None:
     assert ralph("task", "done", in_two.one).code == 0
-    found = ralph("loop", "journal")
+    found = ralph("loop", "show", "--journal")
     assert ONE_ENTRY in found.out
     assert found.err == ""
 
 
 def test_a_run_is_shown_without_what_it_did_for_others(ralph: Project, in_two: Both) -> None:
-    found = ralph("loop", "journal", "run-0002", "--format", "json")
+    found = ralph("loop", "show", "--journal", "run-0002", "--format", "json")
     assert [each["iteration"] for each in json.loads(found.out)] == [1, 2]
-    whole = ralph("loop", "journal", "run-0002", "--all-tasks", "--format", "json")
+    whole = ralph("loop", "show", "--journal", "run-0002", "--all-tasks", "--format", "json")
     assert len(json.loads(whole.out)) == 3
     assert whole.err == ""
-    nothing = ralph("loop", "journal", "run-0001")
+    nothing = ralph("loop", "show", "--journal", "run-0001")
     assert nothing.code == 1
     assert "--all-tasks shows everything" in nothing.err
     assert ONE_ENTRY not in nothing.err
@@ -90,13 +90,13 @@ def test_a_run_is_shown_without_what_it_did_for_others(ralph: Project, in_two: B
 def test_by_its_id_an_entry_of_another_task_is_not_found_either(
     ralph: Project, in_two: Both
 ) -> None:
-    for words in ((THEIRS,), ("run-0001", "1")):
-        found = ralph("loop", "journal", *words)
+    for words in ((THEIRS,), ("run-0001", "-i", "1")):
+        found = ralph("loop", "show", "--journal", *words)
         assert found.code == 1
         assert ONE_ENTRY not in found.out + found.err
         assert "--all-tasks" in found.err
-        assert ONE_ENTRY in ralph("loop", "journal", *words, "--all-tasks").out
-    assert ralph("loop", "journal", MINE).err == ""
+        assert ONE_ENTRY in ralph("loop", "show", "--journal", *words, "--all-tasks").out
+    assert ralph("loop", "show", "--journal", MINE).err == ""
 
 
 @pytest.mark.parametrize("words", [("search", "x"), ("graph", "show"), ("graph", "search", "x")])
@@ -200,8 +200,8 @@ def test_in_the_worktree_of_a_task_one_works_on_that_task(
     ):  # fmt: skip
         write(path, text)
     assert paths.location(tree).task == both.two
-    assert ONE_ENTRY not in ralph("loop", "journal", cwd=tree).out
+    assert ONE_ENTRY not in ralph("loop", "show", "--journal", cwd=tree).out
     assert ralph("session", "show", "s-one", cwd=tree).code == 1
-    assert ONE_ENTRY in ralph("loop", "journal", "--all-tasks", cwd=tree).out
+    assert ONE_ENTRY in ralph("loop", "show", "--journal", "--all-tasks", cwd=tree).out
     monkeypatch.setenv("RALPH_TASK", both.one)
-    assert ONE_ENTRY in ralph("loop", "journal", cwd=tree).out
+    assert ONE_ENTRY in ralph("loop", "show", "--journal", cwd=tree).out

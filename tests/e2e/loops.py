@@ -62,7 +62,7 @@ def claim(words: str = "") -> Callable[[Request], Reply]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One iteration of a run as `ralph loop journal` tells it."""
+    """One iteration of a run as `ralph loop show --journal` tells it."""
 
     iteration: int
     outcome: str
@@ -136,14 +136,13 @@ class Looping:
 
     def runs(self) -> list[Json]:
         """Every run, the newest first."""
-        found: list[Json] = json.loads(self.ralph("loop", "list", "--format", "json"))
+        found: list[Json] = json.loads(self.ralph("loop", "show", "--format", "json"))
         return found
 
     def journal(self, run: str = "") -> list[Told]:
         """The iterations of a run."""
-        said = json.loads(self.ralph("loop", "show", *([run] if run else []), "--format", "json"))[
-            "journal"
-        ]
+        shown = run or self.status()["id"]
+        said = json.loads(self.ralph("loop", "show", shown, "--format", "json"))["journal"]
         return [
             Told(
                 each["iteration"], each["outcome"], each["notes"], tuple(each["files_modified"]), each["model"],

@@ -107,13 +107,13 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(
     looping.script(1, *looping.mends("one", "return sum(prices)"), say("One of two."))
     looping.script(2, *looping.mends("two", "return paid - due"), claim())
     looping.verifies(PASS)
-    messages.script(bash(f"ralph loop slash 'start {GOAL}'"), say("STARTED"))
+    messages.script(bash(f"ralph slash loop 'start {GOAL}'"), say("STARTED"))
 
     name = run_in(claude.run(f"/ralph:ralph start {GOAL}", plugin_dir=PLUGIN), request=1)
     known = looping.ended(name)
 
     assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), (
-        ralph("loop", "logs")
+        ralph("loop", "show", "--log")
     )
     assert known["agent"] == "claude"
     assert "checks test_pass: make" in (

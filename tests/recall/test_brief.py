@@ -344,7 +344,7 @@ def test_when_not_all_fit_this_runs_newest_are_kept_then_the_best_of_others() ->
     assert headings(section)[-2:] == ["### Iteration 4 [done]", "### Iteration 5 [done]"]
     assert "Note 5: " in section
     assert "run-old" not in section
-    assert "more left out; `ralph loop journal` shows them._" in section
+    assert "more left out; `ralph loop show --journal` shows them._" in section
     room = estimate(render_journal(recent, others[:1])) + 40
     assert headings(render_journal(recent, others, room))[:6] == [
         *(f"### Iteration {number} [done]" for number in range(1, 6)), "### Iteration 1 of run-old [done]",
@@ -361,7 +361,7 @@ def test_one_long_note_is_cut_at_half_of_the_room_and_says_how_to_get_the_rest()
     recent = [entry(1, "Older. " * 50), entry(2, "Newest, and far too long. " * 2000)]
     section = render_journal(recent)
     assert headings(section) == ["### Iteration 1 [done]", "### Iteration 2 [done]"]
-    assert "ralph loop journal jrn-run-now-2)" in section
+    assert "ralph loop show jrn-run-now-2)" in section
     assert "left out" not in section
     alone = render_journal(recent[1:])
     assert JOURNAL_BUDGET * 0.9 < estimate(alone) <= JOURNAL_BUDGET

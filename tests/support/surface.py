@@ -66,12 +66,12 @@ session show {session}
 session show {session} --layer 3
 session summary {session}
 session export {session}
-loop list
+loop show
 loop status {run}
 loop show {run}
 loop show {run} --iteration 1
-loop journal
-loop journal {run}
+loop show --journal
+loop show {run} --journal
 forget {memory}
 doctor --citations
 index verify
@@ -84,8 +84,8 @@ config
 config --origin
 config --files
 trust --list
-loop agents
-mcp status
+doctor --agents
+doctor --mcp
 """
 """Calls whose JSON is described; each gets `--format json`."""
 

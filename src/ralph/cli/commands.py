@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from ralph.cli.former_names import MOVED, TRIED
 from ralph.cli.invocation import Invocation
 from ralph.core.errors import UsageError
 
@@ -133,8 +134,6 @@ class Group(click.Group):
     """A group of such commands, which also accepts --root."""
 
     command_class = Command
-    elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Words that people try as a command here, mapped to the command that does it."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
@@ -144,10 +143,14 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that was called.
 
-        Raises `UsageError` with the closest match if the command does not exist.
+        Raises `UsageError` if the command does not exist. It names the command that has replaced
+        it, or the closest match.
         """
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            words = _words_after_program(ctx, name)
+            if words in MOVED:
+                raise UsageError(f"`{ctx.command_path} {name}` is now `{MOVED[words]}`")
             raise UsageError(
                 f"there is no command `{ctx.command_path} {name}`",
                 hint=self._suggestion(ctx, name),
@@ -158,8 +161,9 @@ class Group(click.Group):
         """Return a hint for a command that does not exist."""
         from difflib import get_close_matches
 
-        if name in self.elsewhere:
-            return f"use `{self.elsewhere[name]}`"
+        words = _words_after_program(ctx, name)
+        if words in TRIED:
+            return f"use `{TRIED[words]}`"
         commands = self.list_commands(ctx)
         for command in commands:
             if name in _SYNONYMS.get(command, ()):
@@ -167,3 +171,8 @@ class Group(click.Group):
         for command in get_close_matches(name, commands, n=1):
             return f"did you mean `{ctx.command_path} {command}`?"
         return f"`{ctx.command_path} --help` lists the commands"
+
+
+def _words_after_program(ctx: click.Context, name: str) -> str:
+    """Return the words of a call up to `name`, without the name of the program."""
+    return " ".join([*ctx.command_path.split()[1:], name])

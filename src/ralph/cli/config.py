@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -21,7 +23,7 @@ from ralph.core.config import (
     load,
     sources,
 )
-from ralph.core.errors import ConfigError
+from ralph.core.errors import ConfigError, UsageError
 from ralph.memory import caller
 from ralph.storage import config, trust_records
 
@@ -41,6 +43,13 @@ _VALUE_WIDTH = 60  # terminal columns for a setting's value in a table
 @click.argument("value", required=False)
 @click.option("--local", is_flag=True, help="Set it in ralph.local.yml, which git ignores.")
 @click.option("--user", is_flag=True, help="Set it in your own config, for all projects.")
+@click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="NAME",
+    help="List only the settings of this section, such as memories (may be repeated).",
+)
 @click.option("--origin", is_flag=True, help="Also print where each value comes from.")
 @click.option(
     "--files",
@@ -55,6 +64,7 @@ def config_(
     value: str | None,
     local: bool,
     user: bool,
+    sections: tuple[str, ...],
     origin: bool,
     files: bool,
     form: str,
@@ -66,6 +76,7 @@ def config_(
     printed as JSON, and set as comma-separated values.
     """
     exclude({"--local": local, "--user": user})
+    exclude({"KEY": key, "--section": sections, "--files": files})
     if key is not None and value is not None:
         layer = Layer.PROJECT
         if local:
@@ -78,9 +89,9 @@ def config_(
     elif files:
         _print_config_files(call, form)
     elif form == "json":
-        _print_settings_json(_load_config(call), with_origin=origin)
+        _print_settings_json(_load_config(call), sections, with_origin=origin)
     else:
-        _print_settings(_load_config(call), with_origin=origin)
+        _print_settings(_load_config(call), sections, with_origin=origin)
 
 
 def _print_config_files(call: Invocation, form: str) -> None:
@@ -96,11 +107,28 @@ def _print_config_files(call: Invocation, form: str) -> None:
         output.print_table(("layer", "exists", "path"), rows)
 
 
-def _print_settings_json(loaded: Loaded, *, with_origin: bool) -> None:
+def _values_of(loaded: Loaded, sections: Sequence[str]) -> dict[str, Any]:
+    """Return the values of the settings in these sections, or of all settings if none is named.
+
+    Raises `UsageError` if there is no such section.
+    """
     values = loaded.json_values
+    known = {name.partition(".")[0] for name in values if "." in name}
+    for section in sections:
+        if section not in known:
+            raise UsageError(
+                f"there is no section {section}", hint=f"use one of {', '.join(sorted(known))}"
+            )
+    if not sections:
+        return values
+    return {name: value for name, value in values.items() if name.partition(".")[0] in sections}
+
+
+def _print_settings_json(loaded: Loaded, sections: Sequence[str], *, with_origin: bool) -> None:
+    values = _values_of(loaded, sections)
     if with_origin:
-        for name, place in loaded.origins.items():
-            values[name] = {"value": values[name], **_origin_json(place)}
+        for name in values:
+            values[name] = {"value": values[name], **_origin_json(loaded.origins[name])}
     output.print_json(values)
 
 
@@ -108,12 +136,12 @@ def _origin_json(place: ConfigSource) -> dict[str, object]:
     return {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}
 
 
-def _print_settings(loaded: Loaded, *, with_origin: bool) -> None:
+def _print_settings(loaded: Loaded, sections: Sequence[str], *, with_origin: bool) -> None:
     headings = ["key", "value"]
     if with_origin:
         headings.append("from")
     rows = []
-    for name, value in loaded.json_values.items():
+    for name, value in _values_of(loaded, sections).items():
         row: list[object] = [name, cut_cell(one_line(_format_value(value)), _VALUE_WIDTH)]
         if with_origin:
             row.append(loaded.origins[name])

@@ -70,7 +70,7 @@ def start_detached(call: Invocation, request: LoopRequest, untrusted: Sequence[s
     click.echo(run_id)
     say(
         f"  ralph loop status {run_id}   shows it",
-        f"  ralph loop logs -f {run_id}   follows it",
+        f"  ralph loop show --log -f {run_id}   follows it",
         f"  ralph loop stop {run_id}   stops it after its iteration",
     )
 

@@ -1,4 +1,4 @@
-"""`ralph loop`: start, stop and resume runs, and show their status, output and journal."""
+"""`ralph loop`: start, stop and resume runs, and show their state, output and journal."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ from ralph.cli.commands import Group
 from ralph.cli.detached_run import start_detached
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.loop_terminal import LoopTerminal
-from ralph.cli.options import read_text
 from ralph.cli.output import (
     one_line,
     print_json,
     print_more,
     print_raw,
     print_rows,
-    print_table,
     say,
 )
 from ralph.cli.run_report import describe_run, run_json
-from ralph.cli.slash import split_options, unquote
 from ralph.core import paths
 from ralph.core.config import CRITERIA, load
 from ralph.core.errors import NothingYet, Refused, UsageError
 from ralph.core.work import JournalEntry, RunStatus
+from ralph.formats.journal import is_journal_id
 from ralph.loop import run_prompts, runs
 from ralph.loop.state import Run, exit_code
 from ralph.recall.json_shapes import journal_json
@@ -263,10 +261,11 @@ def _build_request(**run_options: Any) -> LoopRequest:
 def stop(call: Invocation, run_id: str, now: bool) -> None:
     """Ask a run to stop after its iteration, or immediately."""
     _mark_dead_runs(call)
-    running = [run.id for run in runs.list_unfinished(call.root)]
+    running = runs.list_unfinished(call.root)
     if not run_id and len(running) > 1:
+        calls = [f"`ralph loop stop {run.id}`: {one_line(run.goal)}" for run in running]
         raise Refused(
-            f"{len(running)} runs are running: {', '.join(running)}", hint="name one of them"
+            f"{len(running)} runs are running; name the one to stop", hint="\n  ".join(calls)
         )
     if not run_id and not running:
         click.echo("No loop is running.")
@@ -274,7 +273,7 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
     run = runs.find(call.root, run_id)
     if run.status is not RunStatus.RUNNING:
         raise Refused(
-            f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs"
+            f"{run.id} is not running: {run.reason}", hint="`ralph loop show` lists the runs"
         )
     runs.request_stop(call.root, run.id, now=now)
     if now:
@@ -336,13 +335,71 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
         return None
 
 
-@cli.command("list", examples=["ralph loop list --format json"])
-@options.limit(_LIST_LIMIT)
+@cli.command(
+    "show",
+    examples=[
+        "ralph loop show",
+        "ralph loop show run-1a2b3c4d",
+        "ralph loop show --journal",
+        "ralph loop show run-1a2b3c4d --log --follow",
+    ],
+)
+@click.argument("name", metavar="[RUN]", required=False, default="")
+@click.option("--journal", is_flag=True, help="Show how each iteration ended and its notes.")
+@click.option("--log", is_flag=True, help="Print the run's output.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="With --log: follow the output until the run ends."
+)
+@click.option(
+    "--iteration",
+    "-i",
+    type=click.IntRange(min=0),
+    help="Print the prompt of this iteration; with --journal, its entry.",
+)
+@options.limit(None, f"Maximum number of runs or journal entries [default: {_LIST_LIMIT}].")
+@options.all_tasks
 @options.formats("table", "json")
 @pass_call
-def list_(call: Invocation, limit: int, form: str) -> None:
-    """List the runs, newest first."""
+def show(
+    call: Invocation,
+    name: str,
+    journal: bool,
+    log: bool,
+    follow: bool,
+    iteration: int | None,
+    limit: int | None,
+    within: str,
+    form: str,
+) -> None:
+    """Show runs, a run, its journal or its output.
 
+    Without RUN, list the runs, newest first. With RUN, show it in full. --journal shows the
+    iterations of all runs, newest first, or those of RUN in order; the id of a journal entry shows
+    that entry. --log and --iteration use the newest run unless RUN is given. `ralph search --only
+    journal` searches the journal.
+    """
+    options.exclude({"--journal": journal, "--log": log})
+    if journal and not name:
+        options.allow_only("the journal of all runs", "journal", "limit", "all_tasks", "form")
+        _print_journal(call, within, limit or _LIST_LIMIT, form)
+    elif journal or is_journal_id(name):
+        options.allow_only("the journal of a run", "journal", "iteration", "all_tasks", "form")
+        _print_run_journal(call, name, iteration, within, form)
+    elif log:
+        options.allow_only("the output of a run", "log", "follow")
+        _print_output(call, runs.find(call.root, name), follow=follow)
+    elif iteration is not None:
+        options.allow_only("a prompt", "iteration", "form")
+        _print_prompt(call.root, runs.find(call.root, name).id, iteration, form)
+    elif name:
+        options.allow_only("a run", "form")
+        _print_run(call.root, runs.find(call.root, name), form)
+    else:
+        options.allow_only("the list of runs", "limit", "form")
+        _print_runs(call, limit or _LIST_LIMIT, form)
+
+
+def _print_runs(call: Invocation, limit: int, form: str) -> None:
     def row(run: Run) -> Sequence[object]:
         return (
             run.id,
@@ -372,22 +429,7 @@ def _minute(timestamp: str) -> str:
     return timestamp[:_MINUTE_LENGTH].replace("T", " ")
 
 
-@cli.command("show", examples=["ralph loop show", "ralph loop show run-1a2b3c4d --iteration 3"])
-@_run_id
-@click.option(
-    "--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration."
-)
-@options.formats("table", "json")
-@pass_call
-def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
-    """Show a run with its journal, or the prompt of an iteration."""
-    root = call.root
-    if iteration is not None:
-        _print_prompt(root, runs.find(root, run_id).id, iteration, form)
-        return
-    run = _find_run(root, run_id, form)
-    if run is None:
-        return
+def _print_run(root: Path, run: Run, form: str) -> None:
     if form == "json":
         from ralph.loop import run_record
 
@@ -406,13 +448,8 @@ def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
         print_raw(prompt)
 
 
-@cli.command("logs", examples=["ralph loop logs -f run-1a2b3c4d"])
-@_run_id
-@click.option("--follow", "-f", is_flag=True, help="Follow the output until the run ends.")
-@pass_call
-def logs(call: Invocation, run_id: str, follow: bool) -> None:
-    """Show a run's output."""
-    run = runs.find(call.root, run_id)
+def _print_output(call: Invocation, run: Run, *, follow: bool) -> None:
+    """Print what a run has printed. With `follow`, go on until it ends."""
     printed = ""
     while True:
         is_running = follow and runs.is_alive(call.root, runs.read(call.root, run.id))
@@ -435,44 +472,30 @@ def find_unprinted(text: str, printed: str) -> str:
     return text[position + len(last_lines) :]
 
 
-@cli.command("journal", examples=["ralph loop journal", "ralph loop journal run-1a2b3c4d 3"])
-@click.argument("name", metavar="[RUN|ID]", required=False, default="")
-@click.argument("iteration", required=False, type=click.IntRange(min=0))
-@options.limit(_LIST_LIMIT)
-@options.all_tasks
-@options.formats("table", "json")
-@pass_call
-def journal_(
-    call: Invocation, name: str, iteration: int | None, limit: int, within: str, form: str
+def _print_run_journal(
+    call: Invocation, name: str, iteration: int | None, within: str, form: str
 ) -> None:
-    """Show how each iteration ended and what the agent noted.
-
-    The newest comes first. With RUN, its iterations are shown in full; with RUN and ITERATION, or
-    with an entry's id, only that one. `ralph search --only journal` finds entries by words, and
-    with --since and --type by time and outcome.
-    """
+    """Print a run's iterations in full, or only one of them."""
     from ralph.recall import journal
     from ralph.recall.journal_section import journal_block
 
-    is_entry = journal.is_entry_id(name)
+    is_entry = is_journal_id(name)
     if is_entry and iteration is not None:
         raise UsageError(
             f"{name} is already one iteration", hint="give its id alone, or a run and a number"
         )
-    if not name:
-        _print_journal(call, within, limit, form)
-    elif is_entry or iteration is not None:
+    if is_entry or iteration is not None:
         entry = journal.find(call.root, name, iteration, within=within)
         if form == "json":
             print_json(journal_json(entry))
         else:
             print_raw(journal_block(entry, of_run=True))
+        return
+    entries = journal.show(call.root, name, within=within)
+    if form == "json":
+        print_json(list(map(journal_json, entries)))
     else:
-        entries = journal.show(call.root, name, within=within)
-        if form == "json":
-            print_json(list(map(journal_json, entries)))
-        else:
-            print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
+        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
 
 def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None:
@@ -499,137 +522,3 @@ def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None
         empty="No journal entries.",
     )
     print_more(total, len(entries))
-
-
-@cli.command("agents", examples=["ralph loop agents", "ralph loop agents --check claude"])
-@click.argument("name", metavar="[NAME]", default="")
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Send a test prompt to each installed agent, or to NAME (this costs tokens).",
-)
-@click.option(
-    "--command", default="", metavar="LINE", help="With --check NAME: program and arguments to run."
-)
-@options.formats("table", "json")
-@pass_call
-def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -> int:
-    """List the agents that the loop can use.
-
-    With --check, the exit code is 1 if one of them does not answer.
-    """
-    from ralph.loop.agents import choice
-
-    if (name and not check) or (command and not name):
-        raise UsageError(
-            "NAME and --command require --check",
-            hint="ralph loop agents --check acp --command LINE",
-        )
-    if check:
-        rows = choice.check_agents(call.root, name, command)
-        usable_key = "answer"
-        usable_heading = "answers"
-    else:
-        rows = choice.list_agents(call.root)
-        usable_key = "usable"
-        usable_heading = "usable"
-
-    def row(agent: dict[str, Any]) -> Sequence[object]:
-        location = agent["path"]
-        if agent["note"]:
-            location += f" ({agent['note']})"
-        usable = "yes" if agent[usable_key] else "no"
-        return agent["name"], usable, agent["version"] or "-", location
-
-    print_rows(
-        rows,
-        form,
-        to_json=dict,
-        headings=("agent", usable_heading, "version", "where"),
-        row=row,
-        empty="No agent is installed.",
-    )
-    if not check:
-        return 0
-    all_answer = bool(rows) and all(agent["answer"] for agent in rows)
-    return 0 if all_answer else 1
-
-
-# --- the slash command ----------------------------------------------------------------------------
-
-
-@cli.command("slash", hidden=True)
-@click.argument("text", default="-")
-@pass_call
-def slash(call: Invocation, text: str) -> None:
-    """Run what `/ralph` in a coding agent asks for.
-
-    It starts a detached loop, stops it, shows it, or changes a setting.
-    """
-    words = read_text(text).split(maxsplit=1)
-    verb = words[0] if words else "status"
-    rest = words[1].strip() if len(words) > 1 else ""
-    if verb == "start":
-        _slash_start(rest)
-    elif verb == "stop":
-        _slash_stop(call, rest)
-    elif verb == "status":
-        _invoke(status, rest)
-    elif verb == "config":
-        key, _, value = rest.partition(" ")
-        _slash_config(call, key, value.strip())
-    else:
-        raise UsageError(
-            f"there is no command `/ralph {verb}`", hint="use start GOAL, stop, status or config"
-        )
-
-
-def _invoke(command: click.Command, typed: str, *more_options: str) -> None:
-    """Call a command with the options and the text that a person typed."""
-    options_typed, words = split_options(typed, command)
-    arguments = [*more_options, *options_typed]
-    if words:
-        arguments += ["--", unquote(words)]
-    parent = click.get_current_context().parent
-    with command.make_context(command.name, arguments, parent=parent) as context:
-        command.invoke(context)
-
-
-def _slash_start(typed: str) -> None:
-    options_typed, words = split_options(typed, start)
-    names_work = "--task" in options_typed or "--feature" in options_typed
-    if not unquote(words).strip() and not names_work:
-        raise UsageError("/ralph start needs a goal", hint="/ralph start [OPTIONS] GOAL")
-    _invoke(start, typed, "--detach")
-
-
-def _slash_stop(call: Invocation, typed: str) -> None:
-    _, run_id = split_options(typed, stop)
-    running = runs.list_unfinished(call.root)
-    is_clear = bool(run_id) or len(running) <= 1
-    if is_clear:
-        _invoke(stop, typed)
-        return
-    click.echo(f"{len(running)} runs are running. Which one should stop?")
-    for run in running:
-        click.echo(f"  /ralph stop {run.id}   {one_line(run.goal)}")
-
-
-def _slash_config(call: Invocation, key: str, value: str) -> None:
-    """Print the loop's settings or one of them, or change one. The key may omit its section."""
-    from ralph.cli.config import config_
-
-    values = load(call.root, env=os.environ).json_values
-    settings = [name for name in values if name.startswith(("ralph.", "execution."))]
-    chosen = [name for name in settings if key in ("", name, name.partition(".")[2])]
-    if not chosen:
-        raise UsageError(
-            f"{key} is not a setting of the loop", hint=f"use one of {', '.join(settings)}"
-        )
-    if value:
-        click.get_current_context().invoke(config_, key=chosen[0], value=value)
-        return
-    rows = []
-    for name in chosen:
-        rows.append((name, json.dumps(values[name], ensure_ascii=False).strip('"')))
-    print_table(("key", "value"), rows)

@@ -11,10 +11,10 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import click
 
@@ -87,7 +87,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "capture": CommandEntry("project:capture", "Turn recording and injection on or off"),
         "trust": CommandEntry("trust:trust", "Approve commands that a project's config names"),
         "index": CommandEntry("index:cli", "Update, rebuild, verify or prune the search index"),
-        "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP; check MCP servers"),
+        "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP"),
         "skill": CommandEntry(
             "search:skill", "Print the guide that teaches agents to use the memory"
         ),
@@ -128,14 +128,21 @@ COMMANDS = _command_targets()
 class LazyGroup(Group):
     """A group that imports commands when they are called. Summaries come from the table."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        "add": "ralph memory add TEXT",
-        "list": "ralph memory list",
-        "show": "ralph memory show ID",
-        "start": "ralph loop start GOAL",
-        "stop": "ralph loop stop",
-        "resume": "ralph loop resume",
-    }
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, but accept `help` and `version` without dashes.
+
+        `ralph help more` lists the commands that are rarely used.
+        """
+        if args == ["help", "more"]:
+            formatter = ctx.make_formatter()
+            _write_group(formatter, _MORE)
+            click.echo(formatter.getvalue().rstrip())
+            ctx.exit()
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        elif args == ["version"]:
+            args = ["--version"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List every command, ordered by group."""
@@ -163,29 +170,7 @@ def _write_group(formatter: click.HelpFormatter, group: str) -> None:
         formatter.write_dl([(name, entry.summary) for name, entry in GROUPS[group].items()])
 
 
-@click.command(name="help", hidden=True, add_help_option=False)
-@click.argument("words", nargs=-1)
-@click.pass_context
-def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Print the help for a command.
-
-    `ralph help more` lists the commands that are rarely used.
-    """
-    if words != ("more",):
-        cli.main([*words, "--help"], prog_name=program_name(), standalone_mode=False)
-        return
-    formatter = ctx.find_root().make_formatter()
-    _write_group(formatter, _MORE)
-    click.echo(formatter.getvalue().rstrip())
-
-
-@click.command(name="version", hidden=True)
-def version() -> None:
-    """Print the version."""
-    click.echo(f"ralph {__version__}")
-
-
-HIDDEN = {"help": help_, "slash": slash, "version": version}
+HIDDEN = {"slash": slash}
 
 
 @click.group(

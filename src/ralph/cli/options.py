@@ -188,6 +188,29 @@ def exclude(options: dict[str, object]) -> None:
         raise UsageError(f"{' and '.join(given)} exclude each other", hint="use only one of them")
 
 
+def given() -> set[str]:
+    """Return the names of the current command's parameters that the caller has given."""
+    context = click.get_current_context()
+    names = set()
+    for name in context.params:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            names.add(name)
+    return names
+
+
+def allow_only(shown: str, *names: str) -> None:
+    """Refuse the options of the current command that do not apply to what is shown.
+
+    `shown` describes it, and `names` are the parameters that apply to it. Raises `UsageError`,
+    which names the first option that does not apply.
+    """
+    refused = given() - {*names}
+    for param in click.get_current_context().command.params:
+        if isinstance(param, click.Option) and param.name in refused:
+            name = max(param.opts, key=len)
+            raise UsageError(f"{name} does not apply to {shown}", hint="leave it out")
+
+
 def require_list_for_json(form: str) -> None:
     """Refuse `--format json` in a call without `--list`, where it has no effect.
 

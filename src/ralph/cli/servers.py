@@ -1,6 +1,6 @@
 """`ralph web` and `ralph mcp`: serve the memory to a browser or to MCP clients.
 
-Clients wait for `mcp serve` to start, so it does not import what only `mcp status` needs.
+Clients wait for `mcp serve` to start, so it imports little.
 """
 
 from __future__ import annotations
@@ -10,22 +10,15 @@ import os
 import secrets
 import socket
 import webbrowser
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 from ralph.cli import options
 from ralph.cli.commands import Command, Group
 from ralph.cli.invocation import Invocation, pass_call
-from ralph.cli.output import one_line, print_rows, say, warn
+from ralph.cli.output import say
 from ralph.core.errors import Conflict, Refused, UsageError
 from ralph.core.extras import needs_extra
-from ralph.core.work import McpServer, ServerStatus, Transport
-
-if TYPE_CHECKING:
-    from ralph.loop.mcp_status import ServerState
 
 _PORT = click.IntRange(0, 65535)
 _MAX_PENDING_CONNECTIONS = 128
@@ -103,11 +96,11 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
 # --- ralph mcp ------------------------------------------------------------------------------------
 
 
-@click.group(name="mcp", cls=Group, examples=["ralph mcp serve", "ralph mcp status"])
+@click.group(name="mcp", cls=Group, examples=["ralph mcp serve"])
 def mcp() -> None:
-    """Serve the memory over MCP; check MCP servers.
+    """Serve the memory over MCP.
 
-    The servers that are checked are those that agents use in this project.
+    `ralph doctor --mcp` checks the MCP servers that agents use in a project.
     """
 
 
@@ -153,76 +146,3 @@ def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
         transports.serve_http(
             call.explicit_root, os.environ, listening, connection_options(), read_only=read_only
         )
-
-
-@mcp.command("status", examples=["ralph mcp status", "ralph mcp status --refresh --format json"])
-@click.option("--refresh", is_flag=True, help="Check every server now, ignoring the cache.")
-@options.formats("table", "json")
-@pass_call
-def status(call: Invocation, refresh: bool, form: str) -> None:
-    """Show whether each MCP server works.
-
-    A result is at most five minutes old. Servers named in .mcp.json need `ralph trust`.
-    """
-    from ralph.loop import mcp_status
-
-    states, problems = mcp_status.server_status(
-        call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True
-    )
-    warn(*map(one_line, problems))
-    print_rows(
-        states,
-        form,
-        to_json=_server_json,
-        headings=("server", "status", "from", "checked", "what"),
-        row=_server_row,
-        empty="No MCP server is configured for this project.",
-    )
-    if form != "json":
-        for line in mcp_status.describe_denied(states):
-            click.echo(one_line(line))
-
-
-def _server_row(state: ServerState) -> Sequence[object]:
-    if state.checked:
-        checked = "now"
-    elif state.status is ServerStatus.UNKNOWN:
-        checked = "no"
-    else:
-        checked = "before"
-    what = _address(state.server)
-    if state.why:
-        what += f": {state.why}"
-    return state.server.name, state.status.value, state.server.scope.value, checked, what
-
-
-def _address(server: McpServer) -> str:
-    """Return a server's program, or its address without the user name and query.
-
-    Arguments and queries are left out because they may contain a key.
-    """
-    if server.transport is Transport.STDIO:
-        return server.command[0] if server.command else ""
-    try:
-        parts = urlsplit(server.url)
-        host = parts.hostname or ""
-        if parts.port:
-            host += f":{parts.port}"
-    except ValueError:
-        return "(no address)"
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
-def _server_json(state: ServerState) -> dict[str, object]:
-    return {
-        "name": state.server.name,
-        "status": state.status.value,
-        "usable": state.usable,
-        "trusted": state.server.trusted,
-        "source": state.server.scope.value,
-        "file": state.server.where,
-        "type": state.server.transport.value,
-        "cachedAt": state.cached_at,
-        "asked": state.checked,
-        "why": state.why,
-    }

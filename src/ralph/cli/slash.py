@@ -18,6 +18,8 @@ from ralph.cli.options import read_text
 from ralph.core.errors import RalphError, UsageError
 
 _WORDS_FOLLOW = "-"  # the last argument, if the typed words are on standard input
+_LOOP = "loop"  # the first argument, for `/ralph`
+_LOOP_SECTIONS = ("ralph", "execution")
 _WORD = re.compile(
     r"""
     (?: [^\s"'=]+= )? (?: "[^"]*" | '[^']*' ) (?!\S)  # quotes keep a value together
@@ -46,7 +48,7 @@ def slash(arguments: tuple[str, ...]) -> int:
     """Run a command for a slash command, which must not fail.
 
     If the last argument is "-", standard input has what the person typed. The command's options
-    may be anywhere in it.
+    may be anywhere in it. `ralph slash loop` runs what was typed after `/ralph`.
     """
     from ralph.cli.main import INTERRUPTED, run
 
@@ -63,8 +65,11 @@ def slash(arguments: tuple[str, ...]) -> int:
     return 0
 
 
-def _with_typed_words(arguments: Sequence[str]) -> list[str]:
+def _with_typed_words(arguments: tuple[str, ...]) -> list[str]:
     """Replace a final "-" by what was typed."""
+    if arguments[:1] == (_LOOP,):
+        typed_words = " ".join(arguments[1:])
+        return _loop_call(read_text(typed_words) if typed_words else "")
     if not arguments or arguments[-1] != _WORDS_FOLLOW:
         return list(arguments)
     called = list(arguments[:-1])
@@ -86,6 +91,53 @@ def _find_command(arguments: Sequence[str]) -> click.Command:
             break
         command = command.get_command(context, argument) or command
     return command
+
+
+def _loop_call(typed: str) -> list[str]:
+    """Return the call that `/ralph` asks for: start or stop a run, show it, or change a setting.
+
+    Raises UsageError if it asks for something else.
+    """
+    words = typed.split(maxsplit=1)
+    verb = words[0] if words else "status"
+    rest = words[1].strip() if len(words) > 1 else ""
+    if verb == "config":
+        return _config_call(rest)
+    if verb not in ("start", "stop", "status"):
+        raise UsageError(
+            f"there is no command `/ralph {verb}`", hint="use start GOAL, stop, status or config"
+        )
+    call = [_LOOP, verb]
+    options, text = split_options(rest, _find_command(call))
+    text = unquote(text).strip()
+    if verb == "start":
+        names_work = "--task" in options or "--feature" in options
+        if not text and not names_work:
+            raise UsageError("/ralph start needs a goal", hint="/ralph start [OPTIONS] GOAL")
+        call.append("--detach")
+    call += options
+    if text:
+        call += ["--", text]
+    return call
+
+
+def _config_call(typed: str) -> list[str]:
+    """Return the call that shows the loop's settings or one of them, or that changes one.
+
+    The key may omit its section. Raises UsageError if it is not a setting of the loop.
+    """
+    from ralph.core.config import KEYS
+
+    key, _, value = typed.partition(" ")
+    if not key:
+        return ["config", *(f"--section={section}" for section in _LOOP_SECTIONS)]
+    settings = [each.name for each in KEYS if each.name.partition(".")[0] in _LOOP_SECTIONS]
+    for name in settings:
+        if key in (name, name.partition(".")[2]):
+            return ["config", name, *([value.strip()] if value.strip() else [])]
+    raise UsageError(
+        f"{key} is not a setting of the loop", hint=f"use one of {', '.join(settings)}"
+    )
 
 
 def split_options(text: str, command: click.Command) -> TypedWords:

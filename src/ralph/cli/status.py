@@ -269,7 +269,14 @@ def statusline() -> None:
 
 
 @click.command(
-    name="doctor", cls=Command, examples=["ralph doctor --fix", "ralph doctor --citations --ci"]
+    name="doctor",
+    cls=Command,
+    examples=[
+        "ralph doctor --fix",
+        "ralph doctor --citations --ci",
+        "ralph doctor --agents --check claude",
+        "ralph doctor --mcp --refresh --format json",
+    ],
 )
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option(
@@ -298,6 +305,18 @@ def statusline() -> None:
     is_flag=True,
     help="With --citations: exit with 1 if something cited is gone or has moved.",
 )
+@click.option("--index", is_flag=True, help="Compare the search index with the files.")
+@click.option("--agents", is_flag=True, help="List the agents that a run can use.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="With --agents: send a test prompt to each, or to the one named (this costs tokens).",
+)
+@click.option(
+    "--command", default="", metavar="LINE", help="With --check: the agent's program and arguments."
+)
+@click.option("--mcp", is_flag=True, help="Check the MCP servers that agents use here.")
+@click.option("--refresh", is_flag=True, help="With --mcp: ignore results of the last 5 minutes.")
 @options.formats("table", "json")
 @pass_call
 def doctor_(
@@ -306,30 +325,25 @@ def doctor_(
     fix: bool,
     secrets: bool,
     everything: bool,
-    citations: bool,
-    ci: bool,
     form: str,
+    **checks: Any,
 ) -> int:
     """Find problems and repair them.
 
     This checks the memory files, the config and the hooks; in the home folder, only the hooks. The
     exit code is 1 if a problem needs a person.
 
-    With --citations, the citations of every record (or of the IDs) are looked up in the working
-    tree and in git: each is fresh, moved, changed, gone or unverifiable. Records that cite
-    something gone or moved rank lower and are marked.
+    Four checks run only when they are named. --citations looks up what every record (or each ID)
+    cites, in the working tree and in git: it is fresh, moved, changed, gone or unverifiable.
+    Records that cite something gone or moved rank lower and are marked. --index, --agents and --mcp
+    print a report of their own.
     """
-    if citations:
-        if fix or secrets:
-            raise UsageError(
-                "--citations cannot be combined with --fix or --secrets",
-                hint="run `ralph doctor` twice",
-            )
-        return _check_citations(call, names, ci=ci, form=form)
-    if names or ci:
-        raise UsageError(
-            "IDs and --ci require --citations", hint="ralph doctor --citations [ID]... [--ci]"
-        )
+    code = _run_named_check(call, names, form, **checks)
+    if code is not None:
+        return code
+    if names:
+        raise UsageError("IDs require --citations", hint="ralph doctor --citations [ID]... [--ci]")
+    options.allow_only("a check of the project", "fix", "secrets", "everything", "form")
     repairs: list[Repair] = []
     if fix:
         repairs += doctor.fix(call.folder, os.environ, project=not call.is_home)
@@ -343,6 +357,45 @@ def doctor_(
         _print_findings(call, repairs, findings)
     needs_a_person = any(finding.needs_a_person for finding in findings)
     return 1 if needs_a_person else 0
+
+
+def _run_named_check(
+    call: Invocation,
+    names: Sequence[str],
+    form: str,
+    *,
+    citations: bool,
+    ci: bool,
+    index: bool,
+    agents: bool,
+    check: bool,
+    command: str,
+    mcp: bool,
+    refresh: bool,
+) -> int | None:
+    """Run the check that an option names, and return its exit code, or None without an option."""
+    from ralph.cli import doctor_views
+
+    exclude({"--citations": citations, "--index": index, "--agents": agents, "--mcp": mcp})
+    if names and (index or mcp):
+        raise UsageError("this check takes no names", hint="leave them out")
+    if citations:
+        options.allow_only("citations", "citations", "ci", "form")
+        return _check_citations(call, names, ci=ci, form=form)
+    if index:
+        options.allow_only("the index", "index", "form")
+        return doctor_views.check_index(call, form)
+    if mcp:
+        options.allow_only("MCP servers", "mcp", "refresh", "form")
+        return doctor_views.check_servers(call, refresh=refresh, form=form)
+    if not agents:
+        return None
+    options.allow_only("agents", "agents", "check", "command", "form")
+    if check:
+        return doctor_views.check_agents(call, names, command, form)
+    if names or command:
+        raise UsageError("an agent and --command require --check", hint="add --check")
+    return doctor_views.print_agents(call, form)
 
 
 def _patterns(call: Invocation) -> Sequence[str]:

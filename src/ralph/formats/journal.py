@@ -21,6 +21,11 @@ def journal_id(run: str, iteration: int) -> str:
     return f"{JOURNAL_PREFIX}-{run}-{iteration}"
 
 
+def is_journal_id(name: str) -> bool:
+    """Return whether a name is the id of a journal entry rather than of a run."""
+    return name.startswith(f"{JOURNAL_PREFIX}-")
+
+
 def is_journal_entry(record: Record) -> bool:
     """Return whether a record describes an iteration.
 

@@ -102,7 +102,8 @@ class _SlashCommand(NamedTuple):
     The command runs as `ralph slash COMMAND`, which prints errors and exits with 0. Without
     `before`, the agent may run the command itself, but it is not run automatically. `allowed` names
     further tools that it may use without asking. `request` tells the agent what to do with the
-    typed text where no script may contain it.
+    typed text where no script may contain it; it may then run `agent_command`, which is `command`
+    unless it is given.
     """
 
     description: str
@@ -112,6 +113,7 @@ class _SlashCommand(NamedTuple):
     after: str
     allowed: tuple[str, ...] = ()
     request: str = ""
+    agent_command: str = ""
 
 
 _SLASH_COMMANDS = {
@@ -187,7 +189,7 @@ _SLASH_COMMANDS = {
     "ralph": _SlashCommand(
         description="Run an agent until a goal is met (Ralph's loop)",
         argument_hint="start [options] <goal> | stop [run] | status | config",
-        command="loop slash",
+        command="loop",
         before=(
             "This is the output of Ralph's loop; a run that was started continues on its own, "
             "in a separate process:"
@@ -198,10 +200,11 @@ _SLASH_COMMANDS = {
             "current iteration."
         ),
         request=(
-            "Pass it to Ralph's loop: run `{ralph} loop slash 'text'`, with all of it as one "
+            "Pass it to Ralph's loop: run `{ralph} slash loop 'text'`, with all of it as one "
             "argument, or with `status` if it is empty. A run that is started continues on its "
             "own, in a separate process."
         ),
+        agent_command="slash loop",
     ),
 }
 SLASH_COMMANDS = tuple(_SLASH_COMMANDS)
@@ -255,8 +258,10 @@ def _allowed_tools(slash: _SlashCommand, *, runs_command: bool) -> list[str]:
     tools = list(slash.allowed)
     if runs_command:
         tools.insert(0, f"Bash({{ralph}} slash {slash.command}:*)")
-    elif slash.command and f"Bash({{ralph}} {slash.command}:*)" not in tools:
-        tools.insert(0, f"Bash({{ralph}} {slash.command}:*)")
+        return tools
+    command = slash.agent_command or slash.command
+    if command and f"Bash({{ralph}} {command}:*)" not in tools:
+        tools.insert(0, f"Bash({{ralph}} {command}:*)")
     return tools
 
 

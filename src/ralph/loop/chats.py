@@ -149,7 +149,7 @@ def _drop_unnamed_log(root: Path, chat: Chat, answer: ChatReply, began: str) -> 
     if not has_begun:
         reason = answer.reply.error or "it reported no session"
         raise RalphError(
-            f"{chat.agent} did not begin: {reason}", hint="`ralph loop agents` lists the agents"
+            f"{chat.agent} did not begin: {reason}", hint="`ralph doctor --agents` lists the agents"
         )
 
 

@@ -106,7 +106,7 @@ def _ask_servers(
         from ralph.loop.agents.mcp_client import check_servers
     except ModuleNotFoundError as error:
         if needed:
-            raise missing_extra("mcp", "`ralph mcp status`") from error
+            raise missing_extra("mcp", "`ralph doctor --mcp`") from error
         return {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending}
     answers = check_servers(pending, root, env, seconds=seconds)
     slow = [server for server in pending if answers[server.name].timed_out]
@@ -188,7 +188,9 @@ def describe_denied(states: Sequence[ServerState]) -> list[str]:
 
 def _describe_unusable(state: ServerState) -> str:
     if not state.checked:
-        return f"{state.server.name} ({state.status}; `ralph mcp status --refresh` checks it again)"
+        return (
+            f"{state.server.name} ({state.status}; `ralph doctor --mcp --refresh` checks it again)"
+        )
     if not state.why:
         return f"{state.server.name} ({state.status})"
     return f"{state.server.name} ({state.status}: {state.why})"

@@ -86,7 +86,7 @@ def read(root: Path, run_id: str) -> Run:
                 members.update(line.value)
     if not members:
         raise NotFound(
-            f"Run not found: {run_id}", hint=Hint("find-run", "`ralph loop list` shows the runs")
+            f"Run not found: {run_id}", hint=Hint("find-run", "`ralph loop show` lists the runs")
         )
     return _parse_run(members)
 

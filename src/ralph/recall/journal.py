@@ -21,7 +21,12 @@ from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import UNCONFIRMED, Family, Outcome, Record, mark_unconfirmed
 from ralph.core.terms import EVERYDAY_WORDS, index_terms, word_terms
 from ralph.core.work import JournalEntry
-from ralph.formats.journal import JOURNAL_PREFIX, is_journal_entry, journal_entry, journal_record
+from ralph.formats.journal import (
+    JOURNAL_PREFIX,
+    is_journal_entry,
+    journal_entry,
+    journal_record,
+)
 from ralph.formats.journal_sentences import SENTENCES, without_sentences
 from ralph.formats.log import encode_record, parse_log
 from ralph.privacy.invisible_characters import clean_text
@@ -322,7 +327,7 @@ def _no_entries(run: str, *, is_hidden: bool) -> NotFound:
     return NotFound(
         f"no iteration of a run {run} is recorded",
         hint=(
-            Hint("find-run", "`ralph loop journal` lists the entries"),
+            Hint("find-run", "`ralph loop show --journal` lists the entries"),
             "`ralph loop start` starts a run",
         ),
     )
@@ -351,7 +356,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
         if not number.isdecimal():
             raise NotFound(
                 f"there is no entry {name}",
-                hint=Hint("find-run", "`ralph loop journal` shows runs and iterations"),
+                hint=Hint("find-run", "`ralph loop show --journal` shows runs and iterations"),
             )
         name = run
         iteration = int(number)
@@ -376,11 +381,6 @@ def _with_iteration(entries: Iterable[JournalEntry], iteration: int) -> JournalE
         if entry.iteration == iteration:
             return entry
     return None
-
-
-def is_entry_id(name: str) -> bool:
-    """Return whether a name is the id of an entry rather than of a run."""
-    return name.startswith(f"{JOURNAL_PREFIX}-")
 
 
 def search(

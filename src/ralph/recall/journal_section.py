@@ -78,7 +78,7 @@ class _Listed:
         Returns "" if there is too little room.
         """
         entry = self.entry
-        mark = f"… (full entry: ralph loop journal {journal_id(entry.run, entry.iteration)})"
+        mark = f"… (full entry: ralph loop show {journal_id(entry.run, entry.iteration)})"
         frame = estimate(journal_block(replace(entry, notes=mark), of_run=self.of_run))
         indented = clean(entry.notes).strip().replace("\n", "\n  ")
         notes = render.cut(indented, room - frame, "").replace("\n  ", "\n")
@@ -95,7 +95,7 @@ def _join_journal(blocks: Sequence[str], own_count: int, omitted: int = 0) -> st
     """
     lines = [f"{JOURNAL_HEADING}\n", *reversed(blocks[:own_count]), *blocks[own_count:]]
     if omitted:
-        lines.append(f"_{omitted} more left out; `ralph loop journal` shows them._\n")
+        lines.append(f"_{omitted} more left out; `ralph loop show --journal` shows them._\n")
     return "\n".join(lines)
 
 

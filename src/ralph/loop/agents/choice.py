@@ -87,7 +87,7 @@ def resolve_name(name: str) -> str:
             return installed
     raise UsageError(
         "neither claude nor codex is installed",
-        hint="install one of them, or choose another agent: `ralph loop agents` lists them",
+        hint="install one of them, or choose another agent: `ralph doctor --agents` lists them",
     )
 
 
@@ -207,7 +207,7 @@ def _check_program(root: Path, loop: Loop) -> None:
     if shutil.which(location) is None:
         raise UsageError(
             f"{program}: there is no such program",
-            hint="`ralph loop agents` lists the agents; choose another one with --agent"
+            hint="`ralph doctor --agents` lists the agents; choose another one with --agent"
             " or --command",
         )
 

@@ -36,7 +36,7 @@ function Run({ data }) {
               html`<li key=${one.number}><${Iteration} one=${one} run=${run} first=${at === 0} /></li>`)}</ol>`
         : html`<${Empty} title="No iteration has finished"
             text=${run.alive ? "The first iteration is running. It appears here once it has finished."
-              : "The run ended before its first iteration finished. See its log for the reason."} command=${`ralph loop logs ${run.id}`} />`}
+              : "The run ended before its first iteration finished. See its log for the reason."} command=${`ralph loop show --log ${run.id}`} />`}
     <//>`;
 }
 
