@@ -1,13 +1,12 @@
 """`ralph deinit`: everything that Ralph made goes after a look at it, and nothing of anybody else's."""
 
 import os
-import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.support.repositories import git
-from tests.support.runner import Project, command
+from tests.support.runner import Project
+from tests.support.terminal_answers import call_at_terminal
 
 from ralph.lean.discovery import find_root
 from ralph.loop import runs
@@ -153,19 +152,10 @@ def test_a_running_loop_is_not_pulled_from_under_its_feet(repository: Project) -
     assert repository.file(".agent/memories.md").is_file()
 
 
-@pytest.mark.parametrize(("answer", "stays"), [(b"n\n", True), (b"y\n", False)])
-def test_at_a_terminal_it_asks(repository: Project, answer: bytes, stays: bool) -> None:
+@pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("y\n", False)])
+def test_at_a_terminal_it_asks(repository: Project, answer: str, stays: bool) -> None:
     repository("init")
-    outer, inner = pty.openpty()
-    try:
-        os.write(outer, answer)
-        words = [*command(), "deinit"]
-        done = subprocess.run(
-            words, cwd=repository.root, stdin=inner, capture_output=True, timeout=60, check=False
-        )
-    finally:
-        os.close(outer)
-        os.close(inner)
-    assert done.returncode == 0
-    assert b"Remove all of this" in done.stderr
+    said = call_at_terminal(repository.root, "deinit", typed=answer)
+    assert said.code == 0
+    assert "Remove all of this" in said.err
     assert repository.file(".agent/memories.md").is_file() is stays

@@ -474,10 +474,10 @@ def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, h
     before = host_files()
     ralph("uninstall", host)
     with_no_extra = InstallTarget(Host(host), InstallScope.USER, ralph.root, os.environ)
-    apply_plan(plan_install(with_no_extra, running_program(sys.executable)))
+    apply_plan(plan_install([with_no_extra], running_program(sys.executable)))
     assert [each[2:] for each in codes(ralph)] == [("note", "host-entry")]
     assert (
-        "its entries are not up to date (MCP server added); `ralph doctor --fix` repairs it"
+        "its entries are not up to date (an update would add MCP server); `ralph doctor --fix` repairs it"
         in ralph("doctor").out
     )
     assert "MCP server added" in ralph("doctor", "--fix").out

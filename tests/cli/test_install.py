@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.runner import Project
+from tests.support.terminal_answers import call_at_terminal
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,9 @@ def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_
     first = ralph("install", "claude")
     assert (first.code, first.out.splitlines()[0]) == (0, "Installed for claude (user):")
     assert f"  {home}/.claude/settings.json: 10 hooks added" in first.out.splitlines()
-    assert f"  {home}/.claude/commands/mem-search.md: /mem-search added" in first.out.splitlines()
+    assert f"  {home}/.gitconfig: merge driver for memory files added" in first.out.splitlines()
+    [commands] = [line for line in first.out.splitlines() if "/.claude/commands/: " in line]
+    assert commands.startswith(f"  {home}/.claude/commands/: /mem-search, /mem-inject, ")
     assert "note: Running sessions" in first.err
     second = ralph("install", "claude")
     assert (second.code, second.out) == (0, "Nothing to do for claude (user).\n")
@@ -42,7 +45,7 @@ def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_
     ralph("install", "claude", "--scope", "local")
     said = ralph("uninstall", "claude", "--scope", "local")
     assert said.out.splitlines()[:2] == [
-        "Removed for claude (local):",
+        "Uninstalled for claude (local):",
         f"  {ralph.root}/.claude/settings.local.json: removed",
     ]
     assert [*files(home), *ralph.files()] == []
@@ -52,13 +55,20 @@ def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_
     )
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path) -> None:
+def paths_in(out: str) -> list[str]:
+    """Return the paths of a list of changes."""
+    return [line.partition(": ")[0] for line in out.splitlines() if line.startswith("  ")]
+
+
+def test_a_dry_run_says_what_would_happen_and_changes_nothing(ralph: Project, home: Path) -> None:
     dry = ralph("install", "codex", "--dry-run")
-    assert "dry run" in dry.out
+    assert dry.out.startswith("Would install for codex (user):\n")
+    assert f"  {home}/.codex/hooks.json: would add 8 hooks\n" in dry.out
     assert files(home) == []
-    assert dry.out.splitlines()[1:] == ralph("install", "codex").out.splitlines()[1:]
+    assert paths_in(dry.out) == paths_in(ralph("install", "codex").out)
     before = [path.read_bytes() for path in files(home)]
-    ralph("uninstall", "codex", "--dry-run")
+    dry = ralph("uninstall", "codex", "--dry-run")
+    assert f"  {home}/.codex/hooks.json: would remove\n" in dry.out
     assert [path.read_bytes() for path in files(home)] == before
 
 
@@ -89,12 +99,13 @@ def test_a_broken_settings_file_is_named_with_its_line_and_stays(
 
 
 def installed(out: str) -> list[str]:
-    return [line.split()[2] for line in out.splitlines() if line.startswith("Installed for ")]
+    [line] = [line for line in out.splitlines() if line.startswith("Installed for ")]
+    return line.removeprefix("Installed for ").partition(" (")[0].split(", ")
 
 
 def test_several_agents_are_installed_at_once(ralph: Project, home: Path) -> None:
     assert installed(ralph("install", "claude", "codex").out) == ["claude", "codex"]
-    assert "Nothing to do for codex" in ralph("install", "--all").out
+    assert ralph("install", "--all").out == "Nothing to do for claude, codex (user).\n"
     assert ralph("install", "--all", "--format", "json").code == 2
     assert ralph("uninstall", "--all").code == 0
     assert files(home) == []
@@ -134,11 +145,11 @@ def test_all_is_uninstalled_in_every_scope_and_project_at_once(
     monkeypatch.delenv("CODEX_HOME")
     before = files(home)
     dry = ralph("uninstall", "--all", "--dry-run")
-    assert f"  {home}/.local/state/ralph/bin/ralph-hook: removed" in dry.out.splitlines()
+    assert f"  {home}/.local/state/ralph/bin/ralph-hook: would remove" in dry.out.splitlines()
     assert files(home) == before
     done = ralph("uninstall", "--all")
-    assert done.out.splitlines()[0] == "Removed for every agent:"
-    assert done.out.splitlines()[1:] == dry.out.splitlines()[1:]
+    assert done.out.splitlines()[0] == "Uninstalled for every agent:"
+    assert paths_in(done.out) == paths_in(dry.out)
     assert [*files(home), *ralph.files()] == []
     assert other.read(".claude/settings.json") == '{"model": "x"}'
     assert not (home / "elsewhere").exists()
@@ -243,3 +254,64 @@ def test_a_client_with_mcp_alone_has_nothing_to_install_without_it(
     said = ralph("install", "zed", "--no-mcp")
     assert "Zed has no hooks" in said.err
     assert files(home) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_installed"), [("\n", True), ("n\n", False)], ids=["enter", "no"]
+)
+def test_on_a_terminal_it_shows_the_changes_and_asks_once(
+    ralph: Project, home: Path, answer: str, is_installed: bool
+) -> None:
+    said = call_at_terminal(ralph.root, "install", "claude", "codex", typed=answer)
+    assert said.code == 0
+    assert f"  {home}/.claude/settings.json: would add 10 hooks\n" in said.out
+    assert f"  {home}/.gitconfig: would add merge driver for memory files\n" in said.out
+    assert said.err.count("Make these changes?") == 1
+    assert ("Nothing was changed." in said.out) is not is_installed
+    assert (home / ".claude/settings.json").exists() is is_installed
+
+
+def test_on_a_terminal_nobody_is_asked_with_yes_or_for_a_dry_run_or_for_nothing(
+    ralph: Project,
+) -> None:
+    for words in (["--dry-run"], ["--yes"], []):
+        said = call_at_terminal(ralph.root, "install", "claude", *words, typed="n\n")
+        assert (said.code, "Make these changes?" in said.err) == (0, False)
+    assert said.out == "Nothing to do for claude (user).\n"
+
+
+DRIVER = '[merge "ralph"]'
+
+
+def test_the_merge_driver_can_be_left_to_the_repositories(ralph: Project, home: Path) -> None:
+    ralph("install", "claude")
+    settings = home / ".gitconfig"
+    assert DRIVER in settings.read_text(encoding="utf-8")
+    said = ralph("install", "claude", "--merge-driver", "repository")
+    assert f"  {settings}: merge driver for memory files removed\n" in said.out
+    assert not settings.exists()
+    assert "Nothing to do" in ralph("install", "claude").out, "the choice is remembered"
+    assert "registered the merge driver in .git/config" in ralph("init").out
+    assert DRIVER in ralph.read(".git/config")
+    assert "Nothing to do" in ralph("init").out
+    ralph("install", "claude", "--merge-driver", "user")
+    assert DRIVER in settings.read_text(encoding="utf-8")
+    assert ralph("uninstall", "--all").code == 0
+    assert files(home) == []
+    assert ralph.read(".git/config") == ""
+
+
+def test_without_the_merge_driver_nothing_registers_it(ralph: Project, home: Path) -> None:
+    ralph.put(".gitattributes", ".agent/memories.md merge=ralph\n")
+    ralph("install", "claude", "--merge-driver", "none")
+    said = ralph("init")
+    assert "merge driver" not in said.out.partition("For a team")[0]
+    assert not (home / ".gitconfig").exists()
+    assert not ralph.file(".git/config").exists()
+    assert "registered" in ralph("merge-driver", "--register").out.lower()
+
+
+def test_the_merge_driver_belongs_to_the_users_settings(ralph: Project) -> None:
+    said = ralph("install", "claude", "--scope", "project", "--merge-driver", "repository")
+    assert (said.code, "requires --scope user" in said.err) == (2, True)
+    assert ralph("install", "claude", "--merge-driver", "everywhere").code == 2

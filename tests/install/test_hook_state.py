@@ -32,7 +32,7 @@ def installs(
     root: Path, env: dict[str, str], host: Host, scope: InstallScope, *, plugin: bool = False
 ) -> None:
     where = InstallTarget(host, scope, root, env, plugin, mcp=None)
-    hosts.apply_plan(hosts.plan_install(where, launcher_scripts.running_program(sys.executable)))
+    hosts.apply_plan(hosts.plan_install([where], launcher_scripts.running_program(sys.executable)))
 
 
 def codes(root: Path, env: dict[str, str]) -> list[tuple[str, str]]:
@@ -119,7 +119,7 @@ def test_hooks_of_an_earlier_version_that_start_what_is_gone_are_reported_and_re
     file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}), encoding="utf-8")
     problems = [(path, each) for path, each in hook_state.find_problems(root, env) if path == file]
     assert [each.what for _, each in problems] == [
-        "its entries are not up to date (10 hooks updated)"
+        "its entries are not up to date (an update would update 10 hooks)"
     ]
     assert file in {
         repair.path: repair.what for repair in hook_state.repair_installation(root, env)

@@ -103,7 +103,7 @@ def test_other_peoples_files_and_settings_stay(home: Path) -> None:
 def test_a_second_run_has_nothing_to_do(home: Path) -> None:
     install(at(home))
     before = tree(home)
-    assert plan_install(at(home), OURS) == hosts.InstallPlan(())
+    assert plan_install([at(home)], OURS) == hosts.InstallPlan(())
     assert tree(home) == before
 
 
@@ -128,7 +128,7 @@ def test_hooks_added_behind_ours_leave_ours_in_place(home: Path) -> None:
     value = json.loads(settings.read_bytes())
     value["hooks"]["Stop"].append(THEIRS)
     settings.write_text(json.dumps(value), encoding="utf-8")
-    assert plan_install(at(home), OURS).edits == ()
+    assert plan_install([at(home)], OURS).edits == ()
     uninstall(at(home))
     assert hooks_of(settings)["Stop"] == [THEIRS]
 
@@ -146,7 +146,7 @@ def test_a_broken_file_stops_everything_before_the_first_write(home: Path) -> No
 
 
 def test_a_file_that_changes_between_plan_and_write_is_left_alone(home: Path) -> None:
-    plan = plan_install(at(home), OURS)
+    plan = plan_install([at(home)], OURS)
     settings = home / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text("{}", encoding="utf-8")
@@ -390,7 +390,7 @@ def delimiters(home: Path) -> set[str]:
 def test_each_installation_has_a_delimiter_of_its_own_and_keeps_it(home: Path) -> None:
     install(at(home))
     [first] = delimiters(home)
-    assert plan_install(at(home), OURS).edits == ()
+    assert plan_install([at(home)], OURS).edits == ()
     install(at(home), MOVED)
     assert delimiters(home) == {first}
     uninstall(at(home))

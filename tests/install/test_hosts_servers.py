@@ -58,7 +58,7 @@ def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(
     where = wanted(home, host, scope)
     install(where)
     assert words_of(entry(where)) == [f"{home}/.local/state/ralph/bin/ralph", "mcp", "serve"]
-    assert plan_install(where, OURS).edits == ()
+    assert plan_install([where], OURS).edits == ()
     uninstall(at(home, host, scope))
     assert tree(home.parent) == {"home": None, "project": None}
 
@@ -92,7 +92,7 @@ def test_comments_and_trailing_commas_stay_where_the_client_allows_them(
     path.write_text(text, encoding="utf-8")
     install(where)
     assert '"mcp"' in path.read_text(encoding="utf-8")
-    assert plan_install(where, OURS).edits == ()
+    assert plan_install([where], OURS).edits == ()
     uninstall(at(home, host))
     assert path.read_text(encoding="utf-8") == text
 

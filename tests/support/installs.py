@@ -35,7 +35,7 @@ def at(
 
 def install(where: InstallTarget, ours: HookProgram = OURS) -> hosts.InstallPlan:
     """Plan an installation and carry it out."""
-    plan = plan_install(where, ours)
+    plan = plan_install([where], ours)
     apply_plan(plan)
     return plan
 

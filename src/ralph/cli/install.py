@@ -1,23 +1,22 @@
 """`ralph install` and `ralph uninstall`: add Ralph to coding agents, or remove it.
 
-Both make a plan for each agent, apply it unless this is a dry run, and print its changes. A plan is
-a list of edits to settings files, so that a preview and the change itself cannot differ.
+Both make one plan for all agents, apply it unless this is a dry run, and print its changes. A plan
+is a list of edits to files, so that a preview and the change itself cannot differ.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from ralph.cli import options, output
 from ralph.cli.commands import Command
-from ralph.cli.invocation import Invocation, pass_call
+from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.options import exclude
 from ralph.cli.output import say
 from ralph.cli.project import mention_import
@@ -28,9 +27,8 @@ from ralph.install import hosts, installations, launcher_scripts, merge_registra
 from ralph.install.clients import Host, InstallScope, client_rows, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
+from ralph.install.installations import DriverPlace
 from ralph.lean import discovery
-
-Planner = Callable[[Host, InstallScope], InstallPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +41,27 @@ class _HostOptions:
     plugin: bool
     dry_run: bool
 
+    @property
+    def chosen_hosts(self) -> list[Host]:
+        """The agents that are named, or with `--all` those that are found on this machine."""
+        if bool(self.hosts) == self.every:
+            raise UsageError(
+                "name the agents, or use --all", hint=f"the agents are {', '.join(Host)}"
+            )
+        if not self.every:
+            return [Host(name) for name in dict.fromkeys(self.hosts)]
+        found = [host for host in Host if has_client(host, os.environ)]
+        if not found:
+            raise UsageError(
+                "no agent was found in your home or on your PATH",
+                hint=f"name one: {', '.join(Host)}",
+            )
+        return found
 
-class _PlannedChange(NamedTuple):
-    """The name of what changes, and the function that plans the change."""
-
-    name: str
-    plan: Callable[[], InstallPlan]
+    def title(self, chosen_hosts: Sequence[Host]) -> str:
+        """Return the agents and the scope for a headline, such as `claude, codex (user)`."""
+        scope_name = "plugin" if self.plugin else self.scope
+        return f"{', '.join(chosen_hosts)} ({scope_name})"
 
 
 def _host_options(all_help: str, plugin_help: str) -> Callable[[options.Fn], options.Fn]:
@@ -69,6 +82,15 @@ def _host_options(all_help: str, plugin_help: str) -> Callable[[options.Fn], opt
     )
 
 
+merge_driver_option = click.option(
+    "--merge-driver",
+    "driver",
+    type=click.Choice([place.value for place in DriverPlace]),
+    help="Register the driver that merges memory files in your git config, in the config of each "
+    "repository that `ralph init` sets up, or nowhere  [default: user, or the earlier choice].",
+)
+
+
 @click.command(
     name="install",
     cls=Command,
@@ -85,19 +107,30 @@ def _host_options(all_help: str, plugin_help: str) -> Callable[[options.Fn], opt
 @click.option(
     "--no-mcp", is_flag=True, help="Install only hooks and commands, without the MCP server."
 )
+@merge_driver_option
 @click.option(
     "--statusline",
     is_flag=True,
     help="Add Ralph's status line to Claude Code, unless it has one.",
 )
+@click.option("--yes", is_flag=True, help="Do not ask before making the changes.")
 @pass_call
 def install(
-    call: Invocation, listing: bool, form: str, no_mcp: bool, statusline: bool, **host_options: Any
+    call: Invocation,
+    listing: bool,
+    form: str,
+    no_mcp: bool,
+    driver: str | None,
+    statusline: bool,
+    yes: bool,
+    **host_options: Any,
 ) -> None:
     """Add Ralph to your coding agents.
 
-    This adds hooks, commands and the MCP server to their settings; other settings stay. Without a
-    HOST, it covers every agent that has a settings folder or is a program on your PATH.
+    This adds hooks, slash commands and the MCP server to the settings of your agents, and a merge
+    driver for memory files to your git config. Other settings stay. On a terminal, it shows the
+    changes and asks first. Without a HOST, it covers every agent that has a settings folder or is a
+    program on your PATH.
     """
     if listing:
         _print_clients(form)
@@ -106,28 +139,35 @@ def install(
     chosen = _HostOptions(**host_options)
     if statusline and (chosen.hosts != (Host.CLAUDE.value,) or chosen.plugin):
         raise UsageError("--statusline is for `ralph install claude`", hint="leave it out")
+    if driver is not None and InstallScope(chosen.scope) is not InstallScope.USER:
+        raise UsageError(
+            "--merge-driver requires --scope user",
+            hint="in a project, use `ralph merge-driver --register`",
+        )
     if not chosen.hosts:
         if chosen.plugin:
             chosen = replace(chosen, hosts=(Host.CLAUDE.value,), every=False)
         else:
             chosen = replace(chosen, every=True)
-    has_mcp = has_extra("mcp")
-
-    def plan(host: Host, scope: InstallScope) -> InstallPlan:
-        target = InstallTarget(
-            host,
-            scope,
-            call.folder,
-            os.environ,
-            plugin=chosen.plugin,
-            mcp=None if no_mcp else has_mcp,
-            status_line=statusline,
-        )
-        lacks_mcp = not (has_mcp or no_mcp or chosen.plugin)
-        return _plan_install(target, lacks_mcp=lacks_mcp)
-
-    _change_hosts(chosen, "Installed", plan)
-    if not chosen.dry_run and discovery.find_root(call.folder.as_posix()):
+    found = chosen.chosen_hosts
+    common = InstallTarget(
+        found[0],
+        InstallScope(chosen.scope),
+        call.folder,
+        os.environ,
+        plugin=chosen.plugin,
+        mcp=None if no_mcp else has_extra("mcp"),
+        status_line=statusline,
+    )
+    plan = plan_install([replace(common, host=host) for host in found], driver=driver)
+    is_done = _carry_out(
+        plan,
+        "install",
+        chosen.title(found),
+        dry_run=chosen.dry_run,
+        ask=not yes,
+    )
+    if is_done and discovery.find_root(call.folder.as_posix()):
         mention_import(call)
 
 
@@ -150,14 +190,17 @@ def _client_cell(value: object) -> str:
     return str(value)
 
 
-def _plan_install(target: InstallTarget, *, lacks_mcp: bool) -> InstallPlan:
-    """Plan an hosts. In the user's scope, this also registers the merge driver."""
-    plan = hosts.plan_install(target, launcher_scripts.running_program(sys.executable))
-    is_user_scope = target.scope is InstallScope.USER
-    if is_user_scope and (plan.edits or launcher_scripts.recorded_program(target.env)):
-        driver = merge_registration.user_edit(target.env, add=True)
-        plan = replace(plan, edits=(*plan.edits, *driver))
-    if lacks_mcp:
+def plan_install(targets: Sequence[InstallTarget], *, driver: str | None = None) -> InstallPlan:
+    """Plan an installation. In the user's scope, this also registers the merge driver."""
+    common = targets[0]
+    place = None
+    if common.scope is InstallScope.USER:
+        place = installations.read_installed(common.env).driver
+        if driver is not None:
+            place = DriverPlace(driver)
+    program = launcher_scripts.running_program(sys.executable)
+    plan = hosts.plan_install(targets, program, driver=place)
+    if common.mcp is False and not common.plugin:
         reason = missing_extra("mcp", "it").message
         command = f"{add_command('mcp')} && ralph doctor --fix"
         note = f"the MCP server is left out: {reason}; {command}"
@@ -182,31 +225,33 @@ def uninstall(call: Invocation, **host_options: Any) -> None:
     deinit` removes the memory of a project.
     """
     chosen = _HostOptions(**host_options)
-
-    def plan(host: Host, scope: InstallScope) -> InstallPlan:
-        target = InstallTarget(host, scope, call.folder, os.environ, plugin=chosen.plugin)
-        return _plan_uninstall(target)
-
     if chosen.every and not chosen.hosts:
         scope_source = click.get_current_context().get_parameter_source("scope")
         has_scope = scope_source is click.core.ParameterSource.COMMANDLINE
         exclude({"--all": True, "--scope": has_scope})
         exclude({"--all": True, "--plugin": chosen.plugin})
-        everything = _plan_uninstall_everywhere(call)
-        change = _PlannedChange("every agent", lambda: everything)
-        _make_changes([change], "Removed", dry_run=chosen.dry_run)
+        plan = _plan_uninstall_everywhere(call)
+        title = "every agent"
     else:
-        _change_hosts(chosen, "Removed", plan)
+        found = chosen.chosen_hosts
+        title = chosen.title(found)
+        scope = InstallScope(chosen.scope)
+        targets = []
+        for host in found:
+            target = InstallTarget(host, scope, call.folder, os.environ, plugin=chosen.plugin)
+            targets.append(target)
+        plan = _plan_uninstall(targets)
+    _carry_out(plan, "uninstall", title, dry_run=chosen.dry_run, ask=False)
 
 
-def _plan_uninstall(target: InstallTarget) -> InstallPlan:
+def _plan_uninstall(targets: Sequence[InstallTarget]) -> InstallPlan:
     """Plan a removal. Removing the last launcher also removes the merge driver."""
-    plan = hosts.plan_uninstall(target)
-    launcher = launchers.launcher(target.env, launchers.COMMAND_LAUNCHER)
+    plan = hosts.plan_uninstall(*targets)
+    launcher = launchers.launcher(os.environ, launchers.COMMAND_LAUNCHER)
     removes_launcher = any(edit.path == launcher and edit.after is None for edit in plan.edits)
     if not removes_launcher:
         return plan
-    driver = merge_registration.user_edit(target.env, add=False)
+    driver = merge_registration.user_edit(os.environ, add=False)
     return replace(plan, edits=(*plan.edits, *driver))
 
 
@@ -217,43 +262,33 @@ def _plan_uninstall_everywhere(call: Invocation) -> InstallPlan:
     return replace(plan, edits=(*plan.edits, *user_driver, *repository_driver))
 
 
-def _change_hosts(chosen: _HostOptions, verb: str, plan_host: Planner) -> None:
-    if bool(chosen.hosts) == chosen.every:
-        raise UsageError("name the agents, or use --all", hint=f"the agents are {', '.join(Host)}")
-    if chosen.every:
-        found = [host for host in Host if has_client(host, os.environ)]
-    else:
-        found = [Host(name) for name in dict.fromkeys(chosen.hosts)]
-    if not found:
-        raise UsageError(
-            "no agent was found in your home or on your PATH", hint=f"name one: {', '.join(Host)}"
-        )
-    scope = InstallScope(chosen.scope)
-    scope_name = "plugin" if chosen.plugin else scope.value
-    changes = []
-    for host in found:
-        plan = partial(plan_host, host, scope)
-        changes.append(_PlannedChange(f"{host} ({scope_name})", plan))
-    _make_changes(changes, verb, dry_run=chosen.dry_run)
+def _carry_out(plan: InstallPlan, verb: str, title: str, *, dry_run: bool, ask: bool) -> bool:
+    """Apply a plan and print its changes. Returns whether it was applied.
 
-
-def _make_changes(changes: Sequence[_PlannedChange], verb: str, *, dry_run: bool) -> None:
-    """Plan, apply and print the changes one at a time. A dry run applies nothing.
-
-    A change is planned after the previous one has been applied, because both may edit the same
-    files.
+    A dry run only prints them, and so does `ask` on a terminal if the answer is no.
     """
-    for change in changes:
-        plan = change.plan()
-        if not dry_run:
-            hosts.apply_plan(plan)
-        if not plan.changes:
-            click.echo(f"Nothing to do for {change.name}.")
-        elif dry_run:
-            click.echo(f"Would change for {change.name} (dry run):")
-        else:
-            click.echo(f"{verb} for {change.name}:")
-        for path, what in plan.changes:
-            click.echo(f"  {path}: {what}")
-        for note in plan.notes:
-            say(f"note: {note}")
+    is_asking = ask and not dry_run and can_ask()
+    if not plan.changes:
+        click.echo(f"Nothing to do for {title}.")
+    elif dry_run or is_asking:
+        click.echo(f"Would {verb} for {title}:")
+        print_changes(plan.preview)
+        if is_asking and not click.confirm("Make these changes?", default=True, err=True):
+            click.echo("Nothing was changed.")
+            return False
+    if not dry_run:
+        hosts.apply_plan(plan)
+        if is_asking and plan.changes:
+            click.echo("Done.")
+        elif plan.changes:
+            click.echo(f"{verb.capitalize()}ed for {title}:")
+            print_changes(plan.changes)
+    for note in plan.notes:
+        say(f"note: {note}")
+    return not dry_run
+
+
+def print_changes(changes: Iterable[tuple[str, str]]) -> None:
+    """Print changed paths, each with a description of its change."""
+    for path, what in changes:
+        click.echo(f"  {path}: {what}")

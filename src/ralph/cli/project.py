@@ -51,6 +51,9 @@ def init(call: Invocation, folder: Path | None) -> None:
                 "registered the merge driver that .gitattributes names in "
                 f"{paths.shown(config, root)}"
             )
+    config = merge_registration.register_in_repository(root, os.environ)
+    if config is not None:
+        changes.append(f"registered the merge driver in {paths.shown(config, root)}")
     click.echo(f"Project: {root}")
     _print_surroundings(root, folder)
     for change in changes:

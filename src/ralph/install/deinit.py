@@ -19,7 +19,7 @@ from ralph.core.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.regions import REGION_START
 from ralph.install.clients import InstallScope
 from ralph.install.hook_state import find_installed
-from ralph.install.host_edits import FileEdit
+from ralph.install.host_edits import FileEdit, Step, Verb
 from ralph.install.hosts import InstallPlan, apply_plan, plan_uninstall
 from ralph.install.merge_registration import repository_edits
 from ralph.loop import runs
@@ -53,7 +53,7 @@ class DeinitPlan(NamedTuple):
             if edit.after is None:
                 changes.append((edit.path, "would be removed"))
             else:
-                changes.append((edit.path, f"would be changed ({edit.what})"))
+                changes.append((edit.path, edit.preview))
         for folder in self.edits.folders:
             changes.append((folder, "would be removed (empty)"))
         return changes
@@ -247,4 +247,4 @@ def _exclude_edit(root: Path) -> Iterator[FileEdit]:
     lines = before.splitlines(keepends=True)
     after = "".join(line for line in lines if line.rstrip("\r\n") not in our_lines)
     if after != before:
-        yield FileEdit(exclude_file, before, after, "Ralph's lines removed")
+        yield FileEdit(exclude_file, before, after, (Step(Verb.REMOVE, "Ralph's lines"),))

@@ -103,7 +103,7 @@ def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[Findin
             continue
         with suppress(RalphError):
             for path, change in installations.outdated_entries(entry.target):
-                what = f"its entries are not up to date ({change})"
+                what = f"its entries are not up to date (an update {change})"
                 yield new_finding(path, what, hint=_FIX, level="note", code="host-entry")
 
 
@@ -117,12 +117,12 @@ def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
     targets = [entry.target for entry in find_installed(root, env) if entry.target is not None]
     yield from _apply(hosts.plan_launchers(env, program))
     for target in targets:  # one at a time, because each plan reads what the previous one wrote
-        yield from _apply(hosts.plan_install(installations.with_server(target), program))
+        yield from _apply(hosts.plan_install([installations.with_server(target)], program))
 
 
 def _apply(plan: InstallPlan) -> Iterator[Repair]:
     hosts.apply_plan(plan)
     for edit in plan.edits:
-        yield Repair(edit.path, edit.what)
+        yield Repair(edit.path, edit.done)
     for folder in plan.shared_folders:
         yield Repair(folder, "made accessible only to its owner")

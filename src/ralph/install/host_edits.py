@@ -10,6 +10,7 @@ import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,15 +42,53 @@ _EMPTY_TEXTS = {".json": "{}\n", ".toml": ""}
 """The text of a file without entries, by suffix."""
 
 
+class Verb(Enum):
+    """What happens to a part of a file: its name in a preview, and after it was done."""
+
+    ADD = ("add", "added")
+    UPDATE = ("update", "updated")
+    REMOVE = ("remove", "removed")
+
+    @property
+    def preview(self) -> str:
+        """The verb for a preview."""
+        return self.value[0]
+
+    @property
+    def done(self) -> str:
+        """The verb for what was done."""
+        return self.value[1]
+
+
+class Step(NamedTuple):
+    """One thing that happens to a part of a file, or to the whole file without a `part`."""
+
+    verb: Verb
+    part: str = ""
+
+
 class FileEdit(NamedTuple):
     """A change to one file."""
 
     path: Path
     before: str | None  # None for a new file
     after: str | None  # None for a deleted file
-    what: str  # a description for the user
+    steps: tuple[Step, ...]  # what changes, for the user
     inside: Path | None = None  # folder that links must not lead out of
     mode: int | None = None  # permissions, unless they are the usual ones
+    is_ours: bool = False  # whether the file belongs entirely to Ralph
+
+    @property
+    def done(self) -> str:
+        """What was changed, such as `10 hooks added`."""
+        return ", ".join(f"{step.part} {step.verb.done}".strip() for step in self.steps)
+
+    @property
+    def preview(self) -> str:
+        """What would be changed, such as `would add 10 hooks`."""
+        return "would " + ", ".join(
+            f"{step.verb.preview} {step.part}".strip() for step in self.steps
+        )
 
 
 class HostEdits:
@@ -73,10 +112,11 @@ class HostEdits:
         self,
         path: Path,
         after: str | None,
-        what: str,
+        step: Step,
         *,
         inside: Path | None = None,
         mode: int | None = None,
+        is_ours: bool = False,
     ) -> None:
         """Add a change unless the file already has this text and, if given, this mode.
 
@@ -89,33 +129,36 @@ class HostEdits:
         if after == current and (mode is None or _has_mode(path, mode)):
             return
         earlier = self.by_path.get(path)
+        steps: tuple[Step, ...] = (step,)
         if earlier is None:
             before = files.read(path)
         else:
             before = earlier.before
             inside = earlier.inside
-            what = f"{earlier.what}, {what}"
+            steps = (*earlier.steps, step)
         if after is None:
-            what = "removed"
+            steps = (Step(Verb.REMOVE),)
         if mode is None and before is None:
             mode = files.PRIVATE
-        self.by_path[path] = FileEdit(path, before, after, what, inside, mode)
+        self.by_path[path] = FileEdit(path, before, after, steps, inside, mode, is_ours)
 
     def add_launchers(self, env: Mapping[str, str], program: HookProgram) -> None:
         """Write the launchers and the file that tells them what to start."""
         text = f"{program.interpreter}\n{program.runner}\n"
         path = interpreter_file(env)
-        self.put(path, text, "names the Ralph to start", mode=files.PRIVATE)
+        step = Step(_adding_verb(path), "path of this Ralph")
+        self.put(path, text, step, mode=files.PRIVATE, is_ours=True)
         for name, script in LAUNCHERS.items():
             path = launcher(env, name)
-            self.put(path, script, "starts Ralph", mode=files.PRIVATE_PROGRAM)
+            step = Step(_adding_verb(path), f"launcher {name}")
+            self.put(path, script, step, mode=files.PRIVATE_PROGRAM, is_ours=True)
         self.shared_folders += filter(is_writable_by_others, launcher_folders(env))
 
     def remove_launchers(self, env: Mapping[str, str]) -> None:
         """Remove the launchers and the file that tells them what to start."""
-        self.put(interpreter_file(env), None, "removed")
+        self.put(interpreter_file(env), None, Step(Verb.REMOVE))
         for name in LAUNCHERS:
-            self.put(launcher(env, name), None, "removed")
+            self.put(launcher(env, name), None, Step(Verb.REMOVE))
 
     def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
         """Add or remove the files that belong entirely to Ralph.
@@ -127,11 +170,17 @@ class HostEdits:
             if before is not None and not is_signed(before):
                 self.notes.append(f"{path} was changed or is not Ralph's; left unchanged")
             elif not add:
-                self.put(path, None, "removed")
+                self.put(path, None, Step(Verb.REMOVE))
             else:
-                verb = "added" if before is None else "updated"
-                what = f"{own_file.name} {verb}"
-                self.put(path, own_file.text, what, inside=target.inside, mode=own_file.mode)
+                step = Step(_adding_verb(path), own_file.name)
+                self.put(
+                    path,
+                    own_file.text,
+                    step,
+                    inside=target.inside,
+                    mode=own_file.mode,
+                    is_ours=True,
+                )
 
     def change_hooks(self, target: InstallTarget, *, add: bool) -> None:
         """Add our hooks, replacing older ones, or remove them."""
@@ -148,11 +197,13 @@ class HostEdits:
             if text is not None and count:
                 without_ours = host_files.without_hooks(text)
             if not add:
-                self.put(path, without_ours, f"{count} hooks removed", inside=target.inside)
+                step = Step(Verb.REMOVE, f"{count} hooks")
+                self.put(path, without_ours, step, inside=target.inside)
             elif not host_files.has_current_hooks(text, settings):
-                verb = "updated" if count else "added"
+                verb = Verb.UPDATE if count else Verb.ADD
                 after = host_files.with_hooks(without_ours, settings)
-                self.put(path, after, f"{len(settings)} hooks {verb}", inside=target.inside)
+                step = Step(verb, f"{len(settings)} hooks")
+                self.put(path, after, step, inside=target.inside)
 
     def add_status_line(self, target: InstallTarget) -> None:
         """Add our status line. One that is not ours is kept, and a note says so."""
@@ -164,7 +215,7 @@ class HostEdits:
                 command = shlex.join([str(launcher(target.env)), "statusline"])
                 entry = {"type": "command", "command": command}
                 after = host_files.with_json_entry(text, STATUS_LINE, entry)
-                self.put(path, after, "status line added", inside=target.inside)
+                self.put(path, after, Step(Verb.ADD, "status line"), inside=target.inside)
             elif not is_ralph_hook(current):
                 self.notes.append(
                     f"{path} already has a status line, which is left unchanged; "
@@ -179,7 +230,7 @@ class HostEdits:
             current = host_files.json_entry(text, STATUS_LINE)
             if text is not None and is_ralph_hook(current):
                 after = host_files.without_json_entry(text, STATUS_LINE)
-                self.put(path, after, "status line removed", inside=target.inside)
+                self.put(path, after, Step(Verb.REMOVE, "status line"), inside=target.inside)
 
     def change_server(self, target: InstallTarget, *, add: bool) -> None:
         """Add or remove our MCP server. A server of that name that is not ours is kept."""
@@ -194,16 +245,22 @@ class HostEdits:
                 without_ours = _without_server(target, text)
             entry = client_entries.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
             if not add:
-                self.put(path, without_ours, "MCP server removed", inside=inside)
+                self.put(path, without_ours, Step(Verb.REMOVE, "MCP server"), inside=inside)
             elif server is None:
                 after = _with_server_entry(target, without_ours, entry)
-                self.put(path, after, "MCP server added", inside=inside)
+                self.put(path, after, Step(Verb.ADD, "MCP server"), inside=inside)
             elif not is_ours:
                 note = f"{path} has another server named `{SERVER_NAME}`, which is left unchanged"
                 self.notes.append(note)
             elif not same_json(server, check_json(entry)):
                 after = _with_server_entry(target, without_ours, entry)
-                self.put(path, after, "MCP server updated", inside=inside)
+                self.put(path, after, Step(Verb.UPDATE, "MCP server"), inside=inside)
+
+
+def _adding_verb(path: Path) -> Verb:
+    if path.exists():
+        return Verb.UPDATE
+    return Verb.ADD
 
 
 def _has_mode(path: Path, mode: int) -> bool:

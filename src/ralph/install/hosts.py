@@ -9,17 +9,19 @@ file stops everything before the first write. Uninstalling restores the original
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralph.core.errors import UsageError, WriteFailed
-from ralph.install import clients
+from ralph.install import clients, merge_registration
 from ralph.install.clients import HookForm, Host, InstallScope
-from ralph.install.host_edits import FileEdit, HostEdits
+from ralph.install.host_edits import FileEdit, HostEdits, Step, Verb
 from ralph.install.install_target import InstallTarget
 from ralph.install.installations import (
     NO_MCP_PREFIX,
+    DriverPlace,
+    InstalledList,
     installed_file,
     read_installed,
     render_installed,
@@ -42,12 +44,43 @@ class InstallPlan:
     @property
     def changes(self) -> list[tuple[str, str]]:
         """The changed paths, each with a description of its change."""
-        changes = [(str(edit.path), edit.what) for edit in self.edits]
+        changes = _describe_edits(self.edits, preview=False)
         for folder in self.folders:
             changes.append((str(folder), "removed (empty)"))
         for folder in self.shared_folders:
             changes.append((str(folder), "made accessible only to its owner"))
         return changes
+
+    @property
+    def preview(self) -> list[tuple[str, str]]:
+        """The paths that would change, each with a description of its change."""
+        changes = _describe_edits(self.edits, preview=True)
+        for folder in self.folders:
+            changes.append((str(folder), "would remove (empty)"))
+        for folder in self.shared_folders:
+            changes.append((str(folder), "would make accessible only to its owner"))
+        return changes
+
+
+def _describe_edits(edits: Iterable[FileEdit], *, preview: bool) -> list[tuple[str, str]]:
+    """Return the edited paths with descriptions. Our own files in one folder share a line."""
+    groups: dict[tuple[Path, object], list[FileEdit]] = {}
+    for edit in edits:
+        key: tuple[Path, object] = (edit.path, None)
+        if edit.is_ours and len(edit.steps) == 1:
+            key = (edit.path.parent, edit.steps[0].verb)
+        groups.setdefault(key, []).append(edit)
+    described = []
+    for group in groups.values():
+        first = group[0]
+        if len(group) == 1:
+            described.append((str(first.path), first.preview if preview else first.done))
+            continue
+        verb = first.steps[0].verb
+        parts = ", ".join(edit.steps[0].part for edit in group)
+        what = f"would {verb.preview} {parts}" if preview else f"{parts} {verb.done}"
+        described.append((f"{first.path.parent}/", what))
+    return described
 
 
 def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
@@ -58,62 +91,91 @@ def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
     return InstallPlan(tuple(edits.by_path.values()), shared_folders=shared_folders)
 
 
-def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
-    """Plan the changes that make the host start this Ralph.
+def plan_install(
+    targets: Sequence[InstallTarget], ours: HookProgram, *, driver: DriverPlace | None = None
+) -> InstallPlan:
+    """Plan the changes that make hosts start this Ralph.
 
-    Raises UsageError for a scope or a plugin that the host does not support, and Unreadable or
-    Conflict for a file that cannot be edited safely.
+    `driver` says where the merge driver is registered; None leaves it as it is. Raises UsageError
+    for a scope or a plugin that a host does not support, and Unreadable or Conflict for a file that
+    cannot be edited safely.
     """
-    _check_plugin(target)
-    if target.client.form is HookForm.NONE and not target.mcp:
-        # This raises UsageError for a scope that the host does not support.
-        clients.settings_file(target.host, target.scope, target.root, target.env)
-        note = f"{target.client.title} has no hooks: without the MCP server, nothing is installed"
-        return InstallPlan((), notes=(note,))
     edits = HostEdits()
-    edits.add_launchers(target.env, ours)
-    if not target.plugin:
-        edits.change_own_files(target, add=True)
-        edits.change_hooks(target, add=True)
-        if target.mcp:
-            edits.change_server(target, add=True)
-        if target.status_line:
-            edits.add_status_line(target)
+    env = targets[0].env
+    installable = []
+    for target in targets:
+        _check_plugin(target)
+        if target.client.form is HookForm.NONE and not target.mcp:
+            # This raises UsageError for a scope that the host does not support.
+            clients.settings_file(target.host, target.scope, target.root, target.env)
+            edits.notes.append(
+                f"{target.client.title} has no hooks: without the MCP server, nothing is installed"
+            )
+        else:
+            installable.append(target)
+    if installable:
+        edits.add_launchers(env, ours)
+    has_new_launchers = bool(edits.by_path)
+    advice: dict[str, None] = {}
+    for target in installable:
+        before = dict(edits.by_path)
+        _add_target(edits, target)
+        if has_new_launchers or edits.by_path != before:
+            advice |= dict.fromkeys(_advice(target))
     changes = list(edits.by_path.values())
-    list_edit = _list_installation(target, edits.by_path)
+    if driver is not None and installable:
+        changes += merge_registration.user_edit(env, add=driver is DriverPlace.USER)
+    list_edit = _list_installations(installable, [edit.path for edit in changes], driver)
     if list_edit is not None:
         # The list is written first, so that nothing is ever installed without being listed.
         changes.insert(0, list_edit)
-    notes = edits.notes
-    if changes:
-        notes += _advice(target)
     return InstallPlan(
-        tuple(changes), shared_folders=tuple(edits.shared_folders), notes=tuple(notes)
+        tuple(changes),
+        shared_folders=tuple(edits.shared_folders),
+        notes=(*edits.notes, *advice),
     )
 
 
-def _list_installation(target: InstallTarget, changed: Iterable[Path]) -> FileEdit | None:
-    """Return the edit that adds a target to the list, or None if the list would not change.
+def _add_target(edits: HostEdits, target: InstallTarget) -> None:
+    if target.plugin:
+        return
+    edits.change_own_files(target, add=True)
+    edits.change_hooks(target, add=True)
+    if target.mcp:
+        edits.change_server(target, add=True)
+    if target.status_line:
+        edits.add_status_line(target)
+
+
+def _list_installations(
+    targets: Sequence[InstallTarget], changed: Iterable[Path], driver: DriverPlace | None
+) -> FileEdit | None:
+    """Return the edit that adds targets to the list, or None if the list would not change.
 
     Folders that the changed files need and that do not exist yet are added as well.
     """
-    list_file = installed_file(target.env)
-    installed = read_installed(target.env)
+    if not targets:
+        return None
+    env = targets[0].env
+    list_file = installed_file(env)
+    installed = read_installed(env)
     entries = installed.entries
-    no_mcp = f"{NO_MCP_PREFIX}{target.list_entry}"
-    if target.mcp:
-        entries = [entry for entry in entries if entry != no_mcp]
-    entries.append(target.list_entry)
-    if target.mcp is None:
-        entries.append(no_mcp)
+    for target in targets:
+        no_mcp = f"{NO_MCP_PREFIX}{target.list_entry}"
+        if target.mcp:
+            entries = [entry for entry in entries if entry != no_mcp]
+        entries.append(target.list_entry)
+        if target.mcp is None:
+            entries.append(no_mcp)
     folders = installed.folders
     for file in (*changed, list_file):
         folders += [folder for folder in file.parents if not folder.exists()]
     before = files.read(list_file)
-    after = render_installed(entries, folders)
+    after = render_installed(InstalledList(entries, folders, driver or installed.driver))
     if after == before:
         return None
-    return FileEdit(list_file, before, after, "lists the installations", mode=files.PRIVATE)
+    step = Step(Verb.ADD if before is None else Verb.UPDATE, "list of installations")
+    return FileEdit(list_file, before, after, (step,), mode=files.PRIVATE, is_ours=True)
 
 
 def _advice(target: InstallTarget) -> Iterator[str]:
@@ -160,8 +222,8 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
     list_text = None
     if entries:
         folders = [folder for folder in installed.folders if folder not in empty]
-        list_text = render_installed(entries, folders)
-    edits.put(list_file, list_text, "updated")
+        list_text = render_installed(InstalledList(entries, folders, installed.driver))
+    edits.put(list_file, list_text, Step(Verb.UPDATE, "list of installations"))
     return InstallPlan(tuple(edits.by_path.values()), tuple(empty), notes=tuple(edits.notes))
 
 

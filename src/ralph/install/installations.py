@@ -5,16 +5,19 @@ created for them:
 
     claude user /home/ann/.claude/settings.json
     no-mcp codex user /home/ann/.codex/hooks.json
+    merge-driver repository
     folder /home/ann/.claude/commands
 
-A line that starts with `no-mcp` records that the user does not want the MCP server there.
+A line that starts with `no-mcp` records that the user does not want the MCP server there, and
+`merge-driver` where git's merge driver is registered, unless that is the user's git config.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +37,15 @@ _FOLDER_PREFIX = "folder "  # starts a line that names a folder in the list of i
 _PLUGIN_VARIABLE = "CLAUDE_PLUGIN_ROOT"  # set by Claude Code for the hooks of a plugin
 _PLUGIN_TOOL_PREFIX = "mcp__plugin_ralph_ralph__"
 NO_MCP_PREFIX = "no-mcp "  # starts a line for an installation without the MCP server
+_DRIVER_PREFIX = "merge-driver "  # starts the line about the merge driver
+
+
+class DriverPlace(StrEnum):
+    """Where the merge driver is registered."""
+
+    USER = "user"
+    REPOSITORY = "repository"
+    NONE = "none"
 
 
 def installed_file(env: Mapping[str, str]) -> Path:
@@ -84,7 +96,10 @@ def _has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
 
 
 def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
-    """Return the files whose hooks or MCP server differ from what this version writes."""
+    """Return the files whose hooks or MCP server differ from what this version writes.
+
+    Each comes with a description of what an update would change.
+    """
     edits = HostEdits()
     target = with_server(target)
     edits.change_hooks(target, add=True)
@@ -92,7 +107,7 @@ def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
         edits.change_own_files(target, add=True)
     if target.mcp:
         edits.change_server(target, add=True)
-    return [(edit.path, edit.what) for edit in edits.by_path.values()]
+    return [(edit.path, edit.preview) for edit in edits.by_path.values()]
 
 
 def with_server(target: InstallTarget) -> InstallTarget:
@@ -151,21 +166,29 @@ class InstalledList(NamedTuple):
 
     entries: list[str]
     folders: list[Path]
+    driver: DriverPlace = DriverPlace.USER
 
 
 def read_installed(env: Mapping[str, str]) -> InstalledList:
     """Read the list of installations, which is empty if there is no such file."""
-    installed = InstalledList([], [])
+    entries = []
+    folders = []
+    driver = DriverPlace.USER
     for line in (files.read(installed_file(env)) or "").splitlines():
         if line.startswith(_FOLDER_PREFIX):
-            installed.folders.append(Path(line.removeprefix(_FOLDER_PREFIX)))
+            folders.append(Path(line.removeprefix(_FOLDER_PREFIX)))
+        elif line.startswith(_DRIVER_PREFIX):
+            with suppress(ValueError):  # a later version may know more places
+                driver = DriverPlace(line.removeprefix(_DRIVER_PREFIX))
         elif line:
-            installed.entries.append(line)
-    return installed
+            entries.append(line)
+    return InstalledList(entries, folders, driver)
 
 
-def render_installed(entries: Iterable[str], folders: Iterable[Path]) -> str:
+def render_installed(installed: InstalledList) -> str:
     """Return the text of the list of installations, without duplicates."""
-    lines = [*entries]
-    lines += [f"{_FOLDER_PREFIX}{folder}" for folder in folders]
+    lines = [*installed.entries]
+    if installed.driver is not DriverPlace.USER:
+        lines.append(f"{_DRIVER_PREFIX}{installed.driver}")
+    lines += [f"{_FOLDER_PREFIX}{folder}" for folder in installed.folders]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))

@@ -20,7 +20,8 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.errors import RalphError, Refused
 from ralph.core.launchers import COMMAND_LAUNCHER, launcher
-from ralph.install.host_edits import FileEdit
+from ralph.install.host_edits import FileEdit, Step, Verb
+from ralph.install.installations import DriverPlace, read_installed
 from ralph.storage import files
 
 _MERGED_FILES = (
@@ -47,6 +48,7 @@ _DRIVER = (
     'exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
 )
 """The shell script that git runs. `$0` is the program; `$1` to `$5` are git's %O %A %B %P %L."""
+_DRIVER_NAME = "merge driver for memory files"
 _SECTION = re.compile(r'^[ \t]*\[merge "ralph"\].*\n?(?:(?![ \t]*\[).*\n?)*', re.MULTILINE)
 _DRIVER_PROGRAM = re.compile(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ")
 
@@ -92,9 +94,11 @@ def missing_attributes(root: Path) -> tuple[str, ...]:
 def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
     """Return the repository's config if .gitattributes names a driver that cannot start.
 
-    Returns None if nothing is missing.
+    Returns None if nothing is missing, or if the user does not want the driver.
     """
     with suppress(RalphError):
+        if _chosen_place(env) is DriverPlace.NONE:
+            return None
         if "merge=ralph" not in (files.read(paths.git_attributes(root)) or ""):
             return None
         config = _repository_config(root)
@@ -116,6 +120,23 @@ def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
     return config
 
 
+def register_in_repository(root: Path, env: Mapping[str, str]) -> Path | None:
+    """Register the driver in the repository's config if the user chose that place.
+
+    Returns the config, or None if nothing changed.
+    """
+    if _chosen_place(env) is not DriverPlace.REPOSITORY:
+        return None
+    config = _repository_config(root)
+    if config is None:
+        return None
+    before = files.read(config) or ""
+    if _with_driver(before, env) == before:
+        return None
+    files.update(config, _add_driver(env))
+    return config
+
+
 def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
     """Yield the edit that adds the driver to the user's git config, or removes it."""
     path = _user_config(env)
@@ -125,12 +146,12 @@ def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
     if add:
         program = str(launcher(env, COMMAND_LAUNCHER))
         after: str | None = _with_driver(before or "", env, program)
-        what = "merge driver added: git merges memory files by entry"
+        step = Step(Verb.ADD, _DRIVER_NAME)
     else:
         after = _without_driver(before)
-        what = "merge driver removed"
+        step = Step(Verb.REMOVE, _DRIVER_NAME)
     if after != before:
-        yield FileEdit(path, before, after, what)
+        yield FileEdit(path, before, after, (step,))
 
 
 def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
@@ -143,7 +164,7 @@ def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
         before = files.read(config)
         after = _without_driver(before)
         if after != before:
-            yield FileEdit(config, before, after or "", "merge driver removed")
+            yield FileEdit(config, before, after or "", (Step(Verb.REMOVE, _DRIVER_NAME),))
     path = paths.git_attributes(root)
     text = files.read(path)
     if not attributes or text is None:
@@ -151,7 +172,13 @@ def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
     lines = text.splitlines(keepends=True)
     rest = "".join(line for line in lines if line.rstrip("\r\n") not in ATTRIBUTES)
     if rest != text:
-        yield FileEdit(path, text, rest or None, "Ralph's lines removed")
+        yield FileEdit(path, text, rest or None, (Step(Verb.REMOVE, "Ralph's lines"),))
+
+
+def _chosen_place(env: Mapping[str, str]) -> DriverPlace:
+    with suppress(RalphError):  # without a home folder, nobody has chosen
+        return read_installed(env).driver
+    return DriverPlace.USER
 
 
 # --- git's config -------------------------------------------------------------------------------
