@@ -86,8 +86,9 @@ merge_driver_option = click.option(
     "--merge-driver",
     "driver",
     type=click.Choice([place.value for place in DriverPlace]),
-    help="Register the driver that merges memory files in your git config, in the config of each "
-    "repository that `ralph init` sets up, or nowhere  [default: user, or the earlier choice].",
+    metavar="PLACE",
+    help="Where git's driver for memory files is registered: `user` (~/.gitconfig), `repository` "
+    "(by `ralph init`) or `none`.  [default: user, or your earlier choice]",
 )
 
 
