@@ -109,7 +109,7 @@ WRITING_FUNCTIONS = {
         "fileinput.input",
     ),
 }
-WRITERS = {"storage/files.py", "lean/hook_files.py"}
+WRITERS = {"storage/files.py", "lean/hook_files.py", "lean/open_files.py"}
 """Who writes files; `hook_files` does what `files` does for a hook, which may load next to nothing."""
 
 HARMLESS: dict[str, set[str]] = {

@@ -21,7 +21,7 @@ SLOW_TO_LOAD = {"json"}
 """What an answer avoids, because loading it takes as long as a query."""
 RECORDING = {
     "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.lean.discovery",
-    "ralph.lean.secret_prefilter", "ralph.lean.secret_rules", "ralph.lean.hook_files",
+    "ralph.lean.secret_prefilter", "ralph.lean.secret_rules", "ralph.lean.hook_files", "ralph.lean.open_files",
     "__future__", "errno", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
 TOOL_CALLS = {"ralph.lean.taint", "ralph.lean.foreign_commands"}

@@ -10,19 +10,17 @@ place, in a file that is already large enough, because the failure that matters 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import time
 
-from ralph.lean import TYPE_CHECKING, discovery
+from ralph.lean import TYPE_CHECKING, discovery, open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+# The handle is not inherited, no link is followed, and a FIFO does not block.
+_SAFELY = open_files.BINARY | open_files.CLOEXEC | open_files.NOFOLLOW | open_files.NONBLOCK
 _ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _PRIVATE_FOLDER = 0o700
 _PRIVATE_FILE = 0o600
@@ -50,7 +48,7 @@ def append(top: str, folders: Sequence[str], name: str, line: bytes) -> None:
         handle = _open_log(f"{folder}/{name}")
         try:
             size = os.fstat(handle).st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":
+            if size and open_files.read_at(handle, 1, size - 1) != b"\n":
                 line = b"\n" + line
             if os.write(handle, line) != len(line):
                 os.ftruncate(handle, size)
@@ -74,7 +72,7 @@ def _make_folders(top: str, folders: Sequence[str]) -> str:
 
 
 def _open_log(path: str) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _CLOEXEC | _NONBLOCK
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY
     try:
         handle = os.open(path, flags, _PRIVATE_FILE)
     except OSError as error:
@@ -90,10 +88,10 @@ def _open_log(path: str) -> int:
 
 def _lock_folder(folder: str) -> int:
     while True:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+        handle = open_files.open_to_lock_folder(folder)
         try:
             _lock(handle)
-            if os.path.samestat(os.fstat(handle), os.stat(folder)):
+            if open_files.is_locked_file(handle, folder):
                 return handle
         except FileNotFoundError:
             os.close(handle)
@@ -108,12 +106,11 @@ def _lock(handle: int) -> None:
     end = time.monotonic() + _LOCK_SECONDS
     while time.monotonic() < end:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(_LOCK_PAUSE)  # waiting in the kernel has no time limit
+            if open_files.try_lock(handle):
+                return
         except OSError as error:
             raise Unsure(str(error)) from error
+        time.sleep(_LOCK_PAUSE)  # waiting in the kernel has no time limit
     raise OSError(errno.EAGAIN, "another process holds the lock")
 
 
@@ -145,16 +142,16 @@ def spill(state: str, name: str, line: bytes) -> None:
     folder = _make_folders(state, (discovery.LOG, SPILL))
     path = f"{folder}/{time.time_ns():020d}-{os.getpid()}-{name}"
     draft = f"{path}.part"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
     handle = os.open(draft, flags, _PRIVATE_FILE)
     try:
-        if os.write(handle, line) != len(line):
-            raise OSError(errno.ENOSPC, "no space left")
+        is_complete = os.write(handle, line) == len(line)
     except OSError:
+        is_complete = False
+    os.close(handle)
+    if not is_complete:
         os.unlink(draft)
-        raise
-    finally:
-        os.close(handle)
+        raise OSError(errno.ENOSPC, "no space left")
     os.rename(draft, path)
 
 
@@ -182,10 +179,10 @@ def _can_hold_failures(folder: str) -> bool:
     path = ""
     unnamed = getattr(os, "O_TMPFILE", os.O_CREAT)  # where supported, the folder keeps its mtime
     try:
-        handle = os.open(folder, os.O_WRONLY | unnamed | _CLOEXEC, _PRIVATE_FILE)
+        handle = os.open(folder, os.O_WRONLY | unnamed | open_files.CLOEXEC, _PRIVATE_FILE)
     except OSError:
         path = f"{folder}/.ralph-probe-{os.getpid()}"
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, _PRIVATE_FILE)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _PRIVATE_FILE)
     try:
         return os.write(handle, bytes(FAILURES_SIZE)) == FAILURES_SIZE
     finally:
@@ -214,7 +211,7 @@ def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
     and Unsure if it cannot be locked.
     """
     try:
-        handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
+        handle = os.open(path, os.O_RDWR | _SAFELY)
     except FileNotFoundError:
         return False
     try:
@@ -222,7 +219,8 @@ def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
         now = os.fstat(handle)
         if not stat.S_ISREG(now.st_mode) or now.st_size < size:
             return False
-        os.pwrite(handle, edit(os.pread(handle, size, 0))[:size].ljust(size), 0)
+        before = open_files.read_at(handle, size, 0)
+        open_files.write_at(handle, edit(before)[:size].ljust(size), 0)
     finally:
         os.close(handle)
     return True
@@ -265,7 +263,7 @@ def _folders_below(top: str, path: str) -> list[str]:
 def _create_private(top: str, folders: Sequence[str], name: str, text: bytes) -> None:
     """Create a file that only its owner may read. Raises FileExistsError if there is one."""
     folder = _make_folders(top, folders)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
     handle = os.open(f"{folder}/{name}", flags, _PRIVATE_FILE)
     try:
         os.write(handle, text)
@@ -496,7 +494,7 @@ def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -
     This never blocks. Return None if the file cannot be read.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
+        handle = os.open(path, open_files.FOR_READING)
         try:
             if end:
                 os.lseek(handle, max(0, os.fstat(handle).st_size - largest), os.SEEK_SET)
@@ -545,16 +543,13 @@ def is_index_complete(path: str) -> bool:
             return False
         if fits_seal([int(number) for number in seal[:SEAL_FIELDS]], now):
             return True
-        handle = os.open(f"{path}-lock", os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
+        handle = os.open(f"{path}-lock", os.O_RDWR | _SAFELY)
     except (OSError, ValueError):
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True  # another process holds the lock while it writes
+        return open_files.is_locked(handle)  # another process holds the lock while it writes
     finally:
         os.close(handle)
-    return False
 
 
 def memory_state(root: str, name: str) -> str:
@@ -563,7 +558,7 @@ def memory_state(root: str, name: str) -> str:
     `name` is relative to the project if the file is inside it, so that it holds for a copy as well.
     """
     try:
-        now = os.stat(name if name.startswith("/") else f"{root}/{name}")
+        now = os.stat(name if os.path.isabs(name) else f"{root}/{name}")
     except (OSError, ValueError):
         return f"0 0 {name}"
     size = 0 if stat.S_ISDIR(now.st_mode) else now.st_size

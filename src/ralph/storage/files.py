@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,10 +25,10 @@ from typing import BinaryIO, TextIO, TypeVar
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, Refused, Unreadable, WriteFailed
-from ralph.lean import hook_files
+from ralph.lean import hook_files, open_files
 from ralph.storage.write_observers import FileChange, WriteObserver, is_dry_run
 
-LOCK_NAME = ".ralph-lock"
+LOCK_NAME = open_files.LOCK_NAME
 TEMP_SUFFIX = ".ralph-tmp"
 
 PRIVATE = 0o600  # mode of a file that only its owner may read
@@ -44,6 +44,7 @@ _MAX_UNPACKED_BYTES = 1 << 28
 _GZIP_WINDOW_BITS = 31  # tells zlib to expect a gzip header
 _MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below file system limits
 _LOCK_POLL_SECONDS = 0.01
+_REPLACE_SECONDS = 10.0  # how long Windows may refuse to replace a file that is being read
 _FOLDER_LOCK_UNSUPPORTED = {
     errno.EBADF,
     errno.ENOLCK,
@@ -91,11 +92,23 @@ def open_regular(path: Path) -> BinaryIO:
 
     Raises OSError for a FIFO, a device or a folder, and never blocks on one.
     """
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    file = os.fdopen(_open_while_replaced(path), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "is not a regular file")
     return file
+
+
+def _open_while_replaced(path: Path) -> int:
+    """Open a file for reading. On Windows, wait for a process that is replacing it."""
+    deadline = time.monotonic() + _REPLACE_SECONDS
+    while True:
+        try:
+            return os.open(path, open_files.FOR_READING)
+        except PermissionError:
+            if sys.platform != "win32" or path.is_dir() or time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOCK_POLL_SECONDS)
 
 
 def open_unpacked(path: Path) -> BinaryIO:
@@ -243,16 +256,17 @@ def append(
             _note_appended(observer, real, line)
         if is_dry_run(observer):
             return
-        handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | open_files.BINARY
+        handle = os.open(real, flags, mode)
         try:
             size = _require_writable(os.fstat(handle)).st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":
+            if size and open_files.read_at(handle, 1, size - 1) != b"\n":
                 payload = b"\n" + payload
             if os.write(handle, payload) != len(payload):
                 os.ftruncate(handle, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if durable:
-                os.fsync(handle)
+                open_files.sync(handle)
         finally:
             os.close(handle)
         if durable and not size:  # the file may be new: its name must reach the disk as well
@@ -295,7 +309,8 @@ def output(path: Path, *, root: Path | None = None) -> int:
     real = target(path, root)
     make_folder(real.parent, PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be opened"):
-        return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | open_files.BINARY | open_files.CLOEXEC
+        return os.open(real, flags, PRIVATE)
 
 
 def cut_middle(path: Path, *, keep_first: int, keep_last: int) -> None:
@@ -492,7 +507,10 @@ def lock_folder(folder: Path) -> int:
     Raises WriteFailed if another process keeps the lock for too long.
     """
     try:
-        handle = lock_file(folder, _patience, os.O_RDONLY | os.O_DIRECTORY)
+        if sys.platform == "win32":
+            handle = lock_file(folder / LOCK_NAME, _patience, mode=_SHARED_FILE)
+        else:
+            handle = lock_file(folder, _patience, os.O_RDONLY | open_files.DIRECTORY)
     except OSError as error:
         if error.errno not in _FOLDER_LOCK_UNSUPPORTED:
             raise
@@ -533,7 +551,7 @@ def lock_file(
     """
     deadline = time.monotonic() + patience
     while True:
-        handle = os.open(path, flags | os.O_CLOEXEC, mode)
+        handle = os.open(path, flags | open_files.BINARY | open_files.CLOEXEC, mode)
         try:
             if not _wait_for_lock(handle, deadline):
                 os.close(handle)
@@ -550,8 +568,7 @@ def lock_file(
 def _wait_for_lock(handle: int, deadline: float) -> bool:
     """Lock an open file. Return False if another process still holds the lock at the deadline."""
     while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if open_files.try_lock(handle):
             return True
         if time.monotonic() >= deadline:
             return False
@@ -611,12 +628,28 @@ def _replace(
             # An editor takes no lock, so compare as late as possible.
             if expect is not None and (read(real) or "") != expect:
                 return False
-            temp.replace(real)
+            _rename_over(temp, real)
         finally:
             with contextlib.suppress(OSError):
                 temp.unlink(missing_ok=True)
         _sync_folder(real.parent)  # otherwise a power failure could undo the rename
     return True
+
+
+def _rename_over(temp: Path, real: Path) -> None:
+    """Rename a file to replace another one.
+
+    Windows refuses while another process is reading the file, so try again for a while.
+    """
+    deadline = time.monotonic() + limit_patience(_REPLACE_SECONDS)
+    while True:
+        try:
+            temp.replace(real)
+            return
+        except PermissionError:
+            if sys.platform != "win32" or time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOCK_POLL_SECONDS)
 
 
 def _temporary_path(real: Path) -> Path:
@@ -645,25 +678,29 @@ def _write_temporary(
     has_exact_mode = mode is not None or old is not None
     if mode is None:
         mode = _SHARED_FILE if old is None else stat.S_IMODE(old.st_mode)
-    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | open_files.BINARY, mode)
     try:
         unwritten = memoryview(payload)
         while unwritten:
             unwritten = unwritten[os.write(handle, unwritten) :]
-        if has_exact_mode:
-            os.fchmod(handle, mode)
-        if old is not None:
-            with contextlib.suppress(PermissionError):
-                os.fchown(handle, old.st_uid, old.st_gid)
-        os.fsync(handle)
+        if sys.platform != "win32":
+            if has_exact_mode:
+                os.fchmod(handle, mode)
+            if old is not None:
+                with contextlib.suppress(PermissionError):
+                    os.fchown(handle, old.st_uid, old.st_gid)
+        open_files.sync(handle)
     finally:
         os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Write a folder's names to the disk. Windows does this when it renames a file."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY | open_files.DIRECTORY)
     try:
-        os.fsync(handle)
+        open_files.sync(handle)
     finally:
         os.close(handle)
 
