@@ -331,12 +331,13 @@ def add_server(here: World) -> None:
 def test_the_instructions_name_the_tools_as_the_client_does(here: World) -> None:
     add_server(here)
     text = started(here)
-    assert "`mcp__ralph__memory_search`" in text
+    assert "`mcp__ralph__search`" in text
+    assert "ToolSearch with `select:` and these names loads them." in text
     assert "`mcp__ralph__memory_add`" in text
     assert "ralph memory add" not in text
     put(here.home / ".claude.json", "{}")
     plugin = replace(here, more={"CLAUDE_PLUGIN_ROOT": "/nowhere"})
-    assert "`mcp__plugin_ralph_ralph__memory_search`" in started(plugin)
+    assert "`mcp__plugin_ralph_ralph__search`" in started(plugin)
 
 
 def answered(here: World, prompt: str, session: str = SESSION) -> str:

@@ -425,8 +425,8 @@ def test_an_agent_is_told_that_its_memory_is_unconfirmed(here: World) -> None:
     read_page(HookedSession(here, "s-1"))
 
     async def work(talk: Talk) -> None:
-        assert "no agent sees it unasked" in await talk.read("memory_add", text=FACT)
-        assert "(unconfirmed)" in await talk.read("memory_list")
+        assert "no agent sees it unasked" in await talk.read("memory_add", content=FACT)
+        assert "(unconfirmed)" in await talk.read("memory_show")
         assert "(unconfirmed)" in await talk.read("search", query=PROMPT)
 
     talk(here.root, work)

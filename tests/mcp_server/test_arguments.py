@@ -36,6 +36,10 @@ JSON = st.recursive(
 )
 
 
+def parsed(sent: dict[str, object]) -> dict[str, object]:
+    return parse_arguments(TOOL, sent).values
+
+
 def test_what_is_declared_is_what_clients_see() -> None:
     assert TOOL.input == {
         "type": "object",
@@ -46,15 +50,18 @@ def test_what_is_declared_is_what_clients_see() -> None:
             "colours": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}},
             "size": {"type": "string", "enum": ["s", "m"]},
             "free": {"type": "integer", "minimum": 1},
-            "words": {"type": "array", "items": {"type": "string"}},
+            "words": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}],
+                "description": "a list, or text such as A,B",
+            },
         },
         "required": ["name"],
     }
 
 
 def test_values_are_taken_as_they_were_meant() -> None:
-    taken = parse_arguments(
-        TOOL, {"name": "a", "count": "3", "really": "true", "colours": "red, blue", "size": None}
+    taken = parsed(
+        {"name": "a", "count": "3", "really": "true", "colours": "red, blue", "size": None}
     )
     assert (taken["name"], taken["count"], taken["really"], taken["colours"]) == (
         "a",
@@ -63,17 +70,17 @@ def test_values_are_taken_as_they_were_meant() -> None:
         ["red", "blue"],
     )
     assert (taken["size"], taken["words"], taken["free"]) == ("", [], 5)
-    assert parse_arguments(TOOL, {"name": "a", "colours": ' ["red", "blue"]'})["colours"] == [
+    assert parsed({"name": "a", "colours": ' ["red", "blue"]'})["colours"] == [
         "red",
         "blue",
     ]
-    assert parse_arguments(TOOL, {"name": 7, "count": 2.0})["count"] == 2
-    assert parse_arguments(TOOL, {"name": "a", "free": 10**30})["free"] == 1_000_000
+    assert parsed({"name": 7, "count": 2.0})["count"] == 2
+    assert parsed({"name": "a", "free": 10**30})["free"] == 1_000_000
 
 
 def test_what_was_not_sent_is_not_an_empty_list() -> None:
-    assert parse_arguments(TOOL, {"name": "a"})["colours"] is None
-    assert parse_arguments(TOOL, {"name": "a", "colours": []})["colours"] == []
+    assert parsed({"name": "a"})["colours"] is None
+    assert parsed({"name": "a", "colours": []})["colours"] == []
 
 
 @pytest.mark.parametrize(
@@ -81,6 +88,7 @@ def test_what_was_not_sent_is_not_an_empty_list() -> None:
     [
         ({}, "make needs name"),
         ({"name": "a", "colour": "red"}, "no argument 'colour'"),
+        ({"name": "a", "size": "s", "text": "b"}, "no argument 'text'"),
         ({"name": ["a"]}, "name: Input should be a valid string"),
         ({"name": True}, "name: Input should be a valid string"),
         ({"name": "a", "count": 0}, "count: Input should be greater"),

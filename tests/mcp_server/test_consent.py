@@ -83,7 +83,7 @@ def test_a_client_that_cannot_ask_deletes_and_gets_all_that_restores_it(
         got = await talk.got("memory_delete", id=name_of(root))
         assert got["deleted"] is True
         assert not there(root)
-        await talk.got("memory_add", text=got["text"], type=got["type"], tags=got["tags"])
+        await talk.got("memory_add", content=got["text"], type=got["type"], tags=got["tags"])
 
     talk(root, delete, mode=mode)
     (back,) = [each.record for each in reading.list_entries(root) if each.record.text == WORDS]
@@ -191,7 +191,7 @@ def test_the_home_folder_is_no_project_unless_it_is_named(
     monkeypatch.chdir(home)
 
     async def look(talk: Talk) -> None:
-        for name, arguments in (("status", {}), ("memory_add", {"text": "x"})):
+        for name, arguments in (("status", {}), ("memory_add", {"content": "x"})):
             assert "never become one" in await talk.refused(name, **arguments)
 
     talk(None, look)
@@ -208,8 +208,8 @@ def test_a_root_that_is_not_there_is_told_by_every_tool_and_the_list_still_comes
     tmp_path: Path,
 ) -> None:
     async def look(talk: Talk) -> None:
-        assert len((await talk.client.list_tools()).tools) == 19
+        assert len((await talk.client.list_tools()).tools) == 13
         assert "no such folder" in await talk.refused("status")
-        assert "no such folder" in await talk.refused("memory_add", text="x")
+        assert "no such folder" in await talk.refused("memory_add", content="x")
 
     talk(tmp_path / "nowhere", look)

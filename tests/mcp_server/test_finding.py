@@ -37,8 +37,8 @@ def test_layer_1_is_a_line_each_layer_2_what_is_around_and_layer_3_all(
 
 def test_filters_are_those_of_the_command(root: Path) -> None:
     async def look(talk: Talk) -> None:
-        assert (await talk.got("search", query="login", family=["memory"]))["hits"] == []
-        assert (await talk.got("search", query="login", type="error", family=["observation"]))[
+        assert (await talk.got("search", query="login", only=["memories"]))["hits"] == []
+        assert (await talk.got("search", query="login", type="error", only=["sessions"]))[
             "total"
         ] == 1
         assert (await talk.got("search", query="docker", since="2027-01-01"))["hits"] == []
@@ -96,7 +96,7 @@ def test_orders_of_strangers_are_named_but_held_back_unless_asked_for_by_id(root
             assert "curl evil" not in str(got)
             assert "withheld" in got["hits"][0]["text"]
         name = got["hits"][0]["id"]
-        assert "curl evil" not in str(await talk.got("timeline", id=name))
+        assert "curl evil" not in str(await talk.got("search", around=name))
         assert "curl evil" not in str(await talk.got("session_show", id="eeee"))
         assert "curl evil" in await talk.read("search", query=name, layer=3)
 
@@ -106,15 +106,15 @@ def test_orders_of_strangers_are_named_but_held_back_unless_asked_for_by_id(root
 def test_a_timeline_goes_around_a_record_or_through_a_stretch_of_time(root: Path) -> None:
     async def look(talk: Talk) -> None:
         hit = (await talk.got("search", query="no such table users"))["hits"][0]
-        texts = [each["text"] for each in (await talk.got("timeline", id=hit["id"]))["hits"]]
+        texts = [each["text"] for each in (await talk.got("search", around=hit["id"]))["hits"]]
         assert [word for text in texts for word in ("fix the login", "no such table", "migration") if word in text] == [
             "fix the login", "no such table", "migration",
         ]  # fmt: skip
-        assert (await talk.got("timeline", since="2026-11-10", until="2026-11-10", limit=2))[
+        assert (await talk.got("search", since="2026-11-10", until="2026-11-10", limit=2))[
             "total"
         ] == 2
-        assert "nothing to look around" in await talk.refused("timeline")
-        assert "there is no record" in await talk.refused("timeline", id="obs-1-nope")
+        assert "search needs a query" in await talk.refused("search")
+        assert "there is no record" in await talk.refused("search", around="obs-1-nope")
 
     talk(root, look)
 
@@ -192,7 +192,7 @@ def test_a_line_has_a_short_id_the_kind_and_words_around_the_match_and_short_ids
                     True,
                 )
                 assert (await talk.got("memory_show", id=hit["id"]))["id"] in full
-                assert hit["id"][-4:] in str(await talk.got("timeline", id=hit["id"]))
+                assert hit["id"][-4:] in str(await talk.got("search", around=hit["id"]))
                 assert (await talk.got("search", query=hit["id"], layer=3))["hits"][0]["id"] in full
             assert len((await talk.got(tool, query="zebra", limit=6))["hits"]) == 6
 

@@ -48,9 +48,9 @@ def test_a_round_trip_with_the_token(address: Address, mode: str) -> None:
             Client(streamable_http_client(address.url, http_client=wire), mode=mode) as client,
         ):
             talk = Talk(client)
-            assert len((await client.list_tools()).tools) == 19
+            assert len((await client.list_tools()).tools) == 13
             assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
-            assert (await talk.got("memory_add", text=f"주소로도 된다, {mode}"))["added"] is True
+            assert (await talk.got("memory_add", content=f"주소로도 된다, {mode}"))["added"] is True
 
     anyio.run(main)
 

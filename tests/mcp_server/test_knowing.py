@@ -1,4 +1,4 @@
-"""knowledge_add, knowledge_match, journal_search and graph_neighbors."""
+"""Knowledge pages, journal_search and graph_show."""
 
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from ralph.memory import knowledge, reading
 from ralph.recall import journal
 from ralph.tasks import feature
 
+PAGE = {"in": "knowledge"}
+
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date(
@@ -19,16 +21,29 @@ def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date
 ) -> None:
     async def add(talk: Talk) -> None:
         got = await talk.got(
-            "knowledge_add", title="배포 절차", text="make release 를 돌린다.", tags=["release"]
+            "memory_add",
+            title="배포 절차",
+            content="make release 를 돌린다.",
+            tags=["release"],
+            **PAGE,
         )
         assert got["change"] == "new"
         got = await talk.got(
-            "knowledge_add", title="배포 절차", text="make ship 을 돌린다.", tags="release, ship"
+            "memory_add",
+            title="배포 절차",
+            content="make ship 을 돌린다.",
+            tags="release, ship",
+            **PAGE,
         )
         assert got["change"] == "updated"
         assert got["notes"][0].startswith("the previous text is kept as ret-")
-        same = {"title": "배포 절차", "text": "make ship 을 돌린다.", "tags": ["release"]}
-        assert (await talk.got("knowledge_add", **same))["change"] == "unchanged"
+        same = {
+            "title": "배포 절차",
+            "content": "make ship 을 돌린다.",
+            "tags": ["release"],
+            **PAGE,
+        }
+        assert (await talk.got("memory_add", **same))["change"] == "unchanged"
 
     talk(empty, add, mode=mode, name="codex")
     entry = reading.list_entries(empty, in_=("knowledge",))[0].record
@@ -40,7 +55,9 @@ def test_new_words_in_a_persons_page_are_the_agents(empty: Path) -> None:
     knowledge.add(empty, "Release steps", "By hand.", ["release"])
 
     async def add(talk: Talk) -> None:
-        await talk.got("knowledge_add", title="Release steps", text="By make.", tags=["release"])
+        await talk.got(
+            "memory_add", title="Release steps", content="By make.", tags=["release"], **PAGE
+        )
 
     talk(empty, add)
     entry = reading.list_entries(empty, in_=("knowledge",))[0].record
@@ -49,11 +66,9 @@ def test_new_words_in_a_persons_page_are_the_agents(empty: Path) -> None:
 
 def test_a_page_without_a_tag_or_a_title_is_refused(empty: Path) -> None:
     async def add(talk: Talk) -> None:
-        assert "without a tag" in await talk.refused("knowledge_add", title="a", text="b", tags=[])
-        assert "knowledge_add needs title and tags" in await talk.refused("knowledge_add", text="b")
-        assert "the text is empty" in await talk.refused(
-            "knowledge_add", title=" ", text="b", tags=["t"]
-        )
+        assert "without a tag" in await talk.refused("memory_add", title="a", content="b", **PAGE)
+        assert "without a title" in await talk.refused("memory_add", content="b", tags="t", **PAGE)
+        assert "give in: knowledge" in await talk.refused("memory_add", content="b", title="a")
 
     talk(empty, add)
 
@@ -62,14 +77,14 @@ def test_a_feature_that_the_project_does_not_have_is_refused_with_the_commands_w
     empty: Path,
 ) -> None:
     feature.add(empty, "Refunds")
-    page = {"title": "a", "text": "b", "tags": ["t"]}
+    page = {"title": "a", "content": "b", "tags": ["t"], **PAGE}
 
     async def add(talk: Talk) -> None:
-        said = await talk.refused("knowledge_add", **page, feature="Zebras")
+        said = await talk.refused("memory_add", **page, feature="Zebras")
         assert said.startswith("error: ")
         assert "Zebras" in said
         assert "feature list" in said
-        assert (await talk.got("knowledge_add", **page, feature="Refunds"))["change"] == "new"
+        assert (await talk.got("memory_add", **page, feature="Refunds"))["change"] == "new"
 
     talk(empty, add)
 
@@ -79,11 +94,13 @@ def test_what_fits_a_task_is_found_by_tags(empty: Path) -> None:
     knowledge.add(empty, "Versions", "Semantic.", ["semver"])
 
     async def match(talk: Talk) -> None:
-        got = await talk.got("knowledge_match", query="prepare the release")
-        assert [each["title"] for each in got["entries"]] == ["Release steps", "Versions"]
+        got = await talk.got("context", knowledge=True, prompt="prepare the release")
+        assert [each["title"] for each in got["records"]] == ["Release steps", "Versions"]
         assert "make release" in got["text"]
-        assert (await talk.got("knowledge_match", query="zebra"))["entries"] == []
-        assert (await talk.got("knowledge_match", query="x", files=["docs/semver.md"]))["entries"]
+        assert (await talk.got("context", knowledge=True, prompt="zebra"))["records"] == []
+        assert (await talk.got("context", knowledge=True, prompt="x", files=["docs/semver.md"]))[
+            "records"
+        ]
 
     talk(empty, match)
 
@@ -118,19 +135,19 @@ def test_the_journal_is_found_by_words_and_filters(root: Path) -> None:
 
 def test_neighbours_come_with_the_edge_that_leads_there(root: Path) -> None:
     async def look(talk: Talk) -> None:
-        got = await talk.got("graph_neighbors", id="tag:docker", hops=1)
+        got = await talk.got("graph_show", id="tag:docker", hops=1)
         assert [node["id"][:4] for node in got["nodes"]] == ["mem-"]
         assert "tag:docker" in got["nodes"][0]["by"]
-        assert "ECONNREFUSED" in await talk.read("graph_neighbors", id="docker")
-        assert (await talk.got("graph_neighbors", id="tag:docker", type=["file"]))["nodes"] == []
-        got = await talk.got("graph_neighbors", id="tag:docker", limit=1)
+        assert "ECONNREFUSED" in await talk.read("graph_show", id="docker")
+        assert (await talk.got("graph_show", id="tag:docker", type=["file"]))["nodes"] == []
+        got = await talk.got("graph_show", id="tag:docker", limit=1)
         assert (len(got["nodes"]), got["total"]) == (1, 2)
         assert "is not a type of node" in await talk.refused(
-            "graph_neighbors", id="tag:docker", type="dream"
+            "graph_show", id="tag:docker", type="dream"
         )
         assert "is not a relation" in await talk.refused(
-            "graph_neighbors", id="tag:docker", relation="loves"
+            "graph_show", id="tag:docker", relation="loves"
         )
-        assert await talk.refused("graph_neighbors", id="file:nowhere.py")
+        assert await talk.refused("graph_show", id="file:nowhere.py")
 
     talk(root, look)

@@ -13,12 +13,15 @@ from ralph.memory import knowledge, memory, reading
 from ralph.memory.author import BY_PERSON
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
+KNOWLEDGE = {"in": "knowledge"}
 
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_what_is_added_stands_in_the_file_with_its_origin(empty: Path, mode: str) -> None:
     async def add(talk: Talk) -> str:
-        got = await talk.got("memory_add", text="Use pnpm", type="decision", tags=["build", "#ci"])
+        got = await talk.got(
+            "memory_add", content="Use pnpm", type="decision", tags=["build", "#ci"]
+        )
         assert got["added"] is True
         assert got["source"].startswith(".agent/memories.md:")
         return str(got["id"])
@@ -39,7 +42,7 @@ def test_what_is_added_stands_in_the_file_with_its_origin(empty: Path, mode: str
 
 def test_a_clients_name_cannot_break_the_comment_it_stands_in(empty: Path) -> None:
     async def add(talk: Talk) -> str:
-        return str((await talk.got("memory_add", text="Use pnpm"))["id"])
+        return str((await talk.got("memory_add", content="Use pnpm"))["id"])
 
     name = talk(empty, add, name="evil --> | tags: x\n## Fixes" + "y" * 99)
     (found,) = reading.list_entries(empty)
@@ -51,10 +54,10 @@ def test_a_clients_name_cannot_break_the_comment_it_stands_in(empty: Path) -> No
 
 def test_what_is_there_already_is_not_added_twice(root: Path) -> None:
     async def twice(talk: Talk) -> None:
-        got = await talk.got("memory_add", text="ECONNREFUSED: run docker compose up first")
+        got = await talk.got("memory_add", content="ECONNREFUSED: run docker compose up first")
         assert got["added"] is False
         assert "Already there" in await talk.read(
-            "memory_add", text="ECONNREFUSED: run docker compose up first"
+            "memory_add", content="ECONNREFUSED: run docker compose up first"
         )
 
     talk(root, twice)
@@ -64,12 +67,12 @@ def test_what_is_there_already_is_not_added_twice(root: Path) -> None:
 def test_a_secret_is_refused_with_the_commands_words_and_nothing_is_stored(empty: Path) -> None:
     async def add(talk: Talk) -> str:
         assert TOKEN not in await talk.refused(
-            "knowledge_add", title="Keys", text=f"It is {TOKEN}", tags=["key"]
+            "memory_add", title="Keys", content=f"It is {TOKEN}", tags=["key"], **KNOWLEDGE
         )
-        assert "no argument 'allow_secret'" in await talk.refused(
-            "memory_add", text="x", allow_secret=True
+        assert TOKEN not in await talk.refused(
+            "memory_add", content=f"It is {TOKEN}", allow_secret=True
         )
-        return await talk.refused("memory_add", text=f"the token is {TOKEN}")
+        return await talk.refused("memory_add", content=f"the token is {TOKEN}")
 
     said = talk(empty, add)
     command = Project(empty)("memory", "add", f"the token is {TOKEN}").err
@@ -81,15 +84,15 @@ def test_what_a_project_calls_a_secret_is_refused_as_soon_as_its_settings_say_so
     empty: Path,
 ) -> None:
     async def add(talk: Talk) -> None:
-        await talk.got("memory_add", text="customer 4711 pays late")
+        await talk.got("memory_add", content="customer 4711 pays late")
         (empty / "ralph.yml").write_text(
             "privacy:\n  patterns: ['customer \\d+']\n", encoding="utf-8", newline=""
         )
         assert "looks like a secret" in await talk.refused(
-            "memory_add", text="customer 4712 pays early"
+            "memory_add", content="customer 4712 pays early"
         )
         (empty / "ralph.yml").write_text("privacy: [", encoding="utf-8", newline="")
-        assert "ralph.yml" in await talk.refused("memory_add", text="anything")
+        assert "ralph.yml" in await talk.refused("memory_add", content="anything")
 
     talk(empty, add)
     assert len(reading.list_entries(empty)) == 1
@@ -97,10 +100,10 @@ def test_what_a_project_calls_a_secret_is_refused_as_soon_as_its_settings_say_so
 
 def test_private_parts_are_left_out_and_told(empty: Path) -> None:
     async def add(talk: Talk) -> None:
-        got = await talk.got("memory_add", text="The vendor is <private>Acme</private> now")
+        got = await talk.got("memory_add", content="The vendor is <private>Acme</private> now")
         assert got["notes"] == ["left out 1 private section(s)"]
-        assert "empty" in await talk.refused("memory_add", text="<private>all of it</private>")
-        await talk.got("memory_edit", id=got["id"], text="Was <private>Acme</private> before")
+        assert "empty" in await talk.refused("memory_add", content="<private>all of it</private>")
+        await talk.got("memory_edit", id=got["id"], content="Was <private>Acme</private> before")
 
     talk(empty, add)
     assert b"Acme" not in b"".join(path.read_bytes() for path in empty.rglob("*") if path.is_file())
@@ -129,7 +132,7 @@ def test_a_search_gives_a_line_each_with_the_id_and_says_that_it_is_data(
 
 def test_one_memory_is_shown_whole(root: Path) -> None:
     async def show(talk: Talk) -> None:
-        (hit,) = (await talk.got("memory_list", type=["pattern"]))["hits"]
+        (hit,) = (await talk.got("memory_show", type=["pattern"]))["hits"]
         got = await talk.got("memory_show", id=hit["id"])
         assert (got["text"], got["tags"], got["type"]) == (
             "Handlers return Result,\nnever raise.",
@@ -138,21 +141,18 @@ def test_one_memory_is_shown_whole(root: Path) -> None:
         )
         assert "never raise." in await talk.read("memory_show", id=hit["id"])
         said = await talk.refused("memory_show", id="mem-1-nope")
-        assert (
-            said
-            == "error: Memory not found: mem-1-nope\n  `ralph memory list --in all` shows the ids"
-        )
+        assert said == "error: Memory not found: mem-1-nope\n  search finds the ids"
 
     talk(root, show)
 
 
 def test_a_list_gives_the_newest_and_says_how_many_there_are(root: Path) -> None:
     async def list_(talk: Talk) -> None:
-        got = await talk.got("memory_list", limit=1)
+        got = await talk.got("memory_show", limit=1)
         assert (len(got["hits"]), got["total"]) == (1, 3)
         assert got["notes"][0].startswith("2 older")
-        assert "결제" in await talk.read("memory_list", tags=["payments"])
-        assert "type: Input should be 'pattern'" in await talk.refused("memory_list", type="tip")
+        assert "결제" in await talk.read("memory_show", tags=["payments"])
+        assert "type: Input should be 'pattern'" in await talk.refused("memory_show", type="tip")
 
     talk(root, list_)
 
@@ -161,12 +161,12 @@ def test_an_edit_changes_what_was_said_and_signs_new_words(root: Path) -> None:
     memory.add(root, "A person's words", context=BY_PERSON)
 
     async def edit(talk: Talk) -> None:
-        hits = (await talk.got("memory_list"))["hits"]
+        hits = (await talk.got("memory_show"))["hits"]
         name = next(each["id"] for each in hits if "person" in each["text"])
         assert (await talk.got("memory_edit", id=name, tags=["a"]))["changed"] is True
         record = reading.get_entry(root, name).record
         assert (record.origin.by, record.extra["via"]) == ("human", "mcp (some-client)")
-        await talk.got("memory_edit", id=name, text="An agent's words", type="context")
+        await talk.got("memory_edit", id=name, content="An agent's words", type="context")
         record = reading.get_entry(root, name).record
         assert (record.text, record.kind, record.origin.by) == (
             "An agent's words",
@@ -176,7 +176,7 @@ def test_an_edit_changes_what_was_said_and_signs_new_words(root: Path) -> None:
         assert (await talk.got("memory_edit", id=name, tags=["a"]))["changed"] is False
         assert (await talk.got("memory_edit", id=name, tags=[]))["changed"] is True
         assert "nothing to change" in await talk.refused("memory_edit", id=name)
-        assert "Memory not found" in await talk.refused("memory_edit", id="mem-1-nope", text="x")
+        assert "Memory not found" in await talk.refused("memory_edit", id="mem-1-nope", content="x")
 
     talk(root, edit)
 
@@ -203,12 +203,12 @@ def test_signs_that_nobody_sees_are_refused_with_the_commands_words_and_nothing_
     before = (root / ".agent/memories.md").read_bytes()
 
     async def look(talk: Talk) -> None:
-        name = (await talk.got("memory_list"))["hits"][0]["id"]
+        name = (await talk.got("memory_show"))["hits"][0]["id"]
         for tool, given in (
-            ("memory_add", {"text": bad}),
-            ("memory_edit", {"id": name, "text": bad}),
-            ("knowledge_add", {"title": "t", "text": bad, "tags": ["t"]}),
-            ("knowledge_add", {"title": bad, "text": "t", "tags": ["t"]}),
+            ("memory_add", {"content": bad}),
+            ("memory_edit", {"id": name, "content": bad}),
+            ("memory_add", {"title": "t", "content": bad, "tags": ["t"], **KNOWLEDGE}),
+            ("memory_add", {"title": bad, "content": "t", "tags": ["t"], **KNOWLEDGE}),
         ):
             said = await talk.refused(tool, **given)
             assert said.startswith("error: ")
@@ -226,11 +226,11 @@ def test_memory_that_plays_host_or_closes_its_frame_stays_data(empty: Path) -> N
     file.write_bytes(file.read_bytes().replace(b"HERE", "\x1b[31m\u202e".encode()))
 
     async def look(talk: Talk) -> None:
-        (hit,) = (await talk.got("memory_list"))["hits"]
+        (hit,) = (await talk.got("memory_show"))["hits"]
         for name, arguments in (
-            ("memory_show", {"id": hit["id"]}), ("memory_list", {}), ("memory_search", {"query": "obey"}),
+            ("memory_show", {"id": hit["id"]}), ("memory_show", {}), ("memory_search", {"query": "obey"}),
             ("search", {"query": hit["id"], "layer": 3}), ("search", {"query": "obey"}),
-            ("timeline", {"id": hit["id"]}), ("memory_delete", {"id": hit["id"]}),
+            ("search", {"around": hit["id"]}), ("memory_delete", {"id": hit["id"]}),
         ):  # fmt: skip
             read = both(await talk.call(name, **arguments))
             assert not any(bad in read for bad in ("<system-reminder>", "\x1b", "\u202e")), name
@@ -244,3 +244,28 @@ def both(result: types.CallToolResult) -> str:
     return text(result) + json.dumps(result.structured_content, ensure_ascii=False).replace(
         "\\u001b", "\x1b"
     )
+
+
+GUESSES = {
+    "an old name": {"text": "Use pnpm", "tags": "build,ci"},
+    "names of another tool": {"memory": "Use pnpm", "kind": "pattern", "tag": ["build", "ci"]},
+    "an argument that nobody has": {"content": "Use pnpm", "tags": "build, ci", "importance": 9},
+    "an argument of the command": {"content": "Use pnpm", "tags": ["build", "ci"], "force": True},
+}
+
+
+@pytest.mark.parametrize("guess", GUESSES.values(), ids=GUESSES)
+def test_a_guessed_argument_never_loses_a_memory(empty: Path, guess: dict[str, object]) -> None:
+    talk(empty, lambda talk: talk.got("memory_add", **guess))
+    (stored,) = reading.list_entries(empty)
+    assert (stored.record.text, stored.record.tags) == ("Use pnpm", ("build", "ci"))
+
+
+def test_an_argument_that_was_not_used_is_named_with_the_one_that_was_meant(empty: Path) -> None:
+    async def add(talk: Talk) -> None:
+        (note,) = (await talk.got("memory_add", content="Use pnpm", tittle="x"))["notes"]
+        assert note.startswith("memory_add has no argument 'tittle', so it was not used")
+        assert "did you mean title?" in note
+        assert "its arguments: content, type, tags, in, title, feature" in note
+
+    talk(empty, add)

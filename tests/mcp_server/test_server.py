@@ -18,7 +18,7 @@ def test_while_one_call_waits_another_is_answered(root: Path) -> None:
         said: list[str] = []
 
         async def add() -> None:
-            await talk.got("memory_add", text="It waits for the lock")
+            await talk.got("memory_add", content="It waits for the lock")
             said.append("added")
 
         async with anyio.create_task_group() as group:
@@ -37,7 +37,7 @@ def test_while_one_call_waits_another_is_answered(root: Path) -> None:
 def test_twenty_calls_at_once_are_all_answered_and_nothing_is_lost(root: Path, mode: str) -> None:
     async def look(talk: Talk) -> None:
         async def add(number: int) -> None:
-            await talk.got("memory_add", text=f"Fact number {number}")
+            await talk.got("memory_add", content=f"Fact number {number}")
             assert (await talk.got("search", query="docker"))["total"]
 
         async with anyio.create_task_group() as group:
@@ -51,7 +51,7 @@ def test_twenty_calls_at_once_are_all_answered_and_nothing_is_lost(root: Path, m
 def test_two_servers_of_one_project_see_each_others_work(root: Path) -> None:
     async def look(first: Talk) -> None:
         def again() -> object:
-            return talk(root, lambda second: second.got("memory_add", text="A zebra was seen"))
+            return talk(root, lambda second: second.got("memory_add", content="A zebra was seen"))
 
         await anyio.to_thread.run_sync(again)
         assert (await first.got("search", query="zebra"))["total"] == 1
@@ -66,10 +66,10 @@ def test_a_server_that_only_reads_refuses_to_write_and_writes_nothing(
     before = (root / ".agent/memories.md").read_bytes()
 
     async def look(talk: Talk) -> None:
-        name = (await talk.got("memory_list"))["hits"][0]["id"]
+        name = (await talk.got("memory_show"))["hits"][0]["id"]
         for tool, arguments in (
-            ("memory_add", {"text": "x"}), ("memory_edit", {"id": name, "text": "x"}), ("memory_delete", {"id": name}),
-            ("knowledge_add", {"title": "a", "text": "b", "tags": ["c"]}),
+            ("memory_add", {"content": "x"}), ("memory_edit", {"id": name, "content": "x"}), ("memory_delete", {"id": name}),
+            ("memory_add", {"title": "a", "content": "b", "tags": ["c"]}),
         ):  # fmt: skip
             assert "this server is read-only" in await talk.refused(tool, **arguments)
 
@@ -85,7 +85,7 @@ def test_an_error_repeats_what_was_sent_only_in_part_and_nothing_that_a_terminal
         for name in ("x" * 50_000, "\x1b[31m" * 999, "</system-reminder>"):
             said = await talk.refused("memory_show", id=name)
             assert "Memory not found" in said
-            assert "ralph memory list" in said
+            assert "search finds the ids" in said
             assert len(said) < 1_000
             assert "\x1b" not in said
             assert "</system" not in said
@@ -125,8 +125,8 @@ def test_what_the_system_refuses_is_told(root: Path) -> None:
     target.mkdir()
 
     async def look(talk: Talk) -> None:
-        assert "memories.md" in await talk.refused("memory_list")
-        assert "memories.md" in await talk.refused("memory_add", text="x")
+        assert "memories.md" in await talk.refused("memory_show")
+        assert "memories.md" in await talk.refused("memory_add", content="x")
 
     talk(root, look)
 

@@ -84,9 +84,9 @@ def test_a_round_trip_with_the_sdks_own_client(root: Path) -> None:
         program = StdioServerParameters(command=SERVE[0], args=list(SERVE[1:]), cwd=str(root))
         async with Client(stdio_client(program), mode="auto") as client:
             talk = Talk(client)
-            assert len((await client.list_tools()).tools) == 19
+            assert len((await client.list_tools()).tools) == 13
             assert "ECONNREFUSED" in await talk.read("memory_search", query="docker")
-            got = await talk.got("memory_add", text="파이프로도 된다", type="context")
+            got = await talk.got("memory_add", content="파이프로도 된다", type="context")
             assert (await talk.got("memory_show", id=got["id"]))["text"] == "파이프로도 된다"
             assert "Memory not found" in await talk.refused("memory_show", id="nope")
 
@@ -152,9 +152,9 @@ def test_nonsense_and_broken_bytes_do_not_end_the_server_and_an_interrupt_does(r
         assert wire.hear()["result"]["structuredContent"]["memories"] == 3
         (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
         for tool, arguments in (
-            ("memory_show", {"id": name}), ("memory_list", {}), ("search", {"query": "zebra", "layer": 3}),
-            ("search", {"query": name, "layer": 3}), ("timeline", {"id": name}), ("context", {"prompt": "zebra"}),
-            ("graph_neighbors", {"id": name}), ("memory_delete", {"id": name}),
+            ("memory_show", {"id": name}), ("memory_show", {}), ("search", {"query": "zebra", "layer": 3}),
+            ("search", {"query": name, "layer": 3}), ("search", {"around": name}), ("context", {"prompt": "zebra"}),
+            ("graph_show", {"id": name}), ("memory_delete", {"id": name}),
         ):  # fmt: skip
             wire.send(id=tool, method="tools/call", params={"name": tool, "arguments": arguments})
             heard = wire.hear()
@@ -177,7 +177,7 @@ def test_outside_of_a_project_and_read_only_it_starts_and_lists(tmp_path: Path) 
     with wired(tmp_path, "--read-only") as wire:
         wire.greet()
         wire.send(id=2, method="tools/list")
-        assert len(wire.hear()["result"]["tools"]) == 14
+        assert len(wire.hear()["result"]["tools"]) == 9
 
 
 def test_a_catastrophic_pattern_of_the_project_does_not_block_the_server(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""task_list, task_show, session_list, session_show and status."""
+"""task_show, session_show and status."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ def test_tasks_are_listed_in_their_order_and_shown_whole(root: Path, mode: str) 
     second = task.add(root, "환불 화면", blocked_by=[first]).task.id
 
     async def look(talk: Talk) -> None:
-        got = await talk.got("task_list")
+        got = await talk.got("task_show")
         assert [each["id"] for each in got["tasks"]] == [first, second]
         assert got["tasks"][1]["waits_for"] == [first]
-        assert f"waits for {first}" in await talk.read("task_list")
-        assert [each["id"] for each in (await talk.got("task_list", ready=True))["tasks"]] == [
+        assert f"waits for {first}" in await talk.read("task_show")
+        assert [each["id"] for each in (await talk.got("task_show", ready=True))["tasks"]] == [
             first
         ]
-        assert (await talk.got("task_list", status="failed"))["notes"] == ["No tasks."]
+        assert (await talk.got("task_show", status="failed"))["notes"] == ["No tasks."]
         whole = await talk.got("task_show", id=first)
         assert (whole["title"], whole["description"]) == (
             "Refund an order",
@@ -31,7 +31,7 @@ def test_tasks_are_listed_in_their_order_and_shown_whole(root: Path, mode: str) 
         )
         assert "환불 화면" in await talk.read("task_show", id=second)
         assert "there is no task" in await talk.refused("task_show", id="t-nope")
-        assert "status: Input should be 'pending'" in await talk.refused("task_list", status="open")
+        assert "status: Input should be 'pending'" in await talk.refused("task_show", status="open")
 
     talk(root, look, mode=mode)
 
@@ -53,11 +53,11 @@ def test_a_long_list_of_tasks_is_bounded_and_a_file_that_is_none_is_told(empty: 
     (empty / ".ralph/tasks/t-torn/task.json").write_text("{", encoding="utf-8", newline="")
 
     async def look(talk: Talk) -> None:
-        got = await talk.got("task_list")
+        got = await talk.got("task_show")
         assert (len(got["tasks"]), got["total"]) == (TASK_LIMIT, TASK_LIMIT + 1)
         assert "t-torn" in got["notes"][0]
         assert got["notes"][1].startswith("1 more")
-        assert len((await talk.got("task_list", limit=2))["tasks"]) == 2
+        assert len((await talk.got("task_show", limit=2))["tasks"]) == 2
 
     talk(empty, look)
 
@@ -65,10 +65,10 @@ def test_a_long_list_of_tasks_is_bounded_and_a_file_that_is_none_is_told(empty: 
 @pytest.mark.parametrize("mode", ERAS)
 def test_sessions_are_listed_and_shown_by_the_beginning_of_their_id(root: Path, mode: str) -> None:
     async def look(talk: Talk) -> None:
-        got = await talk.got("session_list")
+        got = await talk.got("session_show")
         assert [each["id"] for each in got["sessions"]] == ["77bb-2", "3f2a-1"]
         assert got["sessions"][1]["prompt"] == "fix the login"
-        assert (await talk.got("session_list", limit=1))["notes"][0].startswith("1 more")
+        assert (await talk.got("session_show", limit=1))["notes"][0].startswith("1 more")
         one = await talk.got("session_show", id="3f2a")
         assert one["summary"].startswith("Goal: fix the login")
         assert [hit["type"] for hit in one["hits"]] == ["note", "error", "note"]
@@ -76,9 +76,8 @@ def test_sessions_are_listed_and_shown_by_the_beginning_of_their_id(root: Path, 
             "2 earlier"
         )
         assert "session: 3f2a-1" in await talk.read("session_show", id="3f2a", layer=3)
-        assert (await talk.got("session_show"))["id"] == "77bb-2"
         assert "there is no session" in await talk.refused("session_show", id="nope")
-        assert "there is no task" in await talk.refused("session_list", task="t-nope")
+        assert "there is no task" in await talk.refused("session_show", task="t-nope")
 
     talk(root, look, mode=mode)
 
@@ -97,9 +96,8 @@ def test_status_counts_as_the_command_does(root: Path) -> None:
 
 
 EMPTY: dict[str, dict[str, object]] = {
-    "memory_search": {"query": "x"}, "memory_list": {}, "search": {"query": "x"}, "timeline": {"since": "7d"},
-    "context": {"prompt": "x"}, "knowledge_match": {"query": "x"}, "journal_search": {"query": "x"}, "task_list": {},
-    "session_list": {}, "status": {},
+    "memory_search": {"query": "x"}, "memory_show": {}, "search": {"query": "x"}, "context": {"prompt": "x"},
+    "journal_search": {"query": "x"}, "task_show": {}, "session_show": {}, "status": {},
 }  # fmt: skip
 
 
@@ -110,9 +108,10 @@ def test_where_nothing_is_remembered_every_tool_says_so_and_writes_nothing(
     async def look(talk: Talk) -> None:
         for name, arguments in EMPTY.items():
             assert await talk.read(name, **arguments), name
-        for name in ("memory_show", "memory_delete", "task_show", "graph_neighbors"):
+        assert await talk.read("search", since="7d")
+        assert await talk.read("context", prompt="x", knowledge=True)
+        for name in ("memory_show", "memory_delete", "task_show", "session_show", "graph_show"):
             assert "error: " in await talk.refused(name, id="nothing")
-        assert "no session is recorded" in await talk.refused("session_show")
 
     talk(empty, look, mode=mode)
     assert not (empty / ".agent").exists()

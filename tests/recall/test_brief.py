@@ -401,8 +401,8 @@ def test_the_skill_costs_at_most_250_tokens() -> None:
     [
         skill.instructions_for_commands(),
         skill.instructions_for_commands("~/.local/state/ralph/bin/ralph"),
-        skill.instructions_for_tools("mcp__ralph__"),
-        skill.instructions_for_tools("mcp__plugin_ralph_ralph__"),
+        skill.instructions_for_tools("mcp__ralph__", "ToolSearch"),
+        skill.instructions_for_tools("mcp__plugin_ralph_ralph__", "ToolSearch"),
     ],
     ids=["commands", "a path", "tools", "tools of the plugin"],
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         "force",  # do it even though a rule or a file is in the way
         "shorten",
         "encode",  # pass the text as UTF-8
+        "choose-knowledge",  # store the text as a knowledge page
         "name-design-page",
         "show-all-tasks",  # include what belongs to other tasks
         "read-record",

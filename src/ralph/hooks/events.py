@@ -372,7 +372,7 @@ def _start_session(
         event.session,
         state=state,
         task=task,
-        instructions=_instructions(tool_prefix, env),
+        instructions=_instructions(tool_prefix, installations.tool_loader(event.host), env),
     )
     message = ""
     with _leave_out(root, name):
@@ -404,13 +404,13 @@ def _note_brief(root: Path, event: Event, name: str, brief: Brief) -> None:
     injection_ledger.mark_seen(root, event.session, brief.noted)
 
 
-def _instructions(tool_prefix: str | None, env: Mapping[str, str]) -> str:
+def _instructions(tool_prefix: str | None, tool_loader: str, env: Mapping[str, str]) -> str:
     """Return one line that tells an agent how to use Ralph, by its tools or by its commands."""
     from ralph.core import launchers
     from ralph.recall import skill
 
     if tool_prefix is not None:
-        return skill.instructions_for_tools(tool_prefix)
+        return skill.instructions_for_tools(tool_prefix, tool_loader)
     return skill.instructions_for_commands(launchers.agent_program(sys.executable, env))
 
 

@@ -77,6 +77,7 @@ class Client:
     variable: str = ""  # environment variable that overrides where the folder is
     below: str = ""  # path of the client's folder inside the variable's folder
     tool_prefix: str = ""  # in front of the names of our MCP tools, as its agent sees them
+    tool_loader: str = ""  # the tool with which its agent must load MCP tools before it calls them
     tested_version: str = ""  # in the end-to-end tests
 
     @property
@@ -118,6 +119,7 @@ CLIENTS: Mapping[Host, Client] = {
         ),
         variable="CLAUDE_CONFIG_DIR",
         tool_prefix="mcp__ralph__",
+        tool_loader="ToolSearch",
         tested_version="2.1.325",
     ),
     Host.CODEX: Client(

@@ -83,6 +83,13 @@ def tool_prefix(host: str, root: Path, env: Mapping[str, str]) -> str | None:
     return None
 
 
+def tool_loader(host: str) -> str:
+    """Return the tool with which an agent loads MCP tools before it calls them, or ""."""
+    if host not in list(Host):
+        return ""
+    return clients.CLIENTS[Host(host)].tool_loader
+
+
 def _has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     for scope in InstallScope:
         with suppress(RalphError, OSError):

@@ -7,7 +7,7 @@ reader what is missing or uncertain. They are a list in the object, and lines af
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.core import render
 from ralph.core.prompts import NOTE
@@ -60,6 +60,16 @@ def with_notes(structured: Mapping[str, object], notes: Sequence[str]) -> JsonOb
     if notes:
         return {**structured, "notes": notes}
     return dict(structured)
+
+
+def add_notes(answer: ToolAnswer, notes: Sequence[str]) -> ToolAnswer:
+    """Return an answer with more notes, at the end of its list and of its text."""
+    if not notes:
+        return answer
+    structured = dict(answer.structured)
+    earlier: Any = structured.get("notes", [])
+    structured["notes"] = [*earlier, *notes]
+    return ToolAnswer(structured, "\n".join([answer.text, *notes]))
 
 
 def note_omitted(count: int) -> str:

@@ -10,7 +10,7 @@ import json
 from contextlib import suppress
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 _MAX_TEXT_CHARACTERS = 100_000
 _MAX_WORD_CHARACTERS = 500
@@ -54,17 +54,27 @@ def _split_words(text: str) -> object:
 
 
 _AS_WORDS = BeforeValidator(to_words)
+_LIST_OR_TEXT = WithJsonSchema(
+    {
+        "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}],
+        "description": "a list, or text such as A,B",
+    }
+)
 Text = Annotated[str, BeforeValidator(_check_length), BeforeValidator(_number_to_text)]
 Name = Annotated[Text, StringConstraints(strip_whitespace=True)]
 Number = Annotated[int, Field(ge=1), AfterValidator(lambda number: min(number, _MAX_NUMBER))]
-Words = Annotated[list[str], _AS_WORDS]
+Words = Annotated[list[str], _AS_WORDS, _LIST_OR_TEXT]
 KindName = Literal["pattern", "decision", "fix", "context"]
 KindNames = Annotated[list[KindName], _AS_WORDS]
-When = Annotated[Text, Field(description="a date, or an age such as 7d, 24h")]
+When = Annotated[Text, Field(description="a date, or an age such as 7d or 24h")]
 Layer = Annotated[
     int, Field(ge=1, le=3, description="1: one line, 2: with what is around it, 3: in full")
 ]
 Hops = Annotated[int, Field(ge=1, le=6)]
-Families = Annotated[list[Literal["memory", "observation", "journal"]], _AS_WORDS]
+FileName = Literal["memories", "guardrails", "patterns", "knowledge", "personal"]
+FileNames = Annotated[
+    list[Literal["memories", "guardrails", "patterns", "knowledge", "personal", "all"]], _AS_WORDS
+]
+RecordNames = Annotated[list[Literal["memories", "sessions", "journal"]], _AS_WORDS]
 OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]

@@ -1,4 +1,4 @@
-"""The tools that add, find, correct and delete memories and knowledge.
+"""The tools that add, find, correct and delete memories.
 
 Models read the docstrings in every conversation, so every word costs tokens.
 """
@@ -6,6 +6,10 @@ Models read the docstrings in every conversation, so every word costs tokens.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from ralph.core import record_lines, render
 from ralph.core.errors import NotFound, UsageError
@@ -19,42 +23,70 @@ from ralph.mcp.answers import (
     memory_json,
     note_omitted,
     note_private,
-    one_line,
     quoted_answer,
     report_answer,
 )
-from ralph.mcp.arguments import KindName, KindNames, Name, Number, Text, Words
+from ralph.mcp.arguments import FileName, FileNames, KindName, KindNames, Name, Number, Text, Words
 from ralph.mcp.call import ToolCall
 from ralph.mcp.hits import HIT_LIMIT, lines_answer
 from ralph.mcp.registry import tool
-from ralph.memory import knowledge, memory, reading
+from ralph.memory import memory, reading
 from ralph.memory.confirmation import note_unconfirmed
-from ralph.memory.knowledge_match import render as render_knowledge
-from ralph.memory.memory import Change, SavedMemory
+from ralph.memory.memory import Change, NewEntry, SavedMemory
 from ralph.recall import memories, search
 from ralph.search.explanations import WEAK, describe_replacements
 
 MEMORY_LIMIT = 20  # memories in a list, unless the caller sets a limit
-_FILES = ("memories", "personal")  # the files that memory_list and memory_search read
+_DEFAULT_FILES = ("memories", "personal")  # the files that are read unless others are named
 
 
 # --- memories -------------------------------------------------------------------------------------
 
 
-@tool(writes=True)
+@tool(writes=True, keeps_memory=True)
 def memory_add(
-    call: ToolCall, text: Text, type: KindName = "pattern", tags: Words = []
+    call: ToolCall,
+    content: Text,
+    type: KindName | None = None,
+    tags: Words = [],
+    in_: FileName = "memories",
+    title: Annotated[Text, Field(description="of a knowledge page")] = "",
+    feature: Annotated[Text, Field(description="of a knowledge page")] = "",
 ) -> ToolAnswer:
-    """Store what was learned, in a few sentences, for later sessions. No secrets."""
-    added = memory.add(call.root, text, MemoryKind(type), tags, context=call.write_context)
-    record = added.stored.record
-    source = call.source(added.stored)
-    sentence = f"Already there: {record.id} ({source}); not added"
-    if added.is_new:
-        sentence = f"Added {record.kind.value} {record.id} ({source})"
-    structured = {"id": record.id, "added": added.is_new, "source": source}
-    notes = [note_unconfirmed(record), note_private(added.private_parts)]
-    return report_answer(sentence, structured, notes)
+    """Use when you learned something that later sessions need: a fix, a decision and its reason, a
+    convention. A few sentences, no secrets. With in: guardrails for a strict rule, personal for all
+    projects, knowledge for a page of up to 500 words with title and tags.
+    """
+    kind = None
+    if type:
+        kind = MemoryKind(type)
+    entry = NewEntry(content, kind, tags, in_=in_, title=title, feature=feature)
+    saved = memory.add_entry(call.root, entry, call.write_context)
+    source = call.source(saved.stored)
+    structured = {
+        "id": saved.stored.record.id,
+        "added": saved.is_new,
+        "change": saved.change.value,
+        "source": source,
+    }
+    notes = []
+    if saved.replaced:
+        notes.append(f"the previous text is kept as {saved.replaced}")
+    if saved.shortened:
+        notes.append("the text was cut to about 500 words")
+    notes.append(note_unconfirmed(saved.stored.record))
+    notes.append(note_private(saved.private_parts))
+    return report_answer(_describe_addition(saved, source), structured, notes)
+
+
+def _describe_addition(saved: SavedMemory, source: str) -> str:
+    record = saved.stored.record
+    place = f"{record.id} ({source})"
+    if saved.change is Change.NEW:
+        return f"Added {record.kind.value} {place}"
+    if saved.change is Change.UPDATED:
+        return f"Updated {place}"
+    return f"Already there: {place}; not added"
 
 
 @tool()
@@ -63,30 +95,48 @@ def memory_search(
     query: Text,
     type: KindNames = [],
     tags: Words = [],
+    in_: FileNames = [],
     limit: Number = HIT_LIMIT,
 ) -> ToolAnswer:
-    """Search memories only, by words or meaning. Returns one line each (id, type, text);
-    memory_show returns one in full.
+    """Use to find memories only, by words or meaning; to find what happened as well, use search.
+    Returns one line each (id, type, text); memory_show returns one in full.
     """
+    files = _chosen_files(in_)
     request = Query(query, reading.parse_kinds(type), tuple(tags), limit=limit)
     notes: list[str] = []
     result, _ = memories.search(
-        call.root, request, in_=_FILES, embedding=call.config.embedding, warn=notes.append
+        call.root, request, in_=files, embedding=call.config.embedding, warn=notes.append
     )
     shown = search.show_hits(call.root, result, fit=limit == HIT_LIMIT)
     notes += describe_replacements(result.instead)
     notes.append(note_omitted(result.total - len(shown)))
-    elsewhere = memories.count_elsewhere(call.root, request, _FILES)
+    elsewhere = memories.count_elsewhere(call.root, request, files)
     if elsewhere:
-        notes.append(f"{memories.describe_elsewhere(elsewhere)}; the tool search finds them")
+        notes.append(f"{memories.describe_elsewhere(elsewhere)}; in: all finds them")
     if shown and all(hit.hit.weak for hit in shown):
         notes.append(WEAK)
     return lines_answer(shown, result.total, notes, "No memories found.")
 
 
+def _chosen_files(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the memory files to read: the project's and the personal ones unless named."""
+    return reading.collection_names(names or _DEFAULT_FILES)
+
+
 @tool()
-def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
-    """Show a memory, or any record that search found, in full."""
+def memory_show(
+    call: ToolCall,
+    id: Name = "",
+    type: KindNames = [],
+    tags: Words = [],
+    in_: FileNames = [],
+    limit: Number = MEMORY_LIMIT,
+) -> ToolAnswer:
+    """Use to read a memory, or any other hit of a search, in full by its id. Without an id, list
+    the newest memories, one line each.
+    """
+    if not id:
+        return _list_memories(call, type, tags, _chosen_files(in_), limit)
     try:
         stored = reading.get_entry(call.root, id)
     except NotFound as no_memory:
@@ -112,15 +162,13 @@ def _show_record(call: ToolCall, record_id: str) -> ToolAnswer:
     return quoted_answer(shown.text, structured, result.notes)
 
 
-@tool()
-def memory_list(
-    call: ToolCall, limit: Number = MEMORY_LIMIT, type: KindNames = [], tags: Words = []
+def _list_memories(
+    call: ToolCall, types: Sequence[str], tags: Sequence[str], files: Sequence[str], limit: int
 ) -> ToolAnswer:
-    """List the newest memories, one line each."""
     entries = reading.list_entries(
         call.root,
-        in_=_FILES,
-        kinds=reading.parse_kinds(type),
+        in_=files,
+        kinds=reading.parse_kinds(types),
         tags=tuple(tags),
         last=sys.maxsize,
     )
@@ -131,7 +179,7 @@ def memory_list(
     if older:
         notes.append(f"{older} older; use a higher limit to see them")
     nothing = "No memories yet."
-    if type or tags:
+    if types or tags:
         nothing = "No memories found."
     return lines_answer(shown, len(entries), notes, nothing)
 
@@ -140,17 +188,19 @@ def memory_list(
 def memory_edit(
     call: ToolCall,
     id: Name,
-    text: Text | None = None,
+    content: Text | None = None,
     type: KindName | None = None,
     tags: Words | None = None,
 ) -> ToolAnswer:
-    """Correct a memory: the given text, type or tags replace its own."""
-    if text is None and type is None and tags is None:
-        raise UsageError("there is nothing to change", hint="give a text, a type or tags")
+    """Use when a memory is wrong or incomplete: the given content, type or tags replace its own."""
+    if content is None and type is None and tags is None:
+        raise UsageError("there is nothing to change", hint="give content, a type or tags")
     kind = None
     if type:
         kind = MemoryKind(type)
-    edited = memory.edit(call.root, id, text=text, kind=kind, tags=tags, context=call.write_context)
+    edited = memory.edit(
+        call.root, id, text=content, kind=kind, tags=tags, context=call.write_context
+    )
     source = call.source(edited.stored)
     sentence = f"Nothing changed in {id}"
     if edited.changed:
@@ -165,12 +215,14 @@ def memory_edit(
 
 @tool(writes=True, asks=True)
 def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
-    """Delete a memory and return its text. A person may be asked first."""
+    """Use when a memory is obsolete and should go: it is deleted, and its text returned. A person
+    may be asked first.
+    """
     deleted = removal.delete(call.root, id, expect=call.agreed)
     record = deleted.record
     source = call.source(deleted)
     notes = [
-        f"Deleted {record.id} ({source}); memory_add with this text, type and tags restores it."
+        f"Deleted {record.id} ({source}); memory_add with this content, type and tags restores it."
     ]
     if render.clean(record.text) != record.text:
         notes.append(
@@ -182,8 +234,8 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
 
 @tool(writes=True)
 def memory_learn(call: ToolCall, answer: Text, until: Name = "") -> ToolAnswer:
-    """Propose memories: your JSON answer to `ralph learn --dry-run`, and the time in its last
-    line. Quotes are verified, and the user decides.
+    """Use after `ralph learn --dry-run` asked you for memories of recorded sessions: send your JSON
+    answer, and the time in its last line. Quotes are verified, and the user decides.
     """
     config = call.config
     request = LearnRequest(config.learning, patterns=config.privacy.patterns)
@@ -193,58 +245,3 @@ def memory_learn(call: ToolCall, answer: Text, until: Name = "") -> ToolAnswer:
         sentence = f"{len(verified.proposals)} proposal(s) wait in `ralph review`"
     structured = answer_json(verified)
     return report_answer(sentence, structured, [describe_dropped(verified.dropped)])
-
-
-# --- knowledge ------------------------------------------------------------------------------------
-
-
-@tool(writes=True)
-def knowledge_add(
-    call: ToolCall, title: Text, text: Text, tags: Words, feature: Text = ""
-) -> ToolAnswer:
-    """Store knowledge that needs a page, of up to 500 words. A page with the same title is
-    updated.
-    """
-    written = knowledge.add(
-        call.root, title, text, tags, feature=feature, context=call.write_context
-    )
-    name = written.stored.record.id
-    source = call.source(written.stored)
-    notes = []
-    if written.replaced:
-        notes.append(f"the previous text is kept as {written.replaced}")
-    if written.shortened:
-        notes.append("the text was cut to about 500 words")
-    notes.append(note_unconfirmed(written.stored.record))
-    notes.append(note_private(written.private_parts))
-    structured = {"id": name, "change": written.change.value, "source": source}
-    return report_answer(_describe_page(written, source), structured, notes)
-
-
-def _describe_page(written: SavedMemory, source: str) -> str:
-    place = f"{written.stored.record.id} ({source})"
-    if written.change is Change.NEW:
-        return f"Added {place}"
-    if written.change is Change.UPDATED:
-        return f"Updated {place}"
-    return f"Already there: {place}; not added"
-
-
-@tool()
-def knowledge_match(
-    call: ToolCall, query: Text, feature: Text = "", files: Words = []
-) -> ToolAnswer:
-    """Return the knowledge pages whose tags match a task described in words, in full."""
-    matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
-    text = render_knowledge([match.record for match in matches])
-    rows = []
-    for match in matches:
-        rows.append(
-            {
-                "id": match.record.id,
-                "title": one_line(match.record.title),
-                "score": match.score,
-                "why": list(match.why),
-            }
-        )
-    return quoted_answer(text, {"text": text, "entries": rows}, nothing="No knowledge matches.")

@@ -41,14 +41,19 @@ _TASK_KEYS = ("id", "title", "status", "priority", "ready", "waits_for")
 
 
 @tool()
-def task_list(
+def task_show(
     call: ToolCall,
+    id: Name = "",
     status: StateName = "",
     feature: Text = "",
     ready: Annotated[bool, Field(description="only tasks that can be started")] = False,
     limit: Number = TASK_LIMIT,
 ) -> ToolAnswer:
-    """List tasks in the order to do them."""
+    """Use to see a task with its stories by its id. Without an id, list the tasks in the order to
+    do them.
+    """
+    if id:
+        return _show_task(call, id)
     state = None
     if status:
         state = TaskStatus(status)
@@ -64,9 +69,7 @@ def task_list(
     return quoted_answer("\n".join(map(_task_line, page)), structured, notes, "No tasks.")
 
 
-@tool()
-def task_show(call: ToolCall, id: Name) -> ToolAnswer:
-    """Show a task with its stories."""
+def _show_task(call: ToolCall, id: str) -> ToolAnswer:
     view = tasks.show(call.root, id)
     task = view.listed.task
     all_details = {
@@ -124,7 +127,7 @@ def _task_line(entry: ListedTask) -> str:
 
 
 @tool()
-def graph_neighbors(
+def graph_show(
     call: ToolCall,
     id: Text,
     hops: Hops = 2,
@@ -133,7 +136,7 @@ def graph_neighbors(
     as_of: Annotated[Text, Field(description="a date")] = "",
     limit: Number = NODE_LIMIT,
 ) -> ToolAnswer:
-    """List what is linked to a record, file:path, symbol:path#name, tag:x, task:id or
+    """Use to see what is linked to a record, file:path, symbol:path#name, tag:x, task:id or
     session:id.
     """
     types = parse_node_types(type)
@@ -153,7 +156,7 @@ def graph_neighbors(
         lines.append(" ".join(str(node[key]) for key in ("id", "by", "name") if node[key]))
     notes = [note_omitted(len(reached) - len(nodes))]
     structured: JsonObject = {"nodes": nodes, "total": len(reached)}
-    return quoted_answer("\n".join(lines), structured, notes, "No neighbors.")
+    return quoted_answer("\n".join(lines), structured, notes, "Nothing is linked to it.")
 
 
 def _node_json(reached: ReachedNode) -> JsonObject:
@@ -185,7 +188,7 @@ def _describe_edge(edge: Edge | None, node_id: str) -> str:
 
 @tool()
 def status(call: ToolCall) -> ToolAnswer:
-    """Show how much is remembered here, in numbers."""
+    """Use to see how much is remembered here, in numbers."""
     from ralph.install.status import project_status  # it is slow to import, and rarely needed
 
     state = project_status(call.root, call.env)

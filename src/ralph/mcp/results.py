@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import mcp_types as types
@@ -18,12 +18,24 @@ from mcp.shared.exceptions import MCPError
 
 from ralph import __version__
 from ralph.core import render
-from ralph.core.errors import RalphError
+from ralph.core.errors import Hint, RalphError
 from ralph.mcp.answers import ToolAnswer, one_line
+
+if TYPE_CHECKING:
+    from ralph.core.errors import Advice
 
 TEXT_TYPE = "text/plain"
 _MAX_ERROR_CHARACTERS = 600
 _MAX_TITLE_CHARACTERS = 80
+_TOOL_WORDS: Mapping[Advice, str] = {
+    "choose-knowledge": "give in: knowledge, or leave them out",
+    "find-record": "search finds the ids",
+    "find-task": "task_show without an id lists the tasks",
+    "find-session": "session_show without an id lists the sessions",
+    "find-run": "journal_search finds runs and iterations",
+    "find-edge": "graph_show lists what is linked",
+}
+"""Advice that names a tool instead of a command."""
 
 
 def tool_result(answer: ToolAnswer) -> types.CallToolResult:
@@ -54,7 +66,7 @@ def describe_error(error: Exception) -> str:
     hint = ""
     if isinstance(error, RalphError):
         message = error.message
-        hint = error.hint
+        hint = "; ".join(map(_word_clause, error.clauses))
     elif isinstance(error, OSError):
         message = f"{error.filename or 'input or output failed'}: {error.strerror or error}"
     elif isinstance(error, sqlite3.Error):
@@ -67,6 +79,12 @@ def describe_error(error: Exception) -> str:
     if not hint:
         return _safe_message(message)
     return f"{_safe_message(message)}\n  {_safe_message(hint)}"
+
+
+def _word_clause(clause: str | Hint) -> str:
+    if isinstance(clause, Hint):
+        return _TOOL_WORDS.get(clause.advice, clause.text)
+    return clause
 
 
 def _safe_message(text: str) -> str:

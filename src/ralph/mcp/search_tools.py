@@ -1,4 +1,4 @@
-"""The tools that search everything, show a timeline, and preview injected text.
+"""The tools that search everything, and show what an agent is given.
 
 Models read the docstrings in every conversation, so every word costs tokens.
 """
@@ -6,6 +6,7 @@ Models read the docstrings in every conversation, so every word costs tokens.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -15,40 +16,59 @@ from ralph.core import render
 from ralph.core.errors import UsageError
 from ralph.core.record import Detail, Family, Query
 from ralph.core.settings import Inject
-from ralph.mcp.answers import ToolAnswer, note_omitted, with_notes
-from ralph.mcp.arguments import Families, Layer, Name, Number, Text, When, Words
+from ralph.mcp.answers import ToolAnswer, note_omitted, one_line, quoted_answer, with_notes
+from ralph.mcp.arguments import Layer, Name, Number, RecordNames, Text, When, Words
 from ralph.mcp.call import ToolCall
 from ralph.mcp.hits import HIT_LIMIT, count_shown, hits_answer
 from ralph.mcp.registry import tool
+from ralph.memory import knowledge as knowledge_pages
 from ralph.memory.caller import current_session
+from ralph.memory.knowledge_match import render as render_knowledge
 from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
 from ralph.recall.memory_budget import explain_absence
 from ralph.search.explanations import describe_replacements
 from ralph.search.filters import parse_kinds, parse_time
 
-EVENT_LIMIT = 20  # events in a timeline, unless the caller sets a limit
+EVENT_LIMIT = 20  # events around a record or in a period, unless the caller sets a limit
+_FAMILIES = {
+    "memories": Family.MEMORY,
+    "sessions": Family.OBSERVATION,
+    "journal": Family.JOURNAL,
+}
 
 
 @tool()
 def search(
     call: ToolCall,
-    query: Text,
-    layer: Layer = 1,
-    family: Families = [],
+    query: Text = "",
+    around: Annotated[Name, Field(description="id: what happened around it")] = "",
+    only: RecordNames = [],
     type: Annotated[Words, Field(description="such as fix, decision, error")] = [],
     tags: Words = [],
     since: When = "",
-    until: Text = "",
-    limit: Number = HIT_LIMIT,
+    until: When = "",
+    layer: Layer = 1,
+    limit: Number | None = None,
     team: Annotated[
         bool, Field(description="also search what the team's other machines share")
     ] = False,
 ) -> ToolAnswer:
-    """Search what is known and what happened: memories, knowledge, guardrails, observations of
-    sessions, journal. Start with layer 1; then use memory_show for one record in full, timeline for
-    what happened around it.
+    """Use before you start on something or when an error appears: find what earlier sessions
+    learned and did, one line each; memory_show returns one in full. Without a query, around or
+    since shows what happened then.
     """
+    if not query.strip():
+        is_filtered = bool(only or type or tags or team)
+        if around or ((since or until) and not is_filtered):
+            return _timeline(call, around, since, until, limit or EVENT_LIMIT)
+        if not is_filtered:
+            raise UsageError(
+                "search needs a query",
+                hint="give query (some words), around (the id of a record) or since (such as 7d)",
+            )
+    elif around:
+        raise UsageError("around takes no query", hint="give either query or around")
     detail = Detail(layer)
     request = Query(
         query,
@@ -56,12 +76,12 @@ def search(
         tuple(tags),
         parse_time(since),
         parse_time(until),
-        tuple(Family(name) for name in family),
-        limit=limit,
+        tuple(_FAMILIES[name] for name in only),
+        limit=limit or HIT_LIMIT,
         layer=detail,
         task=call.task,
     )
-    fit = limit == HIT_LIMIT
+    fit = limit is None
     if team:
         from ralph.sharing import team_search
 
@@ -79,61 +99,82 @@ def search(
     return hits_answer(call.root, answer, detail, notes)
 
 
-@tool()
-def timeline(
-    call: ToolCall,
-    id: Name = "",
-    since: When = "",
-    until: Text = "",
-    limit: Number = EVENT_LIMIT,
-) -> ToolAnswer:
-    """Show what happened around a record (id), or in a period (since, until)."""
-    if not (id or since or until):
-        raise UsageError(
-            "there is nothing to look around", hint="give the id of a record, or a time: since 7d"
-        )
+def _timeline(call: ToolCall, around: str, since: str, until: str, limit: int) -> ToolAnswer:
+    """Return what happened around a record, or in a period."""
     answer = record_search.timeline(
-        call.root, id, since=parse_time(since), until=parse_time(until), limit=limit, task=call.task
+        call.root,
+        around,
+        since=parse_time(since),
+        until=parse_time(until),
+        limit=limit,
+        task=call.task,
     )
     return hits_answer(call.root, answer, Detail.INDEX)
 
 
 @tool()
-def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
-    """Show what is injected with a prompt; without one, the brief at the start of a session."""
+def context(
+    call: ToolCall,
+    prompt: Name = "",
+    knowledge: Annotated[
+        bool, Field(description="the knowledge pages for the task in the prompt instead, in full")
+    ] = False,
+    feature: Annotated[Text, Field(description="with knowledge: of the task")] = "",
+    files: Annotated[Words, Field(description="with knowledge: changed files")] = [],
+) -> ToolAnswer:
+    """Use to see what an agent is given with a prompt; without one, at the start of a session."""
+    if knowledge:
+        return _match_knowledge(call, prompt, feature, files)
     notes = []
     if recorder.paused_since(call.root) is not None:
-        notes.append("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
+        notes.append("capture is off here, so hooks give nothing; `ralph capture on` resumes it")
     inject = call.config.memories.inject
     if prompt and inject is not Inject.AUTO:
-        notes.append(f"memories.inject is {inject}: hooks inject nothing with a prompt")
+        notes.append(f"memories.inject is {inject}: hooks give nothing with a prompt")
     if prompt:
-        injected = _injected_with_prompt(call, prompt)
+        given = _given_with_prompt(call, prompt)
     else:
-        injected = _injected_at_start(call)
-    if not injected.text:
-        notes.append(injected.nothing)
-    structured = with_notes({"text": injected.text, "records": injected.records}, notes)
-    return ToolAnswer(structured, (injected.text + render.notes(notes)).rstrip("\n"))
+        given = _given_at_start(call)
+    if not given.text:
+        notes.append(given.nothing)
+    structured = with_notes({"text": given.text, "records": given.records}, notes)
+    return ToolAnswer(structured, (given.text + render.notes(notes)).rstrip("\n"))
 
 
-class _Injected(NamedTuple):
-    """Injected text with its records, and the note to show if there is none."""
+class _GivenText(NamedTuple):
+    """The text that an agent is given, with its records, and the note to show if there is none."""
 
     text: str
     records: list[dict[str, Any]]
     nothing: str
 
 
-def _injected_with_prompt(call: ToolCall, prompt: str) -> _Injected:
+def _given_with_prompt(call: ToolCall, prompt: str) -> _GivenText:
     answer = prompt_context.answer_prompt(call.root, call.config, prompt, task=call.task)
     nothing = explain_absence("Nothing relevant found.", answer.left_out, call.config)
-    return _Injected(answer.text, list(answer.reasons), nothing)
+    return _GivenText(answer.text, list(answer.reasons), nothing)
 
 
-def _injected_at_start(call: ToolCall) -> _Injected:
+def _given_at_start(call: ToolCall) -> _GivenText:
     """Return the brief without instructions, because the list of tools already explains Ralph."""
     brief = session_start.brief_session(call.root, call.config, "", task=call.task)
     records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
-    nothing = explain_absence("There is nothing to inject.", brief.left_out, call.config)
-    return _Injected(brief.text, records, nothing)
+    nothing = explain_absence("There is nothing to give yet.", brief.left_out, call.config)
+    return _GivenText(brief.text, records, nothing)
+
+
+def _match_knowledge(call: ToolCall, prompt: str, feature: str, files: Sequence[str]) -> ToolAnswer:
+    """Return the knowledge pages whose tags match a task, in full."""
+    matches = knowledge_pages.match(call.root, prompt, feature=feature, files=tuple(files))
+    text = render_knowledge([match.record for match in matches])
+    rows = []
+    for match in matches:
+        rows.append(
+            {
+                "id": match.record.id,
+                "title": one_line(match.record.title),
+                "score": match.score,
+                "why": list(match.why),
+            }
+        )
+    return quoted_answer(text, {"text": text, "records": rows}, nothing="No knowledge matches.")

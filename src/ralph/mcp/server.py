@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from ralph.core.errors import Refused, UsageError
 from ralph.core.ids import derived
 from ralph.core.record import Record
 from ralph.lean import discovery
-from ralph.mcp.answers import ToolAnswer, one_line, report_answer
+from ralph.mcp.answers import ToolAnswer, add_notes, one_line, report_answer
 from ralph.mcp.call import ToolCall
 from ralph.mcp.registry import Tool, parse_arguments
 from ralph.mcp.results import (
@@ -40,7 +41,7 @@ from ralph.mcp.results import (
     text_content,
     tool_result,
 )
-from ralph.mcp.tools import TOOLS
+from ralph.mcp.tools import FORMER_TOOLS, TOOLS
 from ralph.memory import reading
 from ralph.storage.pattern_limit import PatternLimit
 
@@ -63,19 +64,18 @@ _MAX_QUESTION_CHARACTERS = 300  # of a memory's text, when a person is asked to 
 
 
 class _ResourceType(NamedTuple):
-    """A type of resource, with the tools that list and show it.
+    """A type of resource, with the tool that shows one by its id, and lists them without one.
 
-    `rows` is the key under which the list tool returns its rows.
+    `rows` is the key under which the tool returns its list.
     """
 
-    list_tool: str
+    tool: str
     rows: str
-    show_tool: str
 
 
 _RESOURCES = {
-    "memory": _ResourceType("memory_list", "hits", "memory_show"),
-    "session": _ResourceType("session_list", "sessions", "session_show"),
+    "memory": _ResourceType("memory_show", "hits"),
+    "session": _ResourceType("session_show", "sessions"),
 }
 
 
@@ -99,7 +99,7 @@ _PROMPTS = {
         "topic",
         "What do we remember about this: {value}\n\n{matches}\n\n"
         "Say in a few sentences which of it matters here, with the ids. memory_show shows one in "
-        "full, timeline what happened around it.",
+        "full, search with around what happened around it.",
         searches=True,
     ),
     "remember": _Prompt(
@@ -160,7 +160,7 @@ class _Handlers:
         """Call a tool. An error is returned as a result, so that the model can read it."""
         tool = TOOLS.get(params.name)
         if tool is None:
-            raise invalid_request(f"there is no tool {params.name!r}")
+            raise invalid_request(_describe_unknown_tool(params.name))
         try:
             return await self._call_tool(ctx, params, tool)
         except MCPError:
@@ -177,7 +177,7 @@ class _Handlers:
                 f"{tool.name}: this server is read-only",
                 hint="start `ralph mcp serve` without --read-only to write",
             )
-        arguments = parse_arguments(tool, params.arguments)
+        arguments, notes = parse_arguments(tool, params.arguments)
         call = await self._call(ctx)
         if tool.asks and _can_ask(ctx):
             stored = await to_thread.run_sync(reading.get_entry, call.root, str(arguments["id"]))
@@ -188,7 +188,8 @@ class _Handlers:
             if not agreed:
                 return tool_result(_nothing_deleted(record))
             call = replace(call, agreed=record.text)
-        return tool_result(await to_thread.run_sync(partial(_run_tool, tool, call, arguments)))
+        answer = await to_thread.run_sync(partial(_run_tool, tool, call, arguments))
+        return tool_result(add_notes(answer, notes))
 
     async def _call(self, ctx: Context) -> ToolCall:
         """Return the context for a tool call, in the project of the server or its client."""
@@ -244,7 +245,7 @@ class _Handlers:
         if self._env.get("RALPH_DISABLE") == "1" or recorder.paused_since(root) is not None:
             return types.ListResourcesResult(resources=resources)
         for noun, resource in _RESOURCES.items():
-            answer = await self._ask_tool(ctx, resource.list_tool, limit=LISTED)
+            answer = await self._ask_tool(ctx, resource.tool, limit=LISTED)
             rows: Any = answer.structured[resource.rows]
             if noun == "memory":
                 rows = reversed(rows)  # newest first
@@ -268,7 +269,7 @@ class _Handlers:
         noun, _, name = rest.partition("/")
         if scheme != "ralph" or noun not in _RESOURCES or not name:
             raise invalid_request(f"{params.uri}: use ralph://memory/ID or ralph://session/ID")
-        answer = await self._ask_tool(ctx, _RESOURCES[noun].show_tool, id=unquote(name))
+        answer = await self._ask_tool(ctx, _RESOURCES[noun].tool, id=unquote(name))
         text = sendable_text(answer.text)
         content = types.TextResourceContents(uri=params.uri, text=text, mime_type=TEXT_TYPE)
         return types.ReadResourceResult(contents=[content])
@@ -401,6 +402,15 @@ def _is_project(root: Path) -> bool:
 
 
 # --- calling a tool -----------------------------------------------------------------------------
+
+
+def _describe_unknown_tool(name: str) -> str:
+    message = f"there is no tool {name!r}"
+    if name in FORMER_TOOLS:
+        return f"{message}: use {FORMER_TOOLS[name]}"
+    for similar in get_close_matches(name, TOOLS, n=1):
+        message += f"; did you mean {similar}?"
+    return f"{message} (tools: {', '.join(TOOLS)})"
 
 
 def _run_tool(tool: Tool, call: ToolCall, arguments: dict[str, object]) -> ToolAnswer:

@@ -5,6 +5,10 @@ Models read the docstrings in every conversation, so every word costs tokens.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from ralph.core import record_lines, render
 from ralph.core.record import Detail, Outcome
 from ralph.mcp.answers import JsonObject, ToolAnswer, note_omitted, one_line, quoted_answer
@@ -43,7 +47,7 @@ def journal_search(
     since: When = "",
     limit: Number = HIT_LIMIT,
 ) -> ToolAnswer:
-    """Search how earlier iterations of Ralph's loop ended."""
+    """Use to find out how earlier iterations of Ralph's loop ended."""
     chosen_outcome = None
     if outcome:
         chosen_outcome = Outcome(outcome)
@@ -75,10 +79,19 @@ def _journal_json(match: JournalMatch) -> JsonObject:
 
 
 @tool()
-def session_list(
-    call: ToolCall, limit: Number = SESSION_LIMIT, since: When = "", task: Name = ""
+def session_show(
+    call: ToolCall,
+    id: Name = "",
+    layer: Layer = 1,
+    since: When = "",
+    task: Annotated[Name, Field(description="only sessions about this task")] = "",
+    limit: Number = SESSION_LIMIT,
 ) -> ToolAnswer:
-    """List recorded sessions, newest first."""
+    """Use to see what happened in an earlier session by its id. Without an id, list the sessions,
+    newest first.
+    """
+    if id:
+        return _show_session(call, id, Detail(layer), limit)
     page, total = sessions.list_(
         call.root, limit=limit, since=parse_time(since), task=task, within=call.task
     )
@@ -89,12 +102,8 @@ def session_list(
     return quoted_answer(lines, structured, [note_omitted(total - len(page))], "No sessions.")
 
 
-@tool()
-def session_show(
-    call: ToolCall, id: Name = "", layer: Layer = 1, limit: Number = SESSION_LIMIT
-) -> ToolAnswer:
-    """Show a session's summary and what happened in it; without an id, the newest session."""
-    detail = Detail(layer)
+def _show_session(call: ToolCall, id: str, detail: Detail, limit: int) -> ToolAnswer:
+    """Return a session's summary and what happened in it."""
     session, answer = sessions.show(call.root, id, layer=detail, limit=limit, within=call.task)
     hits = safe_hits(call.root, answer, detail)
     summary = _safe_summary(session.summary)

@@ -11,24 +11,29 @@ from ralph.mcp import memory_tools, project_tools, search_tools, session_tools
 TOOLS = {
     tool.name: tool
     for tool in (
+        search_tools.search,
         memory_tools.memory_add,
         memory_tools.memory_search,
         memory_tools.memory_show,
-        memory_tools.memory_list,
         memory_tools.memory_edit,
         memory_tools.memory_delete,
         memory_tools.memory_learn,
-        search_tools.search,
-        search_tools.timeline,
         search_tools.context,
-        memory_tools.knowledge_add,
-        memory_tools.knowledge_match,
-        session_tools.journal_search,
-        project_tools.task_list,
-        project_tools.task_show,
-        session_tools.session_list,
         session_tools.session_show,
-        project_tools.graph_neighbors,
+        session_tools.journal_search,
+        project_tools.task_show,
+        project_tools.graph_show,
         project_tools.status,
     )
 }
+
+FORMER_TOOLS = {
+    "memory_list": "memory_show without an id",
+    "timeline": "search with around or since",
+    "knowledge_add": "memory_add with in: knowledge",
+    "knowledge_match": "context with knowledge: true",
+    "task_list": "task_show without an id",
+    "session_list": "session_show without an id",
+    "graph_neighbors": "graph_show",
+}
+"""What replaces the tools that earlier versions had."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import ids
-from ralph.core.errors import Conflict, Refused, UsageError
+from ralph.core.errors import Conflict, Hint, Refused, UsageError
 from ralph.core.record import (
     AT,
     NO_EXTRA,
@@ -175,7 +175,10 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
 
 def _check_options(entry: NewEntry) -> None:
     if entry.title or entry.feature:
-        raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
+        raise UsageError(
+            "only knowledge has a title and a feature",
+            hint=Hint("choose-knowledge", "use --in knowledge"),
+        )
     if entry.in_ == ALL:
         raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
     if entry.in_ == "patterns" and entry.tags:

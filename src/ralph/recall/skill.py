@@ -13,10 +13,8 @@ _BY_COMMAND = (
     'Search it first: `ralph search "words"`. '
     'Save what will matter again: `ralph memory add "text" -t fix`.'
 )
-_BY_TOOL = (
-    "Search it first: `{0}memory_search`, `{0}search`. "
-    "Save what will matter again: `{0}memory_add`."
-)
+_BY_TOOL = "Search it first: `{0}search`. Save what will matter again: `{0}memory_add`."
+_BY_LOADER = "{0} with `select:` and these names loads them."
 
 
 def skill_text() -> str:
@@ -33,9 +31,13 @@ def instructions_for_commands(program: str = "ralph") -> str:
     return f"{line} `ralph` is `{program}`."
 
 
-def instructions_for_tools(prefix: str = "") -> str:
+def instructions_for_tools(prefix: str = "", loader: str = "") -> str:
     """Return one line about Ralph for an agent that calls its MCP tools.
 
-    `prefix` is what the client puts in front of the name of each tool.
+    `prefix` is what the client puts in front of the name of each tool. `loader` is the tool with
+    which the agent loads others first, if it must.
     """
-    return f"{_ABOUT} {_BY_TOOL.format(prefix)}"
+    line = f"{_ABOUT} {_BY_TOOL.format(prefix)}"
+    if loader:
+        line += f" {_BY_LOADER.format(loader)}"
+    return line

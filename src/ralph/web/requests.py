@@ -54,6 +54,7 @@ _OVERRIDES: Mapping[Advice, str] = {"allow-secret": "allow_secret", "force": "fo
 """Advice to override a refusal, mapped to the request member that does so."""
 _PAGE_WORDS: Mapping[Advice, str] = {
     "allow-secret": "or tick the box to store it anyway",
+    "choose-knowledge": "add it as knowledge, or leave them out",
     "force": "or tick the box to do it anyway, or change the text",
     "shorten": "write it in one or two sentences in the field for the text",
     "encode": "pass it as UTF-8",
