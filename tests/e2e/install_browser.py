@@ -29,13 +29,24 @@ def ensure() -> Path:
     found = find()
     if found is not None:
         return found
+    install_package("chromium")
+    found = find()
+    if found is None:
+        raise Unavailable(
+            "Debian's package chromium is installed, but there is no program `chromium`"
+        )
+    return found
+
+
+def install_package(name: str) -> None:
+    """Install a package of Debian; `Unavailable` where that cannot be done."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise Unavailable(
-            "there is no chromium on the PATH, and no right to install Debian's package chromium"
+            f"there is no {name} on the PATH, and no right to install Debian's package {name}"
         )
     # A machine that is thrown away need not wait for its disk after every file.
     hasty = ["-o", "Dpkg::Options::=--force-unsafe-io"] if os.environ.get("CI") == "true" else []
-    for words in (["update", "-qq"], ["install", "-y", "-qq", *hasty, "chromium"]):
+    for words in (["update", "-qq"], ["install", "-y", "-qq", *hasty, name]):
         done = subprocess.run(
             ["apt-get", *words],
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
@@ -48,12 +59,6 @@ def ensure() -> Path:
         if done.returncode != 0:
             last = done.stderr.strip().splitlines()[-1:]
             raise Unavailable(f"apt-get {words[0]} failed: {''.join(last)}")
-    found = find()
-    if found is None:
-        raise Unavailable(
-            "Debian's package chromium is installed, but there is no program `chromium`"
-        )
-    return found
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from ralph.cli import suggestions
 from ralph.cli.former_names import MOVED, TRIED
 from ralph.cli.invocation import Invocation
 from ralph.core.errors import UsageError
@@ -59,12 +60,14 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
     summary = text.partition("\n")[0]
     if examples:
         text += "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
+    params = settings.get("params") or ()
+    suggestions.attach(params)
     return {
         "context_settings": {"help_option_names": ["-h", "--help"]},
         "short_help": summary,  # click truncates a summary that it derives from the help
         **settings,
         "help": text,
-        "params": [*(settings.get("params") or ()), root],
+        "params": [*params, root],
     }
 
 

@@ -47,6 +47,7 @@ _NOTHING_NEW = "Nothing was recorded since the last time."
 @click.option(
     "--apply",
     "answer",
+    type=click.Path(allow_dash=True),
     metavar="FILE",
     help='Verify an answer that an agent gave to the prompt ("-" reads standard input).',
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 import click
+from click.shell_completion import CompletionItem
 
 from ralph import __version__
 from ralph.cli.commands import Group
@@ -98,11 +99,17 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "statusline": CommandEntry(
             "status:statusline", "Print one line for a client's status line"
         ),
+        "completion": CommandEntry(
+            "completion:completion", "Print a script that completes commands in your shell"
+        ),
     },
 }
 """All commands, by the group under which they are listed."""
 
 _MORE = "More"
+
+_COMPLETE_VARIABLE = "_RALPH_COMPLETE"
+"""Set by a shell that asks for completions (`completion.py`)."""
 
 _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
 """Errors raised by an output that cannot be written to, for example because the disk is full."""
@@ -156,6 +163,15 @@ class LazyGroup(Group):
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands from the table, without importing them."""
+        items = []
+        for commands in GROUPS.values():
+            for name, entry in commands.items():
+                if name.startswith(incomplete):
+                    items.append(CompletionItem(name, help=entry.summary))
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a line for each command in each group. The group More has only names."""
         for group in GROUPS:
@@ -202,6 +218,10 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a stream is None if the caller closed it
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+    if _COMPLETE_VARIABLE in os.environ:
+        from ralph.cli import completion
+
+        return completion.answer(cli, program_name(), os.environ[_COMPLETE_VARIABLE])
     output = sys.stdout
     try:
         code = cli.main(args=list(arguments), prog_name=program_name(), standalone_mode=False)

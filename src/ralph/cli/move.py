@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ralph.cli import options, output
+from ralph.cli import options, output, suggestions
 from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.output import one_line, say
@@ -35,6 +35,7 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
     "sources",
     multiple=True,
     metavar="NAME",
+    type=suggestions.Text(suggestions.import_sources),
     help="Import only from this source (may be repeated).",
 )
 @click.option(

@@ -23,6 +23,9 @@ from ralph.core.invisible import escape_invisible, show_invisible
 
 T = TypeVar("T")
 
+SHORT_SESSION_ID = 12
+"""Characters of a session's id in tables, which commands accept in place of the whole id."""
+
 _MIN_LAST_COLUMN = 24  # minimum width of the last column of a table, in terminal columns
 _COLUMN_GAP = 2  # spaces between two columns of a table
 _DEFAULT_TERMINAL_SIZE = (120, 24)  # columns and lines, if the terminal does not report its size

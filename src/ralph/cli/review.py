@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
-from ralph.cli import options, output
+from ralph.cli import options, output, suggestions
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import read_text
@@ -46,7 +46,9 @@ _ALWAYS_ALLOWED = ("next", "undo", "quit")
 _BASE_VARIABLES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 """Environment variables that name the target branch of a pull request."""
 
-_ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
+_ids = click.argument(
+    "names", metavar="ID...", nargs=-1, required=True, type=suggestions.Text(suggestions.proposals)
+)
 
 
 @click.group(

@@ -17,6 +17,7 @@ from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.loop_terminal import handling_signals
 from ralph.cli.options import read_text
 from ralph.cli.output import (
+    SHORT_SESSION_ID,
     one_line,
     print_json,
     print_more,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from ralph.loop.chats import ChatReply, ChatRequest
 
 _INTERRUPTED = 130
-_SHORT_ID = 12  # characters of an id in tables, which commands accept in place of the whole id
 _LIST_LIMIT = 20  # sessions in a listing, unless the caller asks for more
 _MINUTE_LENGTH = len("2026-01-31T12:00")
 _MINUTE = 60  # seconds
@@ -85,7 +85,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
         task_files.find_task(call.root, task)  # raises NotFound if the task does not exist
 
     def row(session: Session) -> Sequence[object]:
-        start = (session.id[:_SHORT_ID], _start(session), _length(session), session.host)
+        start = (session.id[:SHORT_SESSION_ID], _start(session), _length(session), session.host)
         if task:
             return *start, session.mode, session.messages, session.prompt
         return *start, session.observations, session.prompt
@@ -430,7 +430,7 @@ def _print_resume_hint(result: ChatReply) -> None:
     if chat.task:
         line += f", {chat.task}"
     say(line)
-    resume = f"ralph session resume {one_line(chat.id[:_SHORT_ID])}"
+    resume = f"ralph session resume {one_line(chat.id[:SHORT_SESSION_ID])}"
     say(f'  {resume} "..."   continues it')
     if chat.mode is Mode.PLAN:
         say(f'  {resume} --mode agent "..."   lets the agent carry the plan out')

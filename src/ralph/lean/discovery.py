@@ -393,6 +393,12 @@ def machine_id(env: Mapping[str, str] = os.environ) -> str:
     return "nohome" + "".join(filter(str.isalnum, f"{os.getuid()}x{host}"))[:40]
 
 
+def has_machine_id(env: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `machine_id` would find an id instead of creating it."""
+    folder = user_folder("STATE", env)
+    return not folder or bool(read_text(f"{folder}/machine-id"))
+
+
 def _create_machine_id(folder: str, path: str) -> None:
     draft = f"{path}.{os.getpid()}"
     try:

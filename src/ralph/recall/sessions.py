@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from ralph.capture import summary as summaries
 from ralph.core import record_lines
@@ -84,13 +84,24 @@ def list_(
             else:
                 among &= matching
         hidden = queries.hidden_sessions(connection, within)
-        rows, total = stored_sessions.list_sessions(
+        return _list_page(
             connection, hidden=hidden, among=among, since=since, limit=limit, offset=offset
         )
-        return tuple(_with_prompt(connection, Session(**fields)) for fields in rows), total
 
     sessions, total = index.ask(root, question)
     return tuple(_with_chat_mode(root, session) for session in sessions), total
+
+
+def newest(connection: sqlite3.Connection, limit: int) -> tuple[Session, ...]:
+    """Return the newest sessions in an index as it is, newest first."""
+    sessions, _ = _list_page(connection, limit=limit)
+    return sessions
+
+
+def _list_page(connection: sqlite3.Connection, **filters: Any) -> tuple[tuple[Session, ...], int]:
+    """Return the sessions that `list_sessions` finds, with their prompts, and the total number."""
+    rows, total = stored_sessions.list_sessions(connection, **filters)
+    return tuple(_with_prompt(connection, Session(**fields)) for fields in rows), total
 
 
 def find(root: Path, session_id: str = "", *, within: str = "") -> Session:
