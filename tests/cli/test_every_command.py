@@ -199,7 +199,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ".ralph/features/f-0c0ffe/feature.json", json.dumps({"id": "f-0c0ffe", "title": "Refunds"})
     )
     for call in (
-        ("task", "import", "tasks.jsonl"),
+        ("import", "--tasks", "tasks.jsonl", "--yes"),
         (
             "memory",
             "add",

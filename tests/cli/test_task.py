@@ -20,15 +20,15 @@ def new(ralph: Project, title: str = "one", *more: str) -> str:
     return said.out.strip()
 
 
-@pytest.mark.parametrize("noun", ["task", "feature"])
+@pytest.mark.parametrize(("noun", "verb"), [("task", "list"), ("feature", "show")])
 def test_an_empty_list_is_valid_in_every_form_and_leaves_no_trace(
-    ralph: Project, noun: str
+    ralph: Project, noun: str, verb: str
 ) -> None:
-    assert ralph(noun, "list", "--format", "json").json == []
-    assert ralph(noun, "list", "--format", "quiet").out == ""
-    assert ralph(noun, "list").out == f"No {noun}s.\n"
+    assert ralph(noun, verb, "--format", "json").json == []
+    assert ralph(noun, verb, "--format", "quiet").out == ""
+    assert ralph(noun, verb).out == f"No {noun}s.\n"
     assert ralph("task", "list", "--ready", "--format", "json").json == []
-    assert ralph("task", "export").out == ""
+    assert ralph("export", "tasks").out == ""
     assert ralph.files() == []
 
 
@@ -40,11 +40,11 @@ def test_a_task_goes_from_pending_to_done(ralph: Project) -> None:
     assert ralph("task", "start", name).out == f"{name} is in progress: Refund an order\n"
     assert ralph("task", "start", name).out == f"{name} is already in progress: Refund an order\n"
     assert ralph("task", "done", name).out == f"{name} is done: Refund an order\n"
-    said = ralph("task", "fail", name)
+    said = ralph("task", "set", name, "failed")
     assert (said.code, said.out) == (1, "")
     assert f"{name} is done: it cannot be failed" in said.err
-    assert f"ralph task reset {name}" in said.err
-    assert ralph("task", "reset", name).out == f"{name} is pending: Refund an order\n"
+    assert f"ralph task set {name} pending" in said.err
+    assert ralph("task", "set", name, "pending").out == f"{name} is pending: Refund an order\n"
 
 
 def test_the_json_of_a_task_is_the_same_from_add_list_and_show(ralph: Project) -> None:
@@ -68,10 +68,10 @@ def test_what_waits_is_not_ready_and_says_for_what(ralph: Project) -> None:
         "today",
         one,
     ]
-    said = ralph("task", "block", one, "--by", two)
+    said = ralph("task", "set", one, "blocked", "--by", two)
     assert (said.code, said.out) == (1, "")
     assert f"{one} -> {two} -> {one}" in said.err
-    ralph("task", "fail", one, "--reason", "too hard")
+    ralph("task", "set", one, "failed", "--reason", "too hard")
     assert "No task can be started now" in ralph("task", "list", "--ready").out
     page = ralph("task", "show", one).out
     assert "Last failure:\ntoo hard" in page
@@ -83,16 +83,20 @@ def test_a_parent_that_ends_with_its_last_part_is_told(ralph: Project) -> None:
     part = new(ralph, "part", "--parent", top)
     assert ralph("task", "done", part).out == f"{part} is done: part\n{top} is also done: top\n"
     assert (
-        ralph("task", "reset", part).out == f"{part} is pending: part\n{top} is also pending: top\n"
+        ralph("task", "set", part, "pending").out
+        == f"{part} is pending: part\n{top} is also pending: top\n"
     )
 
 
 def test_a_reason_or_other_tasks_hold_a_task_back_but_not_both(ralph: Project) -> None:
     one, two = new(ralph), new(ralph, "two")
-    assert ralph("task", "block", one, "--by", two).out == f"{one} waits for {two}: one\n"
-    assert ralph("task", "block", two, "--reason", "no contract").out == f"{two} is blocked: two\n"
+    assert ralph("task", "set", one, "blocked", "--by", two).out == f"{one} waits for {two}: one\n"
+    assert (
+        ralph("task", "set", two, "blocked", "--reason", "no contract").out
+        == f"{two} is blocked: two\n"
+    )
     assert "blocked (no contract)" in ralph("task", "show", two).out
-    assert ralph("task", "block", one, "--by", two, "--reason", "x").code == 2
+    assert ralph("task", "set", one, "blocked", "--by", two, "--reason", "x").code == 2
 
 
 def test_wrong_words_say_what_is_wrong(ralph: Project) -> None:
@@ -103,7 +107,7 @@ def test_wrong_words_say_what_is_wrong(ralph: Project) -> None:
         (("task", "add", "x", "--priority", "-3"), 2, "--priority"),
         (("task", "add", " "), 1, "the title is empty"),
         (("task", "list", "--status", "wat"), 2, "in_progress"),
-        (("task", "import", "gone.json"), 1, "gone.json"),
+        (("import", "--tasks", "gone.json", "--yes"), 1, "gone.json"),
         (("feature", "show", "f-none"), 1, "there is no feature f-none"),
     ):
         said = ralph(*words)
@@ -125,19 +129,63 @@ def test_patterns_of_the_config_count(ralph: Project) -> None:
     ralph.put("ralph.yml", "privacy:\n  patterns: ['acme-[0-9]+']\n")
     assert ralph("task", "add", "call acme-77").code == 1
     assert ralph("feature", "add", "call acme-77").code == 1
-    said = ralph("task", "import", "-", stdin='{"id": "a", "title": "x", "note": "acme-77"}\n')
+    said = ralph(
+        "import", "--tasks", "-", "--yes", stdin='{"id": "a", "title": "x", "note": "acme-77"}\n'
+    )
     assert (said.code, said.out) == (0, "Added 1, finished 0, already there 0\n")
     assert b"acme-77" not in ralph.everything()
 
 
+@pytest.mark.parametrize(
+    ("status", "option", "told"),
+    [
+        ("pending", "--reason=x", "--reason does not apply to a pending task"),
+        ("failed", "--by=t-1", "--by does not apply to a failed task"),
+        ("blocked", "--force", "--force does not apply to a blocked task"),
+        ("done", "--force", "--force does not apply to a task that is done"),
+    ],
+)
+def test_a_status_takes_only_its_own_options(
+    ralph: Project, status: str, option: str, told: str
+) -> None:
+    name = ralph("task", "add", "x", "--format", "quiet").out.strip()
+    said = ralph("task", "set", name, status, option)
+    assert (said.code, told in said.err) == (2, True)
+    assert ralph("task", "show", name, "--format", "json").json["status"] == "pending"
+
+
+@pytest.mark.parametrize("status", ["in_progress", "done"])
+def test_the_status_of_start_and_done_can_be_set(ralph: Project, status: str) -> None:
+    name = ralph("task", "add", "x", "--format", "quiet").out.strip()
+    assert ralph("task", "set", name, status).code == 0
+    assert ralph("task", "show", name, "--format", "json").json["status"] == status
+
+
+def test_an_import_of_tasks_is_previewed(ralph: Project) -> None:
+    ralph.put("prd.json", PRD)
+    said = ralph("import", "--tasks", "prd.json")
+    assert said.out.startswith("Would add 2, would finish 0, already there 0\n")
+    assert "Run again with --yes" in said.out
+    preview = ralph("import", "--tasks", "prd.json", "--format", "json").json
+    assert preview == {"would_add": ["Button", "Page"], "would_finish": [], "there": []}
+    assert ralph("task", "list", "--format", "json").json == []
+    assert ralph("import", "--allow-secret").code == 2
+
+
 def test_stories_and_lines_are_imported_once(ralph: Project) -> None:
     ralph.put("prd.json", PRD)
-    assert ralph("task", "import", "prd.json").out == "Added 2, finished 0, already there 0\n"
-    assert ralph("task", "import", "prd.json").out == "Added 0, finished 0, already there 2\n"
-    exported = ralph("task", "export").out
+    assert (
+        ralph("import", "--tasks", "prd.json", "--yes").out
+        == "Added 2, finished 0, already there 0\n"
+    )
+    assert (
+        ralph("import", "--tasks", "prd.json", "--yes").out
+        == "Added 0, finished 0, already there 2\n"
+    )
+    exported = ralph("export", "tasks").out
     assert [json.loads(line)["title"] for line in exported.splitlines()] == ["Button", "Page"]
     ralph.put("tasks.jsonl", '{"id": "t-1", "title": "x"}\n{"id": "t-2"\n')
-    said = ralph("task", "import", "tasks.jsonl")
+    said = ralph("import", "--tasks", "tasks.jsonl", "--yes")
     assert (said.code, said.out) == (1, "")
     assert "line 2" in said.err
 
@@ -162,7 +210,7 @@ def test_files_that_cannot_be_read_are_told_beside_the_list(ralph: Project) -> N
     ]
     assert "warning: .ralph/tasks/torn/task.json: not read: line 1" in said.err
     assert ralph("task", "list", "--format", "json").ids == ["t-9"]
-    assert "torn/feature.json" in ralph("feature", "list").err
+    assert "torn/feature.json" in ralph("feature", "show").err
 
 
 def test_a_feature_is_shown_with_its_tasks_and_its_words(ralph: Project) -> None:
@@ -181,8 +229,8 @@ def test_a_feature_is_shown_with_its_tasks_and_its_words(ralph: Project) -> None
         "plan.md: nothing is written",
     ):
         assert words in page
-    assert ralph("feature", "list", "--format", "json").ids[0] == name
-    assert ralph("feature", "list").out.splitlines()[1].split() == [
+    assert ralph("feature", "show", "--format", "json").ids[0] == name
+    assert ralph("feature", "show").out.splitlines()[1].split() == [
         name,
         "open",
         "1",

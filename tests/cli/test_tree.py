@@ -10,7 +10,7 @@ from tests.support.runner import Project
 from ralph.cli.former_names import MOVED, TRIED
 from ralph.cli.main import HIDDEN, cli
 
-MAX_COMMANDS = 88
+MAX_COMMANDS = 90
 
 
 def leaves(

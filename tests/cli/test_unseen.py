@@ -63,7 +63,7 @@ def test_an_edit_with_such_a_sign_changes_nothing(ralph: Project, words: tuple[s
 
 def test_the_reason_of_a_task_is_held_to_the_same_rule(ralph: Project) -> None:
     name = ralph("task", "add", "do it", "--format", "json").json["id"]
-    assert ralph("task", "fail", name, "--reason", "it \x1b[1mbroke").code == 1
+    assert ralph("task", "set", name, "failed", "--reason", "it \x1b[1mbroke").code == 1
     assert ralph("task", "show", name, "--format", "json").json["status"] != "failed"
 
 

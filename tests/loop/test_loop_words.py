@@ -89,7 +89,7 @@ def test_what_waits_for_what_is_named_when_nothing_is_ready(shop: Workshop) -> N
     run = shop.start(request=LoopRequest(criteria=("none",)))
     assert run.reason == "nothing_ready"
     assert f"{second.id} waits for {first.id} (failed)" in run.words
-    assert f"`ralph task reset {first.id}`" in run.words
+    assert f"`ralph task set {first.id} pending`" in run.words
 
 
 def test_the_archived_scratchpad_is_named(shop: Workshop) -> None:

@@ -83,7 +83,7 @@ def test_a_feature_that_the_project_does_not_have_is_refused_with_the_commands_w
         said = await talk.refused("memory_add", **page, feature="Zebras")
         assert said.startswith("error: ")
         assert "Zebras" in said
-        assert "feature list" in said
+        assert "feature show" in said
         assert (await talk.got("memory_add", **page, feature="Refunds"))["change"] == "new"
 
     talk(empty, add)

@@ -43,7 +43,7 @@ memory prime --in all
 task list
 task list --ready
 task show {task}
-feature list
+feature show
 review --status all
 review show {insight}
 search money

@@ -152,7 +152,7 @@ def test_a_state_follows_another_where_the_table_says_so(
     else:
         with pytest.raises(Refused, match="cannot be") as caught:
             VERBS[after](tmp_path, "t-1")
-        assert "ralph task reset t-1" in caught.value.hint
+        assert "ralph task set t-1 pending" in caught.value.hint
         assert path.read_bytes() == text
 
 

@@ -58,12 +58,28 @@ def add(call: Invocation, title: str, description: str, allow_secret: bool, form
     )
 
 
-@cli.command("list", examples=["ralph feature list --format json"])
+@cli.command("show", examples=["ralph feature show", "ralph feature show f-0c0ffe"])
+@click.argument("feature_id", metavar="[ID]", required=False, default="")
 @options.formats("table", "json", "quiet")
 @pass_call
-def list_(call: Invocation, form: str) -> None:
-    """List the features, oldest first, with their tasks' progress."""
+def show(call: Invocation, feature_id: str, form: str) -> None:
+    """Show one feature with its tasks, its spec and its plan.
 
+    Without ID, list the features, oldest first, with their tasks' progress.
+    """
+    if not feature_id:
+        _print_features(call, form)
+        return
+    view = feature.show(call.root, feature_id)
+    if form == "json":
+        _print_feature_json(view)
+    elif form == "quiet":
+        click.echo(view.feature.id)
+    else:
+        _print_feature(view, call)
+
+
+def _print_features(call: Invocation, form: str) -> None:
     def row(view: FeatureView) -> Sequence[object]:
         progress = f"{view.done} of {len(view.tasks)}"
         shown = view.feature
@@ -79,19 +95,6 @@ def list_(call: Invocation, form: str) -> None:
         empty="No features.",
     )
     print_unread(unread, call)
-
-
-@cli.command("show", examples=["ralph feature show f-0c0ffe"])
-@click.argument("feature_id", metavar="ID")
-@options.formats("table", "json")
-@pass_call
-def show(call: Invocation, feature_id: str, form: str) -> None:
-    """Show one feature with its tasks, its spec and its plan."""
-    view = feature.show(call.root, feature_id)
-    if form == "json":
-        _print_feature_json(view)
-    else:
-        _print_feature(view, call)
 
 
 def _print_feature_json(view: FeatureView) -> None:

@@ -7,11 +7,18 @@ the error names the command to use.
 from __future__ import annotations
 
 MOVED = {
+    "feature list": "ralph feature show",
     "loop agents": "ralph doctor --agents",
     "loop journal": "ralph loop show --journal",
     "loop list": "ralph loop show",
     "loop logs": "ralph loop show --log",
     "loop slash": "ralph slash loop",
+    "mcp status": "ralph doctor --mcp",
+    "task block": "ralph task set ID blocked",
+    "task export": "ralph export tasks",
+    "task fail": "ralph task set ID failed",
+    "task import": "ralph import --tasks FILE",
+    "task reset": "ralph task set ID pending",
 }
 """Former commands, without `ralph`, and the call that replaces each."""
 

@@ -13,21 +13,28 @@ import click
 from ralph.cli import options, output, suggestions
 from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
-from ralph.cli.output import one_line, say
+from ralph.cli.options import read_text
+from ralph.cli.output import one_line, say, visible, warn
 from ralph.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ralph.sharing.import_context import ImportContext
     from ralph.sharing.imports import Found
 
-FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
+FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory", "tasks")
 
 
 # --- import ---------------------------------------------------------------------------------------
 
 
 @click.command(
-    name="import", cls=Command, examples=["ralph import", "ralph import --from claude --yes"]
+    name="import",
+    cls=Command,
+    examples=[
+        "ralph import",
+        "ralph import --from claude --yes",
+        "ralph import --tasks prd.json --yes",
+    ],
 )
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option(
@@ -44,8 +51,15 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
     metavar="WHEN",
     help="With --from git: only commits from this time on, as a date or an age (7d, 24h, 2w).",
 )
+@click.option(
+    "--tasks",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help='Import tasks from a prd.json or a tasks.jsonl ("-" reads standard input).',
+)
 @click.option("--yes", is_flag=True, help="Import what is found instead of previewing it.")
 @options.dry_run
+@click.option("--allow-secret", is_flag=True, help="With --tasks: import what looks like a secret.")
 @options.formats("table", "json")
 @pass_call
 def import_(
@@ -53,8 +67,10 @@ def import_(
     path: Path | None,
     sources: Sequence[str],
     since: str,
+    tasks: Path | None,
     yes: bool,
     dry_run: bool,
+    allow_secret: bool,
     form: str,
 ) -> None:
     """Import past sessions and memories from other tools.
@@ -62,7 +78,8 @@ def import_(
     This finds what agents and other memory tools have stored about this project, and imports it
     with --yes. Sessions become searchable as if Ralph had recorded them; memories of other tools
     are proposed in `ralph review`. With PATH, import what `ralph export` wrote there. `--from git`
-    proposes decisions and reverts from git's history.
+    proposes decisions and reverts from git's history. With --tasks, the user stories of a prd.json
+    become tasks; importing them twice adds nothing.
     """
     from ralph.learning import session_proposals
     from ralph.search import filters, index
@@ -71,14 +88,19 @@ def import_(
     from ralph.sharing.import_context import ImportContext
     from ralph.sharing.other_memories import READERS
 
-    options.exclude({"PATH": path, "--from": sources})
+    options.exclude({"PATH": path, "--from": sources, "--tasks": tasks})
+    really = yes and not dry_run
+    if tasks is not None:
+        options.allow_only("tasks", "tasks", "yes", "dry_run", "allow_secret", "form")
+        _import_tasks(call, tasks, really=really, allow_secret=allow_secret, form=form)
+        return
+    options.refuse("allow_secret", "requires --tasks")
     names = imports.sources_named(
         options.split_commas(sources), (*FINDERS, *READERS), extra=(imports.GIT,)
     )
     if since and imports.GIT not in names:
         raise UsageError("--since requires `--from git`", hint="leave it out")
     context = ImportContext(call.root, os.environ)
-    really = yes and not dry_run
     if path is not None:
         from ralph.sharing.export_import import import_records
 
@@ -104,6 +126,43 @@ def import_(
     if proposals:
         click.echo(f"{proposals} proposal(s) from past sessions. Decide with `ralph review`.")
     say(*map(one_line, context.notes))
+
+
+def _import_tasks(
+    call: Invocation, file: Path, *, really: bool, allow_secret: bool, form: str
+) -> None:
+    """Import the tasks in a file, or preview the import."""
+    from ralph.tasks import transfer
+
+    if str(file) == "-":
+        text = read_text("-")
+        source = "standard input"
+    else:
+        text = read_text(None, file)
+        source = file.name
+    result = transfer.import_(
+        call.root,
+        text,
+        source,
+        really=really,
+        allow_secret=allow_secret,
+        patterns=call.patterns,
+    )
+    output.print_private(result.private_parts)
+    for problem in result.warnings:
+        warn(f"line {problem.line}: {visible(problem.what)}")
+    existing = [task.id for task in result.existing]
+    finished = [task.id for task in result.finished]
+    if really:
+        shape = {"added": [task.id for task in result.added], "finished": finished}
+        text = f"Added {len(result.added)}, finished {len(finished)}"
+    else:
+        shape = {"would_add": [task.title for task in result.added], "would_finish": finished}
+        text = f"Would add {len(result.added)}, would finish {len(finished)}"
+    output.print_item(form, {**shape, "there": existing}, f"{text}, already there {len(existing)}")
+    has_new = bool(result.added or result.finished)
+    if has_new and not really and form != "json":
+        click.echo("Nothing was imported. Run again with --yes to import it.")
 
 
 def _import_sources(
@@ -154,7 +213,9 @@ def _format_size(count: float) -> str:
 
 
 @click.command(
-    name="export", cls=Command, examples=["ralph export json", "ralph export agents-md memory.md"]
+    name="export",
+    cls=Command,
+    examples=["ralph export json", "ralph export agents-md memory.md", "ralph export tasks"],
 )
 @click.argument("name", metavar="FORMAT", type=click.Choice(FORMATS))
 @click.argument("path", type=click.Path(path_type=Path), required=False)
@@ -165,7 +226,7 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
 
     json (with sessions and journal), markdown and agents-md are written to a file or to standard
     output; claude-memory and basic-memory to a folder. `ralph import PATH` imports the same records
-    again.
+    again. tasks is a tasks.jsonl with every task, for `ralph import --tasks`.
     """
     from ralph.sharing import exports
 

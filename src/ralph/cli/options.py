@@ -211,6 +211,18 @@ def allow_only(shown: str, *names: str) -> None:
             raise UsageError(f"{name} does not apply to {shown}", hint="leave it out")
 
 
+def refuse(name: str, reason: str) -> None:
+    """Refuse an option of the current command if the caller has given it.
+
+    `reason` completes a sentence that begins with the option. Raises `UsageError`.
+    """
+    if name not in given():
+        return
+    for param in click.get_current_context().command.params:
+        if param.name == name:
+            raise UsageError(f"{max(param.opts, key=len)} {reason}", hint="leave it out")
+
+
 def require_list_for_json(form: str) -> None:
     """Refuse `--format json` in a call without `--list`, where it has no effect.
 

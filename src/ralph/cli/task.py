@@ -304,6 +304,10 @@ def finish(call: Invocation, task_id: str) -> None:
 
     Its accepted or well-evidenced insights are added to .ralph/global-patterns.md.
     """
+    _complete(call, task_id)
+
+
+def _complete(call: Invocation, task_id: str) -> None:
     after, promotion, failure = tasks.complete(call.root, task_id, patterns=call.patterns)
     _print_change(after)
     if promotion is not None:
@@ -379,53 +383,69 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
         say(f"Until git deletes it, `git branch NAME {last_commit}` restores the work")
 
 
-@cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
+@cli.command(
+    "set",
+    examples=[
+        'ralph task set t-1a2b3c failed --reason "the gateway has no refunds"',
+        "ralph task set t-1a2b3c blocked --by t-4d5e6f",
+        "ralph task set t-1a2b3c pending",
+    ],
+)
 @_task_id
+@click.argument("status", metavar="STATUS", type=_STATUS)
 @click.option(
-    "--reason",
-    default="",
-    metavar="TEXT",
-    help="Reason for the failure, which is passed to the next attempt.",
+    "--reason", default="", metavar="TEXT", help="Reason, if the task is blocked or failed."
+)
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="ID",
+    help="If it is blocked: a task that must be done first (may be repeated).",
+)
+@click.option(
+    "--force", is_flag=True, help="If it is pending: take it away from a run that works on it."
 )
 @options.allow_secret
 @pass_call
-def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
-    """Mark a task as failed.
-
-    Tasks that wait for it continue to wait.
-    """
-    _print_change(
-        tasks.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns)
-    )
-
-
-@cli.command("reset", examples=["ralph task reset t-1a2b3c"])
-@_task_id
-@click.option("--force", is_flag=True, help="Reset the task even if a run is working on it.")
-@pass_call
-def reset(call: Invocation, task_id: str, force: bool) -> None:
-    """Make a task pending again, whatever its state.
-
-    Its attempts are counted from 0 again.
-    """
-    _print_change(tasks.reset(call.root, task_id, force=force))
-
-
-@cli.command("block", examples=["ralph task block t-1a2b3c --by t-4d5e6f"])
-@_task_id
-@click.option("--reason", default="", metavar="TEXT", help="What blocks the task.")
-@click.option(
-    "--by", multiple=True, metavar="ID", help="A task that must be done first (may be repeated)."
-)
-@options.allow_secret
-@pass_call
-def block(
-    call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool
+def set_(
+    call: Invocation,
+    task_id: str,
+    status: str,
+    reason: str,
+    by: tuple[str, ...],
+    force: bool,
+    allow_secret: bool,
 ) -> None:
-    """Block a task.
+    """Change the status of a task.
 
-    It waits until other tasks are done (--by), or until you start or reset it.
+    STATUS is pending, in_progress, blocked, done or failed. A pending task can be started again,
+    and its attempts are counted from 0. A blocked task waits until other tasks are done (--by), or
+    until you change its status. The reason of a failure is passed to the next attempt; tasks that
+    wait for a failed task continue to wait. `ralph task start` and `ralph task done` are shorter.
     """
+    if status == TaskStatus.BLOCKED:
+        options.allow_only("a blocked task", "reason", "by", "allow_secret")
+        _block(call, task_id, reason, by, allow_secret=allow_secret)
+    elif status == TaskStatus.FAILED:
+        options.allow_only("a failed task", "reason", "allow_secret")
+        failed = tasks.fail(
+            call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns
+        )
+        _print_change(failed)
+    elif status == TaskStatus.PENDING:
+        options.allow_only("a pending task", "force")
+        _print_change(tasks.reset(call.root, task_id, force=force))
+    else:
+        options.allow_only(f"a task that is {status}")
+        if status == TaskStatus.DONE:
+            _complete(call, task_id)
+        else:
+            _print_change(tasks.start(call.root, task_id))
+
+
+def _block(
+    call: Invocation, task_id: str, reason: str, by: Sequence[str], *, allow_secret: bool
+) -> None:
     if reason and by:
         raise click.UsageError(
             "give either --reason or --by: with --by it is unblocked once those tasks are done"
@@ -454,53 +474,3 @@ def _print_change(after: TaskChange) -> None:
     for parent in after.parents:
         state = parent.status.replace("_", " ")
         click.echo(f"{parent.id} is also {state}: {one_line(parent.title)}")
-
-
-# --- moving ---------------------------------------------------------------------------------------
-
-
-@cli.command("import", examples=["ralph task import prd.json", "ralph task import tasks.jsonl"])
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@options.allow_secret
-@options.formats("table", "json")
-@pass_call
-def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None:
-    """Import tasks from a prd.json or a tasks.jsonl.
-
-    The user stories of a prd.json become tasks. "-" reads standard input. Importing twice adds
-    nothing.
-    """
-    from ralph.tasks import transfer
-
-    if str(file) == "-":
-        text = read_text("-")
-        source = "standard input"
-    else:
-        text = read_text(None, file)
-        source = file.name
-    result = transfer.import_(
-        call.root, text, source, allow_secret=allow_secret, patterns=call.patterns
-    )
-    output.print_private(result.private_parts)
-    for problem in result.warnings:
-        warn(f"line {problem.line}: {visible(problem.what)}")
-    shape = {
-        "added": [task.id for task in result.added],
-        "finished": [task.id for task in result.finished],
-        "there": [task.id for task in result.existing],
-    }
-    output.print_item(
-        form,
-        shape,
-        f"Added {len(result.added)}, finished {len(result.finished)}, "
-        f"already there {len(result.existing)}",
-    )
-
-
-@cli.command("export", examples=["ralph task export > tasks.jsonl"])
-@pass_call
-def export(call: Invocation) -> None:
-    """Print every task as a line of JSON, for another project."""
-    from ralph.tasks import transfer
-
-    output.print_raw(transfer.export(call.root))

@@ -129,7 +129,7 @@ def check_task_is_free(root: Path, name: str, run: str = "") -> None:
     work = task_files.find_task(root, name).task
     worktree.working_folder(root, work)  # raises if the task's worktree cannot be used
     if status_of(work) is TaskStatus.DONE:
-        raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` reopens it")
+        raise Refused(f"{name} is done", hint=f"`ralph task set {name} pending` reopens it")
     claim = work.claim
     if claim is not None and claim.run != run and is_live(claim, ids.now()):
         hint = f"stop it with `ralph loop stop {claim.run}`, then try again"

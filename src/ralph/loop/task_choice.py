@@ -67,7 +67,7 @@ def _describe_waiting(everything: Board, work: Task) -> str:
     else:
         description = f"{work.id} is {work.status}"
     if board.status_of(work) in (TaskStatus.FAILED, TaskStatus.BLOCKED):
-        description += f"; `ralph task reset {work.id}` reopens it"
+        description += f"; `ralph task set {work.id} pending` reopens it"
     return description
 
 

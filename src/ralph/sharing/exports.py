@@ -23,10 +23,13 @@ from ralph.sharing.exported_records import (
 )
 from ralph.storage import files
 from ralph.storage.library import Library
+from ralph.tasks import transfer
 
 ONE_FILE = ("json", "markdown", "agents-md")
 FOLDERS = ("claude-memory", "basic-memory")
 FORMATS = (*ONE_FILE, *FOLDERS)
+TASKS = "tasks"
+"""The export of tasks. The other formats export memories."""
 
 _MAX_TITLE_CHARACTERS = 80
 
@@ -34,8 +37,10 @@ _MAX_TITLE_CHARACTERS = 80
 def export(root: Path, form: str) -> dict[str, str]:
     """Return the texts of an export's files by name.
 
-    `form` is one of `FORMATS`. The name of a single file is "".
+    `form` is `TASKS` or one of `FORMATS`. The name of a single file is "".
     """
+    if form == TASKS:
+        return {"": transfer.export(root)}
     records = curated_records(Library(root))
     if form == "json":
         return {"": json_export([*records, *logged_records(root)])}

@@ -271,7 +271,7 @@ def _check_transition(task: Task, to: TaskStatus) -> None:
     verb = {TaskStatus.IN_PROGRESS: "started", TaskStatus.DONE: "finished"}.get(to, to.value)
     raise Refused(
         f"{task.id} is {state}: it cannot be {verb}",
-        hint=f"`ralph task reset {task.id}` makes it pending again",
+        hint=f"`ralph task set {task.id} pending` makes it pending again",
     )
 
 

@@ -74,7 +74,7 @@ def resolve_name(root: Path, name: str) -> str:
         spellings[view.feature.title.casefold()] = view.feature.title
     spelling = spellings.get(stripped.casefold())
     if spelling is None:
-        raise UsageError(f"there is no feature {stripped}", hint="`ralph feature list` lists them")
+        raise UsageError(f"there is no feature {stripped}", hint="`ralph feature show` lists them")
     return spelling
 
 

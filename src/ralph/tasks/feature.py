@@ -89,7 +89,7 @@ def find(root: Path, feature_id: str) -> FeatureView:
     for view in features:
         if view.feature.id == feature_id:
             return view
-    raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature list` lists them")
+    raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature show` lists them")
 
 
 def show(root: Path, feature_id: str) -> FeatureView:

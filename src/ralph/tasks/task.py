@@ -132,7 +132,7 @@ def _check_parent(everything: board.Board, parent_id: str | None) -> None:
     if parent is not None and board.status_of(parent) in _ENDED:
         raise Refused(
             f"{parent.id} is {parent.status} and cannot get more subtasks",
-            hint=f"run `ralph task reset {parent.id}` first, or omit the parent",
+            hint=f"run `ralph task set {parent.id} pending` first, or omit the parent",
         )
 
 
@@ -240,7 +240,7 @@ def done(root: Path, task_id: str) -> TaskChange:
             raise Refused(
                 f"{task_id} has subtasks that are not done: {', '.join(unfinished)}",
                 hint=f"finish them, and {task_id} is done automatically; "
-                "`ralph task fail` gives one up",
+                "`ralph task set ID failed` gives one up",
             )
         if board.status_of(task) is TaskStatus.DONE:
             return task
@@ -300,7 +300,7 @@ def block(
         if board.status_of(task) is TaskStatus.DONE:
             raise Refused(
                 f"{task_id} is done and cannot wait for another task",
-                hint=f"run `ralph task reset {task_id}` first",
+                hint=f"run `ralph task set {task_id} pending` first",
             )
         if board.status_of(task) is TaskStatus.IN_PROGRESS:
             return board.with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
@@ -367,7 +367,7 @@ def _check_free(task: Task) -> None:
             f"{task.id} is being worked on by {task.claim.run} ({process})",
             hint=(
                 "stop that run first",
-                Hint("force", "`ralph task reset --force` takes the task away from it"),
+                Hint("force", "`ralph task set ID pending --force` takes the task away from it"),
             ),
         )
 

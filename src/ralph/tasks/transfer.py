@@ -83,12 +83,19 @@ class _Plan:
 
 
 def import_(
-    root: Path, text: str, name: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
+    root: Path,
+    text: str,
+    name: str,
+    *,
+    really: bool = True,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
 ) -> TaskImport:
     """Import the tasks in a file with the given text and name.
 
     The format is detected from the content, or from `name` if the content is not valid JSON. If
     anything is wrong, nothing is imported, and Refused is raised with the problems and their lines.
+    Without `really`, nothing is written, and the result says what would be imported.
     """
     content = _read_stories(text, name) if _is_prd(text, name) else _read_lines(text)
     errors = [problem for problem in content.problems if problem.level == "error"]
@@ -104,11 +111,15 @@ def import_(
         errors += _link_problems(everything, plan.new.values())
         if errors:
             raise _refused(name, errors)
-        for new in plan.new.values():
-            task_files.create_task(root, new.task)
+        if really:
+            for new in plan.new.values():
+                task_files.create_task(root, new.task)
+    finished = _unfinished_stories(plan.existing)
+    if really:
+        finished = _finish_stories(root, finished)
     return TaskImport(
         added=tuple(new.task for new in plan.new.values()),
-        finished=_finish_stories(root, plan.existing),
+        finished=finished,
         existing=tuple(existing.stored for existing in plan.existing),
         warnings=tuple(warnings),
         private_parts=plan.private_parts,
@@ -312,20 +323,26 @@ def _link_problems(everything: Board, new: Collection[_ReadTask]) -> Iterator[Pr
 # --- finish --------------------------------------------------------------------------------------
 
 
-def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task, ...]:
-    """Mark the existing tasks whose story passes as done, and return those that changed."""
+def _unfinished_stories(existing: Iterable[_ExistingTask]) -> tuple[Task, ...]:
+    """Return the existing tasks that are not done although their story passes."""
+    unfinished = []
+    for stored, imported in existing:
+        passes = _story_key(imported) and imported.status == TaskStatus.DONE.value
+        # A task in an unknown state (None) is left to a person.
+        if passes and status_of(stored) not in (None, TaskStatus.DONE):
+            unfinished.append(stored)
+    return tuple(unfinished)
+
+
+def _finish_stories(root: Path, unfinished: Iterable[Task]) -> tuple[Task, ...]:
+    """Mark tasks whose story passes as done."""
 
     def end(task: Task) -> Task:
         if status_of(task) is TaskStatus.DONE:
             return task
         return board.with_status(task, TaskStatus.DONE, note="its story passes")
 
-    finished = []
-    for stored, imported in existing:
-        passes = _story_key(imported) and imported.status == TaskStatus.DONE.value
-        # A task in an unknown state (None) is left to a person.
-        if passes and status_of(stored) not in (None, TaskStatus.DONE):
-            finished.append(task_files.change_task(root, stored.id, end))
+    finished = [task_files.change_task(root, task.id, end) for task in unfinished]
     if finished:
         parents.close_finished(root)
     return tuple(finished)
