@@ -25,7 +25,7 @@ def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:
 
 
 def _state_folder(env: Mapping[str, str]) -> Path:
-    return Path(discovery.user_folder("STATE", env) or folder_in(env, "HOME"))
+    return Path(discovery.user_folder("STATE", env) or folder_in(env, discovery.HOME_VARIABLE))
 
 
 def agent_program(executable: str, env: Mapping[str, str]) -> str:
@@ -42,7 +42,7 @@ def agent_program(executable: str, env: Mapping[str, str]) -> str:
         if os.access(command_launcher, os.X_OK):
             program = command_launcher
     shown = str(program)
-    home = env.get("HOME")
+    home = env.get(discovery.HOME_VARIABLE)
     if home and shown.startswith(f"{home}/"):
         shown = f"~/{shown.removeprefix(f'{home}/')}"
     if " " in shown:

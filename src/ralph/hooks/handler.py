@@ -433,7 +433,7 @@ def _is_installed_twice(event: str) -> bool:
 
 def _host_settings() -> list[str]:
     paths = []
-    home = os.environ.get("HOME")
+    home = os.environ.get(discovery.HOME_VARIABLE)
     folder = os.environ.get("CLAUDE_CONFIG_DIR")
     if not folder and home:
         folder = f"{home}/.claude"

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ralph.core.errors import UsageError
 from ralph.core.launchers import folder_in
+from ralph.lean import discovery
 
 Env = Mapping[str, str]
 
@@ -324,7 +325,7 @@ def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
         return root / client.project
     if client.variable and env.get(client.variable):
         return folder_in(env, client.variable) / client.below
-    return folder_in(env, "HOME") / client.folder
+    return folder_in(env, discovery.HOME_VARIABLE) / client.folder
 
 
 def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
@@ -384,7 +385,7 @@ def _claude_servers_file(scope: InstallScope, root: Path, env: Env) -> ServersFi
     if env.get(client.variable):
         folder = host_folder(Host.CLAUDE, InstallScope.USER, root, env)
     else:
-        folder = folder_in(env, "HOME")
+        folder = folder_in(env, discovery.HOME_VARIABLE)
     keys = client.keys
     if scope is InstallScope.LOCAL:
         keys = ("projects", str(root), *client.keys)
@@ -410,7 +411,7 @@ def locate_installation(
         variable = client.variable
         below = client.below
     else:
-        variable = "HOME"
+        variable = discovery.HOME_VARIABLE
         below = client.folder
     named_folder = _folder_above(folder, below)
     return InstallLocation(folder.parent, {**env, variable: str(named_folder)})

@@ -22,6 +22,7 @@ from ralph.core.errors import RalphError, Refused
 from ralph.core.launchers import COMMAND_LAUNCHER, launcher
 from ralph.install.host_edits import FileEdit, Step, Verb
 from ralph.install.installations import DriverPlace, read_installed
+from ralph.lean import discovery
 from ralph.storage import files
 
 _MERGED_FILES = (
@@ -208,7 +209,7 @@ def _user_config_path(env: Mapping[str, str]) -> Path:
     named = env.get("GIT_CONFIG_GLOBAL")
     if named:
         return Path(named)
-    home = Path(env.get("HOME") or "")
+    home = Path(env.get(discovery.HOME_VARIABLE) or "")
     in_home = home / ".gitconfig"
     in_config_folder = Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"
     if in_config_folder.is_file() and not in_home.is_file():

@@ -8,6 +8,7 @@ Git itself is never run, because hooks load this module on every event.
 from __future__ import annotations
 
 import os
+import sys
 
 from ralph.lean import TYPE_CHECKING
 
@@ -36,7 +37,15 @@ A git checkout with none of them is a project to commands, but not to hooks.
 """
 CONFIG_FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml")
 """The files of a project that may hold settings. A later one overrides an earlier one."""
+_XDG_FOLDERS = {"CONFIG": ".config", "STATE": ".local/state"}
+_WINDOWS_FOLDERS = {
+    "CONFIG": ("APPDATA", "AppData/Roaming"),
+    "STATE": ("LOCALAPPDATA", "AppData/Local"),
+}
+"""Variables that name the folders for application data, and where those are by default."""
+HOME_VARIABLE = "USERPROFILE" if sys.platform == "win32" else "HOME"
 _MAX_NAME = 200  # characters of a folder's name; file systems allow 255 bytes
+_BINARY = getattr(os, "O_BINARY", 0)
 _MAX_FILE = 1 << 16  # bytes; the rest of a file is not read
 
 
@@ -105,7 +114,7 @@ class Location:
         path = self.main
         if self.common:
             path = f"{self.common}/{self.inside}"
-        name = _escape_path(os.path.realpath(path))
+        name = _escape_path(_real_path(path))
         if len(name) <= _MAX_NAME:
             return name
         import hashlib  # few paths are so long
@@ -134,14 +143,20 @@ class Location:
 
 
 def _escape_path(path: str) -> str:
-    return path.replace("%", "%25").replace("/", "%2F")
+    escaped = path.replace("%", "%25").replace("/", "%2F")
+    if sys.platform == "win32":
+        return escaped.replace(":", "%3A")
+    return escaped
 
 
 def _is_of_another_user(state: str, boundary: str) -> bool:
     """Return whether state would be written into a folder of another user.
 
-    That is the state folder itself, or the nearest folder above it that exists.
+    That is the state folder itself, or the nearest folder above it that exists. Windows does not
+    tell who owns a folder.
     """
+    if sys.platform == "win32":
+        return False
     folder = state
     while len(folder) >= len(boundary):
         try:
@@ -156,6 +171,8 @@ def _is_of_another_user(state: str, boundary: str) -> bool:
 
 
 def _is_ours(folder: str) -> bool:
+    if sys.platform == "win32":
+        return True
     try:
         return os.stat(folder).st_uid == os.geteuid()
     except (OSError, ValueError):
@@ -165,11 +182,23 @@ def _is_ours(folder: str) -> bool:
 # --- projects and checkouts ---------------------------------------------------------------------
 
 
+def with_slashes(path: str) -> str:
+    """Return a path with slashes as separators, as all functions of this module expect it."""
+    if sys.platform == "win32":
+        return path.replace("\\", "/")
+    return path
+
+
+def _real_path(path: str) -> str:
+    return with_slashes(os.path.realpath(path))
+
+
 def find_root(start: str) -> str:
     """Return the nearest project folder, searching upwards from `start`, or "" if there is none.
 
     The home folder and `/` are never returned, because a project there would record every session.
     """
+    start = with_slashes(start)
     folder = start.rstrip("/")
     while True:
         if _has_marker(folder) and not is_home(folder):
@@ -187,8 +216,9 @@ def _has_marker(folder: str) -> bool:
 
 def is_home(folder: str) -> bool:
     """Check whether a folder is the user's home or the root of the file system."""
-    home = os.environ.get("HOME") or ""
-    if folder.rstrip("/") in ("", home.rstrip("/")):
+    home = with_slashes(os.environ.get(HOME_VARIABLE) or "")
+    drive, inside = os.path.splitdrive(folder.rstrip("/"))
+    if drive + inside == home.rstrip("/") or not inside:
         return True
     try:
         return os.path.samefile(folder, home)
@@ -246,7 +276,7 @@ def _is_project_in(checkouts: Sequence[str], inside: str) -> bool:
 
 def find_top(start: str) -> str:
     """Return the top folder of the git checkout that contains a folder, or "" outside git."""
-    folder = start.rstrip("/")
+    folder = with_slashes(start).rstrip("/")
     while folder and not is_checkout(folder):
         folder = folder.rpartition("/")[0]
     return folder
@@ -261,7 +291,7 @@ def repository_folders(root: str) -> list[str]:
     folders = [location.top or root]
     if location.worktree:
         folders.append(location.main[: len(location.main) - len(location.inside)])
-    return [*folders, *map(os.path.realpath, folders)]
+    return [*folders, *map(_real_path, folders)]
 
 
 def locate(root: str) -> Location:
@@ -269,7 +299,7 @@ def locate(root: str) -> Location:
 
     Raises BrokenCheckout if one of them points to nothing.
     """
-    root = root.rstrip("/") or "/"
+    root = with_slashes(root).rstrip("/") or "/"
     top = find_top(root)
     if not top:
         return Location(root, "", "", "", root, "")
@@ -279,7 +309,7 @@ def locate(root: str) -> Location:
     git = _follow_pointer(pointer, top)
     if not os.path.exists(f"{git}/commondir"):  # a submodule or a separate git directory
         return Location(root, top, git, git, root, "")
-    common = os.path.realpath(os.path.join(git, read_text(f"{git}/commondir")))
+    common = _real_path(os.path.join(git, read_text(f"{git}/commondir")))
     if not os.path.isdir(common):
         raise BrokenCheckout(pointer, common)
     main = root
@@ -297,7 +327,7 @@ def _follow_pointer(pointer: str, top: str) -> str:
     key, _, target = read_text(pointer).partition(": ")
     git = ""
     if key == "gitdir" and "\0" not in target:
-        git = os.path.realpath(os.path.join(top, target))
+        git = _real_path(os.path.join(top, target))
     if not target or not os.path.isfile(f"{git}/HEAD"):
         raise BrokenCheckout(pointer, target)
     return git
@@ -320,7 +350,7 @@ def _main_checkout(common: str) -> str:
         elif section == "[core]" and key == "worktree":
             worktree = value.strip('"')
     if worktree:
-        return os.path.realpath(os.path.join(common, worktree))
+        return _real_path(os.path.join(common, worktree))
     if is_bare or os.path.basename(common) != ".git":
         return ""
     return os.path.dirname(common)
@@ -361,19 +391,25 @@ def _unquote(text: str) -> str:
 
 
 def user_folder(kind: str, env: Mapping[str, str] = os.environ) -> str:
-    """Return Ralph's folder in the user's XDG folder for `kind` (CONFIG or STATE).
+    """Return Ralph's folder in the user's folder for `kind` (CONFIG or STATE).
 
-    Returns "" if the user has no home folder.
+    That is the XDG folder, or on Windows the folder for application data. Returns "" if the user
+    has no home folder.
     """
-    folder = env.get(f"XDG_{kind}_HOME") or ""
+    folder = with_slashes(env.get(f"XDG_{kind}_HOME") or "")
     if os.path.isabs(folder):
         return f"{folder}/ralph"
-    home = env.get("HOME") or ""
+    if sys.platform == "win32":
+        variable, below_home = _WINDOWS_FOLDERS[kind]
+        folder = with_slashes(env.get(variable) or "")
+        if os.path.isabs(folder):
+            return f"{folder}/ralph"
+    else:
+        below_home = _XDG_FOLDERS[kind]
+    home = with_slashes(env.get(HOME_VARIABLE) or "")
     if not os.path.isabs(home):
         return ""
-    if kind == "CONFIG":
-        return f"{home}/.config/ralph"
-    return f"{home}/.local/state/ralph"
+    return f"{home}/{below_home}/ralph"
 
 
 def machine_id(env: Mapping[str, str] = os.environ) -> str:
@@ -389,8 +425,14 @@ def machine_id(env: Mapping[str, str] = os.environ) -> str:
     if name.isalnum():
         return name
     # This must not be easy to guess, because a clone could bring along a folder with this name.
+    return "nohome" + "".join(filter(str.isalnum, _user_and_host()))[:40]
+
+
+def _user_and_host() -> str:
+    if sys.platform == "win32":
+        return f"{os.environ.get('USERNAME')}x{os.environ.get('COMPUTERNAME')}"
     host = read_text("/etc/machine-id") or os.uname().nodename
-    return "nohome" + "".join(filter(str.isalnum, f"{os.getuid()}x{host}"))[:40]
+    return f"{os.getuid()}x{host}"
 
 
 def has_machine_id(env: Mapping[str, str] = os.environ) -> bool:
@@ -403,7 +445,7 @@ def _create_machine_id(folder: str, path: str) -> None:
     draft = f"{path}.{os.getpid()}"
     try:
         _make_private_folder(folder)
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o600)
         os.write(handle, os.urandom(6).hex().encode())
         os.close(handle)
         os.link(draft, path)  # fails if another process was faster; then its id is used
@@ -417,7 +459,7 @@ def _make_private_folder(folder: str) -> None:
     """Create a folder and its parents for their owner alone, whatever the umask is."""
     if os.path.isdir(folder):
         return
-    _make_private_folder(folder.rpartition("/")[0] or "/")
+    _make_private_folder(os.path.dirname(folder))
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:  # another process was faster
@@ -428,7 +470,7 @@ def _make_private_folder(folder: str) -> None:
 def read_text(path: str) -> str:
     """Return the stripped text of a small file, or "" if it cannot be read."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
         return ""
     try:

@@ -25,6 +25,7 @@ from ralph.core import launchers, paths
 from ralph.core.config import ConfigSource, Layer, TrustedValue
 from ralph.core.errors import Unreadable, UsageError
 from ralph.core.work import McpServer, ServerScope, Transport
+from ralph.lean import discovery
 from ralph.loop.agents.json_members import get_object
 from ralph.storage import files, trust_records
 
@@ -117,7 +118,7 @@ class _ServerReader:
             yield _Source(user_file, ServerScope.USER, (_SERVERS_KEY,))
 
     def _user_file(self) -> Path | None:
-        folder = self.env.get("CLAUDE_CONFIG_DIR", "") or self.env.get("HOME", "")
+        folder = self.env.get("CLAUDE_CONFIG_DIR", "") or self.env.get(discovery.HOME_VARIABLE, "")
         if not folder:
             return None
         return Path(folder) / ".claude.json"

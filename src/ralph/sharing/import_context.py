@@ -48,7 +48,7 @@ class ImportContext:
     @property
     def home(self) -> Path:
         """The user's home folder. Without one, it is a path that cannot contain anything."""
-        return Path(self.env.get("HOME") or os.devnull)
+        return Path(self.env.get(discovery.HOME_VARIABLE) or os.devnull)
 
     def folder(self, variable: str, *default: str) -> Path:
         """Return the folder named by an environment variable, or a default in the user's home."""
