@@ -7,7 +7,6 @@ is a list of edits to files, so that a preview and the change itself cannot diff
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +21,8 @@ from ralph.cli.output import say
 from ralph.cli.project import mention_import
 from ralph.core import launchers
 from ralph.core.errors import UsageError
-from ralph.core.extras import add_command, has_extra, missing_extra
-from ralph.install import hosts, installations, launcher_scripts, merge_registration
+from ralph.core.extras import has_extra
+from ralph.install import hosts, installations, merge_registration, setup
 from ralph.install.clients import Host, InstallScope, client_rows, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
@@ -160,14 +159,11 @@ def install(
         mcp=None if no_mcp else has_extra("mcp"),
         status_line=statusline,
     )
-    plan = plan_install([replace(common, host=host) for host in found], driver=driver)
-    is_done = _carry_out(
-        plan,
-        "install",
-        chosen.title(found),
-        dry_run=chosen.dry_run,
-        ask=not yes,
-    )
+    targets = [replace(common, host=host) for host in found]
+    place = DriverPlace(driver) if driver else None
+    plan = setup.plan_install(targets, driver=place)
+    title = chosen.title(found)
+    is_done = _carry_out(plan, "install", title, dry_run=chosen.dry_run, ask=not yes)
     if is_done and discovery.find_root(call.folder.as_posix()):
         mention_import(call)
 
@@ -189,24 +185,6 @@ def _client_cell(value: object) -> str:
     if value is None:
         return "not run"
     return str(value)
-
-
-def plan_install(targets: Sequence[InstallTarget], *, driver: str | None = None) -> InstallPlan:
-    """Plan an installation. In the user's scope, this also registers the merge driver."""
-    common = targets[0]
-    place = None
-    if common.scope is InstallScope.USER:
-        place = installations.read_installed(common.env).driver
-        if driver is not None:
-            place = DriverPlace(driver)
-    program = launcher_scripts.running_program(sys.executable)
-    plan = hosts.plan_install(targets, program, driver=place)
-    if common.mcp is False and not common.plugin:
-        reason = missing_extra("mcp", "it").message
-        command = f"{add_command('mcp')} && ralph doctor --fix"
-        note = f"the MCP server is left out: {reason}; {command}"
-        plan = replace(plan, notes=(*plan.notes, note))
-    return plan
 
 
 @click.command(

@@ -40,6 +40,7 @@ class CommandEntry(NamedTuple):
 
 GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Start": {
+        "setup": CommandEntry("setup:setup_", "Set up Ralph on this machine and in this project"),
         "init": CommandEntry("project:init", "Create Ralph's files in a project"),
         "deinit": CommandEntry("project:deinit_", "Remove Ralph and its memory from a project"),
         "install": CommandEntry("install:install", "Add Ralph to your coding agents"),

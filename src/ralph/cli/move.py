@@ -81,8 +81,7 @@ def import_(
     proposes decisions and reverts from git's history. With --tasks, the user stories of a prd.json
     become tasks; importing them twice adds nothing.
     """
-    from ralph.learning import session_proposals
-    from ralph.search import filters, index
+    from ralph.search import filters
     from ralph.sharing import imports
     from ralph.sharing.histories import FINDERS
     from ralph.sharing.import_context import ImportContext
@@ -107,12 +106,10 @@ def import_(
         found = [import_records(call.root, path, context.notes, really=really, by=call.author.by)]
     else:
         start = filters.parse_time(since) if since else ""
-        found = _import_sources(call, names, context, since=start, really=really)
+        found = import_sources(call, names, context, since=start, really=really)
     proposals = 0
     if really and found:
-        with output.bar("indexing") as progress:
-            index.sync(call.root, progress)
-        proposals = session_proposals.extract_imported(call.root, patterns=call.patterns)
+        proposals = propose_from_imported(call)
     if form == "json":
         output.print_json(
             {
@@ -165,8 +162,18 @@ def _import_tasks(
         click.echo("Nothing was imported. Run again with --yes to import it.")
 
 
-def _import_sources(
-    call: Invocation, names: Sequence[str], context: ImportContext, *, since: str, really: bool
+def propose_from_imported(call: Invocation) -> int:
+    """Index what was imported, and return the number of proposals that come from it."""
+    from ralph.learning import session_proposals
+    from ralph.search import index
+
+    with output.bar("indexing") as progress:
+        index.sync(call.root, progress)
+    return session_proposals.extract_imported(call.root, patterns=call.patterns)
+
+
+def import_sources(
+    call: Invocation, names: Sequence[str], context: ImportContext, *, since: str = "", really: bool
 ) -> list[Found]:
     """Import agents' histories, and propose the memories found in other tools."""
     from ralph.sharing import imports

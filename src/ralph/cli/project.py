@@ -15,7 +15,7 @@ from ralph.cli.options import exclude, read_text
 from ralph.cli.output import one_line, say, visible
 from ralph.core import paths
 from ralph.core.errors import UsageError
-from ralph.install import merge_registration, project
+from ralph.install import merge_registration, project, setup
 from ralph.lean import discovery
 from ralph.loop import scratchpad_file
 
@@ -44,16 +44,7 @@ def init(call: Invocation, folder: Path | None) -> None:
             "merge driver; commit the file"
         )
         missing_attributes = ()
-    else:
-        config = merge_registration.register_missing(root, os.environ)
-        if config is not None:
-            changes.append(
-                "registered the merge driver that .gitattributes names in "
-                f"{paths.shown(config, root)}"
-            )
-    config = merge_registration.register_in_repository(root, os.environ)
-    if config is not None:
-        changes.append(f"registered the merge driver in {paths.shown(config, root)}")
+    changes += setup.register_driver(root, os.environ)
     click.echo(f"Project: {root}")
     _print_surroundings(root, folder)
     for change in changes:

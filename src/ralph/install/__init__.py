@@ -22,6 +22,7 @@ __all__ = [
     "project",
     "rules_check",
     "rules_update",
+    "setup",
     "signs",
     "status",
     "stored_secrets",

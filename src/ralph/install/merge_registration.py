@@ -128,13 +128,20 @@ def register_in_repository(root: Path, env: Mapping[str, str]) -> Path | None:
     """
     if _chosen_place(env) is not DriverPlace.REPOSITORY:
         return None
+    config = config_without_driver(root, env)
+    if config is not None:
+        files.update(config, _add_driver(env))
+    return config
+
+
+def config_without_driver(root: Path, env: Mapping[str, str]) -> Path | None:
+    """Return the repository's config if the driver is not registered there."""
     config = _repository_config(root)
     if config is None:
         return None
     before = files.read(config) or ""
     if _with_driver(before, env) == before:
         return None
-    files.update(config, _add_driver(env))
     return config
 
 

@@ -6,6 +6,7 @@ move to the folder where Claude Code finds them. Nothing outside the project is 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ralph.core import paths
@@ -13,7 +14,7 @@ from ralph.core.errors import Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.patterns import patterns_template
 from ralph.storage import files
-from ralph.storage.config import hide_from_git, template
+from ralph.storage.config import hide_from_git, missing_exclusion, template
 from ralph.storage.gitignore import GITIGNORE, SELF_IGNORING_GITIGNORE, missing_lines
 from ralph.storage.library import Collection, check_folders
 
@@ -46,6 +47,30 @@ def init(root: Path) -> list[str]:
     if hidden:
         changes.append(hidden)
     return changes
+
+
+def plan_init(root: Path) -> list[str]:
+    """Return the names of the files and folders that `init` would create or change."""
+    main = paths.main_checkout(root)
+    new_files = []
+    for places, layout in (
+        (paths.memories_files(root), MEMORIES),
+        (paths.guardrails_files(root), GUARDRAILS),
+    ):
+        new_files.append(Collection(layout.title, root, places, layout).home)
+    new_files += [paths.gitignore(root), paths.gitignore(main)]
+    new_files += [paths.global_patterns(root), paths.config_file(root)]
+    new_folders = [
+        paths.knowledge_folder(root),
+        paths.tasks_folder(root),
+        paths.skills_folder(root),
+    ]
+    names = [paths.shown(path, root) for path in new_files if not os.path.lexists(path)]
+    names += [f"{paths.shown(path, root)}/" for path in new_folders if not path.is_dir()]
+    exclusion = missing_exclusion(paths.local_config_file(root))
+    if exclusion is not None:
+        names.append(paths.shown(exclusion.file, root))
+    return list(dict.fromkeys(names))
 
 
 def _create_gitignore(root: Path, main: Path) -> list[str]:

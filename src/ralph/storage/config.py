@@ -89,23 +89,38 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
     Return a note for the user, or "" if nothing was added. With `numbered`, names that start with
     the file's name are excluded as well.
     """
-    entry = paths.git_exclude(path)
-    if entry is None:
-        return ""
-    exclude_file, pattern = entry
-    if numbered:
-        pattern += "*"
-    lines = (files.read(exclude_file) or "").splitlines()
-    if path.name in lines or pattern in lines:
+    missing = missing_exclusion(path, numbered=numbered)
+    if missing is None:
         return ""
 
     def add_pattern(text: str) -> str:
         if text and not text.endswith("\n"):
             text += "\n"
-        return f"{text}{pattern}\n"
+        return f"{text}{missing.pattern}\n"
 
-    files.update(exclude_file, add_pattern)
-    return f"added {path.name} to {paths.shown(exclude_file, root)}"
+    files.update(missing.file, add_pattern)
+    return f"added {path.name} to {paths.shown(missing.file, root)}"
+
+
+class Exclusion(NamedTuple):
+    """A pattern for a clone's git exclude file."""
+
+    file: Path
+    pattern: str
+
+
+def missing_exclusion(path: Path, *, numbered: bool = False) -> Exclusion | None:
+    """Return what is missing from this clone's git exclude file to hide a file, or None."""
+    entry = paths.git_exclude(path)
+    if entry is None:
+        return None
+    exclude_file, pattern = entry
+    if numbered:
+        pattern += "*"
+    lines = (files.read(exclude_file) or "").splitlines()
+    if path.name in lines or pattern in lines:
+        return None
+    return Exclusion(exclude_file, pattern)
 
 
 def template() -> str:

@@ -1,0 +1,214 @@
+"""`ralph setup`: install, init and import with one confirmation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ralph.cli import options, output
+from ralph.cli.commands import Command
+from ralph.cli.install import merge_driver_option, print_changes
+from ralph.cli.invocation import Invocation, can_ask, pass_call
+from ralph.cli.output import one_line, say
+from ralph.core.errors import UsageError
+from ralph.install import setup
+from ralph.install.clients import Host
+from ralph.install.installations import DriverPlace
+from ralph.lean import discovery
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ralph.install.setup import SetupPlan
+
+_NO_AGENT = (
+    "no coding agent was found in your home or on your PATH; once you have one, run `ralph setup` "
+    f"again, or name it: `ralph install HOST` ({', '.join(Host)})"
+)
+_NO_PROJECT = (
+    "this folder is not in a git repository, so no project is set up; run `ralph setup` in a "
+    "project, or `ralph init .` to use this folder without git"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Imported:
+    """What was imported from the earlier sessions of a project."""
+
+    sessions: int = 0
+    records: int = 0
+    proposals: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@click.command(
+    name="setup",
+    cls=Command,
+    examples=["ralph setup", "ralph setup --dry-run", "ralph setup --yes --no-import"],
+)
+@click.option("--yes", is_flag=True, help="Do not ask before making the changes.")
+@options.dry_run
+@click.option("--no-import", is_flag=True, help="Leave out the earlier sessions of this project.")
+@merge_driver_option
+@options.formats("text", "json")
+@pass_call
+def setup_(
+    call: Invocation, yes: bool, dry_run: bool, no_import: bool, driver: str | None, form: str
+) -> None:
+    """Set up Ralph on this machine and in this project.
+
+    This does what `ralph install`, `ralph init` and `ralph import --yes` do: it adds Ralph to every
+    coding agent that is found, creates Ralph's files in the project, and imports the earlier
+    sessions of this project. On a terminal, it shows all changes and asks once. What is already
+    done stays as it is.
+    """
+    place = DriverPlace(driver) if driver else None
+    plan = setup.plan_setup(
+        _project_of(call), os.environ, driver=place, with_sessions=not no_import
+    )
+    if plan.root is None and not plan.hosts:
+        raise UsageError("there is nothing to set up here", hint=f"{_NO_PROJECT}; {_NO_AGENT}")
+    if form == "json":
+        done = None if dry_run else _carry_out(call, plan)
+        output.print_json(_as_json(plan, done))
+        return
+    if plan.is_empty:
+        _print_nothing_to_do(plan)
+        return
+    is_asking = not yes and not dry_run and can_ask()
+    if dry_run or is_asking:
+        _print_plan(plan)
+        say(*_explanations(plan))
+    if is_asking and not click.confirm("Make these changes?", default=True, err=True):
+        click.echo("Nothing was changed.")
+    elif not dry_run:
+        imported = _carry_out(call, plan)
+        _print_done(plan, imported, is_short=is_asking)
+
+
+def _project_of(call: Invocation) -> Path | None:
+    """Return the project to set up, or None in a folder that is not obviously one."""
+    folder = call.folder.as_posix()
+    is_project = (
+        call.is_named or discovery.find_root(folder) == folder or discovery.is_checkout(folder)
+    )
+    if is_project and not call.is_home:
+        return call.root
+    return None
+
+
+def _carry_out(call: Invocation, plan: SetupPlan) -> _Imported:
+    setup.apply_setup(plan, os.environ)
+    if plan.root is None or not plan.sessions.count:
+        return _Imported()
+    from ralph.cli.move import import_sources, propose_from_imported
+    from ralph.sharing.import_context import ImportContext
+
+    context = ImportContext(plan.root, os.environ)
+    found = import_sources(call, tuple(plan.sessions.by_client), context, really=True)
+    proposals = propose_from_imported(call)
+    return _Imported(
+        sessions=sum(source.new for source in found),
+        records=sum(source.added for source in found),
+        proposals=proposals,
+        notes=tuple(context.notes),
+    )
+
+
+# --- output ---------------------------------------------------------------------------------------
+
+
+def _print_plan(plan: SetupPlan) -> None:
+    if plan.hosts:
+        click.echo(f"Agents: {', '.join(plan.titles)}")
+        print_changes(plan.install.preview or [("nothing to do", "already installed")])
+    if plan.root is None:
+        return
+    click.echo(f"Project: {one_line(str(plan.root))}")
+    if plan.project_files:
+        click.echo(f"  would create or change {', '.join(map(one_line, plan.project_files))}")
+    else:
+        click.echo("  nothing to do: already set up")
+    if plan.sessions.count:
+        click.echo(f"  would import {_describe_sessions(plan)}")
+
+
+def _describe_sessions(plan: SetupPlan) -> str:
+    counts = ", ".join(f"{name} {count}" for name, count in plan.sessions.by_client.items())
+    noun = "session" if plan.sessions.count == 1 else "sessions"
+    number = plan.sessions.count
+    if not plan.sessions.is_complete:
+        return f"at least {number} earlier {noun} ({counts})"
+    return f"{number} earlier {noun} ({counts})"
+
+
+def _explanations(plan: SetupPlan) -> list[str]:
+    """Return what is missing for a complete setup, as notes."""
+    notes = []
+    if not plan.hosts:
+        notes.append(f"note: {_NO_AGENT}")
+    if plan.root is None:
+        notes.append(f"note: {_NO_PROJECT}")
+    return notes
+
+
+def _print_nothing_to_do(plan: SetupPlan) -> None:
+    if plan.hosts and plan.root is not None:
+        click.echo("Nothing to do: everything is already set up.")
+    else:
+        click.echo("Nothing to do.")
+    say(*_explanations(plan))
+
+
+def _print_done(plan: SetupPlan, imported: _Imported, *, is_short: bool) -> None:
+    if plan.install.changes:
+        click.echo(f"Installed for {', '.join(plan.titles)}.")
+        if not is_short:
+            print_changes(plan.install.changes)
+    if plan.root is not None and plan.project_files:
+        click.echo(f"Set up {one_line(str(plan.root))}.")
+        if not is_short:
+            click.echo(f"  created or changed {', '.join(map(one_line, plan.project_files))}")
+    if imported.sessions:
+        noun = "session" if imported.sessions == 1 else "sessions"
+        click.echo(f"Imported {imported.sessions} {noun} ({imported.records} records).")
+    if imported.proposals:
+        click.echo(f"{imported.proposals} proposal(s) wait in `ralph review`.")
+    for note in (*plan.install.notes, *imported.notes):
+        say(f"note: {one_line(note)}")
+    if not is_short:
+        say(*_explanations(plan))
+    _print_next_step(plan, imported)
+
+
+def _print_next_step(plan: SetupPlan, imported: _Imported) -> None:
+    if not plan.hosts or plan.root is None:
+        return
+    agents = " or ".join(plan.titles)
+    click.echo(f"Next: start a new session of {agents} in this project. Ralph records it,")
+    click.echo("and the session after it knows what happened. `ralph status` shows the state.")
+    if imported.sessions:
+        click.echo('Try: ralph search "a word from an earlier session"')
+
+
+def _as_json(plan: SetupPlan, imported: _Imported | None) -> dict[str, object]:
+    changes = plan.install.preview if imported is None else plan.install.changes
+    root = None if plan.root is None else str(plan.root)
+    return {
+        "done": imported is not None,
+        "agents": list(plan.hosts),
+        "project": root,
+        "changes": [{"path": path, "change": change} for path, change in changes],
+        "project_files": list(plan.project_files),
+        "sessions": dict(plan.sessions.by_client),
+        "imported": imported.sessions if imported else 0,
+        "proposals": imported.proposals if imported else 0,
+        "notes": [
+            *plan.install.notes,
+            *(imported.notes if imported else ()),
+            *(note.removeprefix("note: ") for note in _explanations(plan)),
+        ],
+    }

@@ -1,0 +1,133 @@
+"""Plan and make everything that a new user needs: `ralph setup`, and `ralph install` as part of it.
+
+`ralph setup` installs Ralph into the coding agents of a machine, sets up a project and imports the
+earlier sessions of that project. The plan names every file that changes, so that one confirmation
+is enough. What is already done is left out of the plan.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ralph.core import paths
+from ralph.core.extras import add_command, has_extra, missing_extra
+from ralph.install import hosts, installations, launcher_scripts, merge_registration, project
+from ralph.install.clients import CLIENTS, Host, InstallScope, has_client
+from ralph.install.hosts import InstallPlan
+from ralph.install.install_target import InstallTarget
+from ralph.install.installations import DriverPlace
+from ralph.sharing.earlier_sessions import EarlierSessions, count_earlier_sessions
+
+
+def plan_install(
+    targets: Sequence[InstallTarget], *, driver: DriverPlace | None = None
+) -> InstallPlan:
+    """Plan an installation of this Ralph. In the user's scope, it includes the merge driver.
+
+    Without `driver`, the merge driver is registered where it was registered before.
+    """
+    common = targets[0]
+    place = None
+    if common.scope is InstallScope.USER:
+        place = driver or installations.read_installed(common.env).driver
+    program = launcher_scripts.running_program(sys.executable)
+    plan = hosts.plan_install(targets, program, driver=place)
+    if common.mcp is False and not common.plugin:
+        reason = missing_extra("mcp", "it").message
+        command = f"{add_command('mcp')} && ralph doctor --fix"
+        note = f"the MCP server is left out: {reason}; {command}"
+        plan = replace(plan, notes=(*plan.notes, note))
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class SetupPlan:
+    """What `ralph setup` would change on this machine and in a project."""
+
+    hosts: tuple[Host, ...]  # the coding agents that were found
+    install: InstallPlan
+    root: Path | None  # the project, or None outside of one
+    project_files: tuple[str, ...] = ()  # that would be created or changed
+    sessions: EarlierSessions = field(default_factory=EarlierSessions)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is already set up."""
+        return not (self.install.changes or self.project_files or self.sessions.count)
+
+    @property
+    def titles(self) -> list[str]:
+        """The names of the coding agents, for people."""
+        return [CLIENTS[host].title for host in self.hosts]
+
+
+def plan_setup(
+    root: Path | None,
+    env: Mapping[str, str],
+    *,
+    driver: DriverPlace | None = None,
+    with_sessions: bool = True,
+) -> SetupPlan:
+    """Plan the setup of all coding agents that are found, and of a project unless it is None."""
+    found = tuple(host for host in Host if has_client(host, env))
+    install = InstallPlan(())
+    if found:
+        folder = root or Path(env.get("HOME") or "/")
+        has_mcp = has_extra("mcp")
+        targets = [
+            InstallTarget(host, InstallScope.USER, folder, env, mcp=has_mcp) for host in found
+        ]
+        install = plan_install(targets, driver=driver)
+    if root is None:
+        return SetupPlan(found, install, None)
+    sessions = EarlierSessions()
+    if with_sessions:
+        sessions = count_earlier_sessions(root, env)
+    project_files = project.plan_init(root)
+    place = driver or installations.read_installed(env).driver
+    config = _config_to_change(root, env, place, has_agents=bool(found))
+    if config is not None:
+        project_files.append(paths.shown(config, root))
+    return SetupPlan(found, install, root, tuple(project_files), sessions)
+
+
+def _config_to_change(
+    root: Path, env: Mapping[str, str], place: DriverPlace, *, has_agents: bool
+) -> Path | None:
+    """Return the repository's config if the merge driver would be registered there."""
+    if place is DriverPlace.REPOSITORY and has_agents:
+        return merge_registration.config_without_driver(root, env)
+    if place is DriverPlace.NONE or has_agents:
+        return None  # with agents, it is registered in the user's config
+    return merge_registration.is_missing(root, env)
+
+
+def apply_setup(plan: SetupPlan, env: Mapping[str, str]) -> list[str]:
+    """Install Ralph and set up the project. Returns what was changed in the project.
+
+    The sessions are left to the caller, which shows the progress of the import.
+    """
+    hosts.apply_plan(plan.install)
+    if plan.root is None:
+        return []
+    changes = project.init(plan.root)
+    return [*changes, *register_driver(plan.root, env)]
+
+
+def register_driver(root: Path, env: Mapping[str, str]) -> list[str]:
+    """Register the merge driver in a repository that needs it there.
+
+    Returns one line for each change.
+    """
+    changes = []
+    config = merge_registration.register_missing(root, env)
+    if config is not None:
+        name = paths.shown(config, root)
+        changes.append(f"registered the merge driver that .gitattributes names in {name}")
+    config = merge_registration.register_in_repository(root, env)
+    if config is not None:
+        changes.append(f"registered the merge driver in {paths.shown(config, root)}")
+    return changes
