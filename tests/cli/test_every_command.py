@@ -18,6 +18,8 @@ from ralph.core import ids
 MAX_SUMMARY = 60
 """Characters of a summary: it fits on one line of a group's page."""
 
+MAX_OPTIONS_UNDER_HEADING = 8
+
 SHOWN_BY_NAME = {"show", "log", "neighbors"}
 LISTINGS = {
     "list",
@@ -287,10 +289,53 @@ def test_the_first_page_has_the_summaries_of_the_commands() -> None:
             assert len(entry.summary) <= MAX_SUMMARY
 
 
+def listed_commands(page: str) -> dict[str, str]:
+    """Return the commands of a help page and the rest of their lines."""
+    found = re.findall(r"^  ([a-z][a-z-]*)  +(\S.*)$", page, flags=re.MULTILINE)
+    return dict(found)
+
+
+def group_names() -> list[str]:
+    ctx = click.Context(cli)
+    names = cli.list_commands(ctx)
+    return [name for name in names if isinstance(cli.get_command(ctx, name), click.Group)]
+
+
+@pytest.fixture(params=["80", "200"])
+def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of this width."""
+    monkeypatch.setenv("COLUMNS", request.param)
+
+
+@pytest.mark.usefixtures("columns")
+@pytest.mark.parametrize("name", group_names())
+def test_the_page_of_a_group_shows_whole_summaries(ralph: Project, name: str) -> None:
+    group = cli.get_command(click.Context(cli), name)
+    assert isinstance(group, click.Group)
+    listed = listed_commands(ralph(name, "--help").out.partition("\nCommands:")[2])
+    ctx = click.Context(group)
+    for command_name in group.list_commands(ctx):
+        command = group.get_command(ctx, command_name)
+        assert command is not None
+        assert listed[command_name] == summary(command)
+
+
+@pytest.mark.usefixtures("columns")
+def test_the_first_page_and_help_more_show_whole_summaries(ralph: Project) -> None:
+    listed = listed_commands(ralph("--help").out) | listed_commands(ralph("help", "more").out)
+    for table in GROUPS.values():
+        for name, entry in table.items():
+            assert listed[name] == entry.summary
+
+
 @pytest.mark.parametrize(
-    "name", ["memory", "review", "loop", "task", "feature", "session", "graph", "team", "index"]
+    ("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()]
 )
-def test_the_page_of_a_group_cuts_no_summary(ralph: Project, name: str) -> None:
-    page = ralph(name, "--help").out.partition("Commands:")[2]
-    assert page
-    assert "..." not in page
+def test_many_options_are_listed_under_headings(
+    ralph: Project, words: tuple[str, ...], command: click.Command
+) -> None:
+    page = ralph(*words, "--help").out
+    sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", page, flags=re.MULTILINE)
+    for heading, lines in sections:
+        options = re.findall(r"^  -", lines, flags=re.MULTILINE)
+        assert len(options) <= MAX_OPTIONS_UNDER_HEADING, heading

@@ -16,6 +16,7 @@ import click
 
 from ralph.cli import suggestions
 from ralph.cli.former_names import MOVED, TRIED
+from ralph.cli.help_pages import MAX_PAGE_WIDTH, Sections, name_numbers, write_options
 from ralph.cli.invocation import Invocation
 from ralph.core.errors import UsageError
 
@@ -54,7 +55,7 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
         type=click.Path(path_type=Path),
         expose_value=False,
         callback=set_root,
-        help="Project folder (default: searched upward from here).",
+        help="Project to use [default: the one that contains this folder].",
     )
     text = inspect.cleandoc(settings.get("help") or "")
     summary = text.partition("\n")[0]
@@ -62,8 +63,12 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
         text += "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
     params = settings.get("params") or ()
     suggestions.attach(params)
+    name_numbers(params)
     return {
-        "context_settings": {"help_option_names": ["-h", "--help"]},
+        "context_settings": {
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": MAX_PAGE_WIDTH,
+        },
         "short_help": summary,  # click truncates a summary that it derives from the help
         **settings,
         "help": text,
@@ -84,8 +89,20 @@ class Command(click.Command):
     Text that begins with a dash is treated as an argument, not as an unknown option.
     """
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        sections: Sections | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
+        self.examples = tuple(examples)
+        self.sections = sections or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, under headings if there are many."""
+        write_options(self, ctx, formatter, self.sections)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, but treat `- item`, `--no-verify is banned` and `-5` as arguments.
@@ -138,8 +155,21 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        sections: Sections | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
+        self.examples = tuple(examples)
+        self.sections = sections or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, under headings if there are many, and the commands."""
+        write_options(self, ctx, formatter, self.sections)
+        self.format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

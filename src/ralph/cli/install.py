@@ -95,6 +95,7 @@ merge_driver_option = click.option(
     name="install",
     cls=Command,
     examples=["ralph install", "ralph install claude codex --dry-run", "ralph install --list"],
+    sections={"Parts": ["--no-mcp", "--merge-driver", "--statusline", "--plugin"]},
 )
 @_host_options(
     "Install into every agent that is found (the default without HOST).",

@@ -12,6 +12,7 @@ import click
 
 from ralph.cli import options
 from ralph.cli.commands import Command
+from ralph.cli.help_pages import FILTERS
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude, read_words, split_commas
 from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
@@ -79,6 +80,7 @@ class _SearchOptions:
     name="search",
     cls=Command,
     examples=['ralph search "jwt error" --since 7d', "ralph search --around mem-a3f8"],
+    sections=FILTERS,
 )
 @click.argument("words", nargs=-1)
 @click.option(
@@ -302,6 +304,7 @@ class _Preview(NamedTuple):
     name="context",
     cls=Command,
     examples=['ralph context "modify auth.ts" --explain', "ralph context --best mem-a3f8"],
+    sections={"Knowledge": ["--knowledge", "--feature", "--files"]},
 )
 @click.argument("prompt", nargs=-1)
 @click.option(

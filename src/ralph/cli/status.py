@@ -277,6 +277,10 @@ def statusline() -> None:
         "ralph doctor --agents --check claude",
         "ralph doctor --mcp --refresh --format json",
     ],
+    sections={
+        "Citations": ["--citations", "--ci"],
+        "Agents and servers": ["--agents", "--check", "--command", "--mcp", "--refresh"],
+    },
 )
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option(
