@@ -20,7 +20,7 @@ MAX_SUMMARY = 60
 
 MAX_OPTIONS_UNDER_HEADING = 8
 
-SHOWN_BY_NAME = {"show", "log", "neighbors"}
+SHOWN_BY_NAME = {"show", "log"}
 LISTINGS = {
     "list",
     "show",
@@ -30,11 +30,8 @@ LISTINGS = {
     "links",
     "match",
     "prime",
-    "verify",
     "summary",
-    "path",
 }
-NEEDS_WORDS = {("graph", "search")}
 NOT_RUN = {
     ("web",),
     ("demo",),
@@ -101,11 +98,6 @@ def test_a_listing_of_nothing_is_valid_json(ralph: Project, words: tuple[str, ..
     assert said.code == 0, said.err
     json.loads(said.out)
     assert ralph(*words).code == 0
-
-
-@pytest.mark.parametrize("words", sorted(NEEDS_WORDS))
-def test_a_search_for_nothing_is_valid_json(ralph: Project, words: tuple[str, ...]) -> None:
-    assert ralph(*words, "anything", "--format", "json").json == []
 
 
 @pytest.mark.parametrize(

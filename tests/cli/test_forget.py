@@ -43,7 +43,7 @@ def test_with_yes_it_is_gone_from_everywhere(full: Project) -> None:
     assert SECRET.encode() not in full.everything()
     assert full("search", "zebrafish", "--format", "json").json["hits"] == []
     assert full.read(S1) == seen(3, "kept", day=12)
-    assert full("index", "verify").code == 0
+    assert full("doctor", "--index").code == 0
 
 
 def test_a_second_time_there_is_nothing_to_find(full: Project) -> None:

@@ -22,8 +22,8 @@ def test_an_empty_graph_says_so_and_its_json_is_valid(ralph: Project) -> None:
         "edges": {},
         "busiest": [],
     }
-    assert ralph("graph", "search", "x").out == "Nothing found.\n"
-    assert ralph("graph", "search", "x", "--format", "json").json == []
+    assert ralph("graph", "show", "--query", "x").out == "Nothing found.\n"
+    assert ralph("graph", "show", "--query", "x", "--format", "json").json == []
     assert ralph("graph", "export", "--format", "json").json == []
     assert "nothing to export" in ralph("graph", "export").out
 
@@ -51,30 +51,42 @@ def test_a_node_is_shown_with_its_edges_and_whether_it_holds(project: Project) -
 
 
 def test_neighbours_are_listed_with_the_way_to_them(project: Project) -> None:
-    assert project("graph", "neighbors", "tag:db", "--format", "quiet").out.split() == [OLD, NEW]
-    said = project("graph", "neighbors", "db", "--type", "pattern", "--limit", "1")
+    assert project("graph", "show", "tag:db", "--hops", "2", "--format", "quiet").out.split() == [
+        OLD,
+        NEW,
+    ]
+    said = project("graph", "show", "db", "--hops", "2", "--type", "pattern", "--limit", "1")
     assert "related_to tag:db" in said.out
     assert said.err == "1 more\n"
     shape = project(
-        "graph", "neighbors", NEW, "--hops", "1", "--relation", "supersedes", "--format", "json"
+        "graph", "show", NEW, "--hops", "1", "--relation", "supersedes", "--format", "json"
     ).json
     assert [(each["id"], each["hops"], each["via"]["relation"]) for each in shape] == [
         (OLD, 1, "supersedes")
     ]
     assert project(
-        "graph", "neighbors", OLD, "--as-of", "2026-01-20", "--format", "quiet"
+        "graph", "show", OLD, "--hops", "2", "--as-of", "2026-01-20", "--format", "quiet"
     ).out.split() == ["tag:db"]
-    assert project("graph", "neighbors", NEW, "--relation", "fixes").out == "No neighbors.\n"
+    assert (
+        project("graph", "show", NEW, "--hops", "2", "--relation", "fixes").out == "No neighbors.\n"
+    )
 
 
 def test_a_search_as_of_a_day_answers_with_what_held_then(project: Project) -> None:
     assert (
-        project("graph", "search", "use", "query", "builder", "--format", "quiet").out.split()[0]
+        project("graph", "show", "--query", "use query builder", "--format", "quiet").out.split()[0]
         == NEW
     )
-    assert OLD not in project("graph", "search", "sql template strings").out
+    assert OLD not in project("graph", "show", "--query", "sql template strings").out
     then = project(
-        "graph", "search", "sql template strings", "--as-of", "2026-01-31", "--format", "json"
+        "graph",
+        "show",
+        "--query",
+        "sql template strings",
+        "--as-of",
+        "2026-01-31",
+        "--format",
+        "json",
     ).json
     assert then[0]["id"] == OLD
     assert NEW not in [each["id"] for each in then]
@@ -100,13 +112,13 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
     ("words", "code", "told"),
     [
         (["show", "nobody"], 1, "the graph has no node"),
-        (["neighbors", OLD, "--type", "cat"], 2, "is not a type of node"),
-        (["neighbors", OLD, "--relation", "owns"], 2, "is not a relation"),
-        (["neighbors", OLD, "--hops", "0"], 2, "hops"),
-        (["search", "x", "--as-of", "never"], 2, "is not a time"),
+        (["show", OLD, "--hops", "1", "--type", "cat"], 2, "is not a type of node"),
+        (["show", OLD, "--hops", "1", "--relation", "owns"], 2, "is not a relation"),
+        (["show", OLD, "--hops", "0"], 2, "hops"),
+        (["show", "--query", "x", "--as-of", "never"], 2, "is not a time"),
         (["search"], 2, "WORDS"),
         (["export", "--task", "t-9"], 1, "there is no task"),
-        (["path", OLD, "nobody"], 1, "the graph has no node"),
+        (["show", OLD, "--to", "nobody"], 1, "the graph has no node"),
         (["link", OLD, "owns", "tag:a"], 2, "depends_on"),
         (["link", OLD, "affects", "nobody"], 1, "file:..."),
         (["link", OLD, "affects", OLD], 2, "itself"),
@@ -202,17 +214,17 @@ def test_knowledge_holds_edges_and_a_link_may_supersede(project: Project) -> Non
 
 
 def test_a_path_is_a_shortest_one_and_may_not_exist(project: Project) -> None:
-    said = project("graph", "path", OLD, "db")
+    said = project("graph", "show", OLD, "--to", "db")
     assert said.out == f"{shortened(OLD)}  Use sql template strings\n  -related_to-> tag:db\n"
     project.memories(Block("One", OLD, "a"), Block("Two", NEW, "a, b"))
     project("graph", "link", NEW, "affects", "file:src/x.ts", "--from", "2026-03-01")
-    shape = project("graph", "path", "tag:a", "file:src/x.ts", "--format", "json").json
+    shape = project("graph", "show", "tag:a", "--to", "file:src/x.ts", "--format", "json").json
     assert shape["found"]
     assert [(edge["source"], edge["target"]) for edge in shape["edges"]] == [
         (NEW, "tag:a"),
         (NEW, "file:src/x.ts"),
     ]
-    said = project("graph", "path", "tag:a", "src/x.ts", "--as-of", "2026-02-01")
+    said = project("graph", "show", "tag:a", "--to", "src/x.ts", "--as-of", "2026-02-01")
     assert (said.code, said.out) == (1, "There is no path from tag:a to file:src/x.ts.\n")
 
 
@@ -232,5 +244,23 @@ def test_an_edge_from_a_later_day_on_is_not_told_before_and_days_are_shown(
     said = project("graph", "show", NEW).out
     assert "tag:later" not in said
     assert "-affects-> tag:now (stated from 2026-02-11 until 2198-01-01)" in " ".join(said.split())
-    assert "tag:later" not in project("graph", "neighbors", NEW).out
+    assert "tag:later" not in project("graph", "show", NEW, "--hops", "2").out
     assert "tag:later" in project("graph", "show", NEW, "--as-of", "2199-02-01").out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("db", "--query", "x"), "ID and --query exclude each other"),
+        (("db", "--to", "x", "--hops", "1"), "--to and --hops exclude each other"),
+        (("--to", "db"), "--to does not apply to the size of the graph"),
+        (("db", "--type", "fix"), "--type does not apply to a node"),
+        (("--query", "x", "--relation", "fixes"), "--relation does not apply to a search"),
+        (("--format", "quiet"), "--format quiet does not apply to the size of the graph"),
+    ],
+)
+def test_options_that_do_not_apply_together_are_refused(
+    ralph: Project, words: tuple[str, ...], told: str
+) -> None:
+    said = ralph("graph", "show", *words)
+    assert (said.code, said.out, told in said.err) == (2, "", True), said.err

@@ -136,8 +136,8 @@ def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(
             for text in ("make the parser", "parser is made", "and the lexer", "lexer is made")
         ]
         assert places == sorted(places)
-        assert ralph("index", "verify").code == 0
-        assert ralph("index", "rebuild").code == 0
+        assert ralph("doctor", "--index").code == 0
+        assert ralph("index", "sync", "--rebuild").code == 0
     assert ralph("forget", "--matching", "make the parser", "--yes").code == 0
     assert not [
         path
@@ -382,7 +382,7 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
             running.send_signal(signal.SIGKILL)
         bring(ralph)
         assert sessions(ralph) == expected
-    assert ralph("index", "verify").code == 0
+    assert ralph("doctor", "--index").code == 0
 
 
 def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) -> None:

@@ -331,12 +331,12 @@ def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     )
     (memory,) = project("memory", "search", words, "--format", "json").json
     assert memory["weak"] is True
-    graph = project("graph", "search", words)
+    graph = project("graph", "show", "--query", words)
     assert "Race in checkout" in graph.out
     assert "No exact match. Closest:" in graph.err
     nothing = project("search", "zebra xylophone", "--format", "json").json
     assert nothing["hits"] == []
-    (node,) = project("graph", "search", words, "--format", "json").json
+    (node,) = project("graph", "show", "--query", words, "--format", "json").json
     assert node["weak"] is True
 
 

@@ -99,7 +99,9 @@ def test_by_its_id_an_entry_of_another_task_is_not_found_either(
     assert ralph("loop", "show", "--journal", MINE).err == ""
 
 
-@pytest.mark.parametrize("words", [("search", "x"), ("graph", "show"), ("graph", "search", "x")])
+@pytest.mark.parametrize(
+    "words", [("search", "x"), ("graph", "show"), ("graph", "show", "--query", "x")]
+)
 def test_one_task_and_all_of_them_contradict_each_other(
     ralph: Project, words: tuple[str, ...]
 ) -> None:
@@ -111,7 +113,7 @@ def test_one_task_and_all_of_them_contradict_each_other(
 def test_a_search_of_the_graph_in_a_task_finds_nothing_of_another(
     ralph: Project, both: Both
 ) -> None:
-    words = ("graph", "search", ASKED, "--limit", "100", "--format", "json")
+    words = ("graph", "show", "--query", ASKED, "--limit", "100", "--format", "json")
     assert seen(ralph(*words, "--task", both.two).out) == {PROJECT, TWO_INSIGHT}
     everything = seen(ralph(*words).out)
     assert everything > {PROJECT, TWO_INSIGHT, ONE_INSIGHT}
@@ -136,12 +138,12 @@ def test_another_task_s_node_is_not_shown_by_its_id_either(ralph: Project, in_tw
     assert (hidden.code, hidden.out) == (1, "")
     assert "--all-tasks shows everything" in hidden.err
     assert ONE_INSIGHT in ralph("graph", "show", "ins-1", "--all-tasks").out
-    assert ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json").code == 0
-    near = ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json", "--hops", "1")
+    assert ralph("graph", "show", f"task:{in_two.one}", "--hops", "2", "--format", "json").code == 0
+    near = ralph("graph", "show", f"task:{in_two.one}", "--format", "json", "--hops", "1")
     assert not seen(near.out)
     assert (
         ONE_INSIGHT
-        in ralph("graph", "neighbors", f"task:{in_two.one}", "--all-tasks", "--hops", "1").out
+        in ralph("graph", "show", f"task:{in_two.one}", "--all-tasks", "--hops", "1").out
     )
 
 

@@ -60,7 +60,7 @@ def test_a_damaged_index_is_made_again(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     ralph.remember("The importer needs port 5432.", "fix")
-    ralph("index", "rebuild")
+    ralph("index", "sync", "--rebuild")
     messages.script(bash("echo one"), bash("exit 1"), say("DONE"))
     for name in ("ralph.db-wal", "ralph.db-shm"):
         (ralph.project / ".ralph" / name).unlink(missing_ok=True)

@@ -101,7 +101,7 @@ def test_private_parts_and_secrets_reach_the_model_and_never_the_disk_or_the_nex
     assert "# a change" in texts[8]
     assert texts[9].strip() == "deploy.sh"
     assert "The form is done." in texts[10]
-    ralph("index", "rebuild")
+    ralph("index", "sync", "--rebuild")
     assert leaks(ralph) == []
     messages.script(say("OK"))
     after = claude.run("what about the login form?")

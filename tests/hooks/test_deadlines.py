@@ -182,7 +182,7 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     commands = (
         ["memory", "add", f"{slow} is slow"],
         ["search", "slow"],
-        ["index", "rebuild"],
+        ["index", "sync", "--rebuild"],
         ["doctor", "--secrets"],
     )
     for words in commands:

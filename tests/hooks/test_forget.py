@@ -306,7 +306,7 @@ def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(
         here.env,
     )
     assert b"zebrafish" not in asked.stdout.lower()
-    assert ralph("index", "verify").code == 0
+    assert ralph("doctor", "--index").code == 0
     doctor = ralph("doctor")
     assert "1 forgotten entry is back" in doctor.out
     assert f"ralph forget {ID} --yes" in doctor.out
@@ -350,7 +350,7 @@ def test_another_project_keeps_its_index_and_hides_the_same_text(
     assert ralph("forget", ID, "--yes").code == 0
     assert SENTENCE not in texts(theirs)
     assert "compare the wombat tables" in texts(theirs)
-    assert theirs("index", "verify").code == 0
+    assert theirs("doctor", "--index").code == 0
     assert paths.index_file(other.root).stat().st_ino == before
     memory.add(theirs.root, SENTENCE, context=BY_PERSON)
     assert SENTENCE in texts(theirs)
@@ -387,7 +387,7 @@ def test_a_restored_log_brings_back_neither_event_nor_summary(here: World, ralph
             "SessionStart", payload("SessionStart", source=more, session_id="other"), here.env
         )
         assert b"zebrafish" not in started.stdout.lower()
-    assert ralph("index", "verify").code == 0
+    assert ralph("doctor", "--index").code == 0
 
 
 def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(

@@ -249,7 +249,7 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(
     )
     assert asked.returncode == 0
     assert b"PLANTED" not in asked.stdout
-    commands = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
+    commands = (["status"], ["search", "wombat"], ["doctor", "--index"], ["doctor"])
     for words in commands if name in ("view", "trigger") else commands[1:2]:
         done = subprocess.run(
             ["timeout", str(LIMIT), sys.executable, "-m", "ralph", *words],
@@ -276,7 +276,7 @@ def test_the_tables_that_ralph_makes_are_the_expected_ones(here: World) -> None:
     assert project("graph", "show", "vault").code in (0, 1)
     with closing(db.connect(paths.index_file(here.root), read_only=True)) as connection:
         assert db.version_of(connection) == SCHEMA_VERSION
-    assert project("index", "verify").code == 0
+    assert project("doctor", "--index").code == 0
 
 
 @pytest.mark.parametrize("name", ["../../victim", "/tmp/victim", "..", "a\\b"])

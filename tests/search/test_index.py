@@ -202,7 +202,7 @@ def test_a_folder_in_its_place_costs_nothing_but_time(root: Path) -> None:
     paths.index_file(root).mkdir()
     assert answers(root) == before
     assert not index.status(root)["index_complete"]
-    for words in (("index", "sync"), ("index", "rebuild")):
+    for words in (("index", "sync"), ("index", "sync", "--rebuild")):
         said = executable(root, *words)
         assert (said.returncode, b"bug" in said.stderr) == (1, False)
 

@@ -63,4 +63,4 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(
     assert TOKEN.encode() not in ralph.everything()
     memories = tmp_path / ".agent" / "memories.md"
     assert memories.read_text("utf-8") == texts[memories].replace(TOKEN, MARKER)
-    assert ralph("index", "verify").code == 0
+    assert ralph("doctor", "--index").code == 0

@@ -55,9 +55,9 @@ search money --explain
 search --around {observation}
 graph show
 graph show {memory}
-graph neighbors {memory}
-graph search money
-graph path {memory} {other}
+graph show {memory} --hops 2
+graph show --query money
+graph show {memory} --to {other}
 context
 context rotateRefreshToken
 context rotateRefreshToken --explain
@@ -74,8 +74,8 @@ loop show --journal
 loop show {run} --journal
 forget {memory}
 doctor --citations
-index verify
-index prune
+doctor --index
+forget --old-logs
 scratchpad
 doctor
 status

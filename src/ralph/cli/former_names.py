@@ -8,6 +8,12 @@ from __future__ import annotations
 
 MOVED = {
     "feature list": "ralph feature show",
+    "graph neighbors": "ralph graph show ID --hops N",
+    "graph path": "ralph graph show ID --to ID",
+    "graph search": "ralph graph show --query WORDS",
+    "index prune": "ralph forget --old-logs",
+    "index rebuild": "ralph index sync --rebuild",
+    "index verify": "ralph doctor --index",
     "loop agents": "ralph doctor --agents",
     "loop journal": "ralph loop show --journal",
     "loop list": "ralph loop show",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -37,29 +37,18 @@ from ralph.search.record_ids import expand_id, short_ids
 
 _MAX_HOPS = 6
 _DAY_LENGTH = len("2026-01-31")
+_VISIBILITY = ("within", "all_tasks")
+_COMMON = ("as_of", *_VISIBILITY, "form")
+"""Parameters of `graph show` that apply to whatever is shown of the graph."""
 
-_as_of = click.option(
-    "--as-of",
-    "as_of",
-    default="",
-    metavar="DATE",
-    help="Use the graph as of a date, or as of 7d, 2w or 3m ago.",
-)
-_hops = click.option(
-    "--hops",
-    type=click.IntRange(1, _MAX_HOPS),
-    default=HOPS,
-    show_default=True,
-    help="Maximum number of edges to follow.",
-)
-_types = click.option(
-    "-t",
-    "--type",
-    "types",
-    multiple=True,
-    metavar="TYPE",
-    help="Only nodes of these types, comma-separated.",
-)
+
+class _Graph(NamedTuple):
+    """The graph to show: the day, the task whose records are visible, and the output format."""
+
+    call: Invocation
+    moment: str
+    task: str
+    form: str
 
 
 @click.group(
@@ -82,31 +71,112 @@ def cli() -> None:
 
 @cli.command(
     "show",
-    examples=["ralph graph show", "ralph graph show tag:db --as-of 2026-01-31 --format json"],
+    examples=[
+        "ralph graph show",
+        "ralph graph show tag:db --as-of 2026-01-31 --format json",
+        'ralph graph show "Retry policy" --hops 1 --type gotcha,pattern',
+        "ralph graph show mem-a3f8 --to tag:db",
+        'ralph graph show --query "session storage" --type file,gotcha',
+    ],
 )
 @click.argument("name", metavar="[ID]", required=False, default="")
-@_as_of
+@click.option("--to", "end", default="", metavar="ID", help="Show a shortest path to this node.")
+@click.option(
+    "--hops",
+    type=click.IntRange(1, _MAX_HOPS),
+    help="List the nodes at most this many edges away, nearest first.",
+)
+@click.option(
+    "--query",
+    default="",
+    metavar="WORDS",
+    help='Find nodes by words or meaning ("-" reads the words from standard input).',
+)
+@click.option(
+    "-t",
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="List only nodes of these types, comma-separated.",
+)
+@click.option(
+    "--relation",
+    "relations",
+    multiple=True,
+    metavar="NAME",
+    help="With --hops: follow only these relations, comma-separated.",
+)
+@options.limit(None, f"Maximum number of nodes in a list [default with --query: {LIMIT}].")
+@click.option(
+    "--as-of",
+    "as_of",
+    default="",
+    metavar="DATE",
+    help="Use the graph as of a date, or as of 7d, 2w or 3m ago.",
+)
 @options.visibility
-@options.formats("table", "json")
+@options.formats("table", "json", "quiet")
 @pass_call
-def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> None:
-    """Show a node with its dates and edges.
+def show(
+    call: Invocation,
+    name: str,
+    end: str,
+    hops: int | None,
+    query: str,
+    types: tuple[str, ...],
+    relations: tuple[str, ...],
+    limit: int | None,
+    as_of: str,
+    within: str,
+    form: str,
+) -> int:
+    """Show a node, what is near it, a path, or the whole graph.
 
-    Without ID, show the size of the graph.
+    Without ID, show the size of the graph. With ID, show the node with its dates and edges; with
+    --hops, list what is near it; with --to, show a shortest path (the exit code is 1 if there is
+    none). --query finds nodes by words and lists what is linked to them, at most --hops edges away
+    (2 by default). Only what is valid now, or on the day given with --as-of, is found.
     """
-    if not name.strip():
-        overview = graph.overview(call.root, task=within)
-        if form == "json":
-            _print_overview_json(overview)
-        else:
-            _print_overview(overview, call)
-        return
-    moment = parse_time(as_of)
-    view = graph.show(call.root, expand_id(call.root, name), at=moment, task=within)
-    if form == "json":
-        _print_node_json(view)
+    shown = _Graph(call, parse_time(as_of), within, form)
+    options.exclude({"ID": name.strip(), "--query": query})
+    options.exclude({"--to": end, "--hops": hops})
+    if query:
+        options.allow_only("a search", "query", "hops", "types", "limit", *_COMMON)
+        _search(shown, query, hops or HOPS, types, limit or LIMIT)
+    elif not name.strip():
+        options.allow_only("the size of the graph", *_VISIBILITY, "form")
+        _show_overview(shown)
+    elif end:
+        options.allow_only("a path", "end", *_COMMON)
+        return _show_path(shown, name, end)
+    elif hops:
+        options.allow_only("nearby nodes", "hops", "types", "relations", "limit", *_COMMON)
+        _list_nearby(shown, name, hops, types, relations, limit)
     else:
-        _print_node(view, call, moment or ids.today())
+        options.allow_only("a node", *_COMMON)
+        _show_node(shown, name)
+    return 0
+
+
+def _show_overview(shown: _Graph) -> None:
+    options.refuse_quiet("the size of the graph", shown.form)
+    overview = graph.overview(shown.call.root, task=shown.task)
+    if shown.form == "json":
+        _print_overview_json(overview)
+    else:
+        _print_overview(overview, shown.call)
+
+
+def _show_node(shown: _Graph, name: str) -> None:
+    root = shown.call.root
+    view = graph.show(root, expand_id(root, name), at=shown.moment, task=shown.task)
+    if shown.form == "json":
+        _print_node_json(view)
+    elif shown.form == "quiet":
+        click.echo(view.node.id)
+    else:
+        _print_node(view, shown.call, shown.moment or ids.today())
 
 
 def _print_overview_json(overview: GraphOverview) -> None:
@@ -212,73 +282,38 @@ def _node_name(node: Node) -> str:
 # --- several nodes --------------------------------------------------------------------------------
 
 
-@cli.command(
-    "neighbors", examples=['ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern']
-)
-@click.argument("name", metavar="ID")
-@_hops
-@_types
-@click.option(
-    "--relation",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Follow only these relations, comma-separated.",
-)
-@options.limit(None)
-@_as_of
-@options.visibility
-@options.formats("table", "json", "quiet")
-@pass_call
-def neighbors(
-    call: Invocation,
+def _list_nearby(
+    shown: _Graph,
     name: str,
     hops: int,
-    types: tuple[str, ...],
-    names: tuple[str, ...],
+    types: Sequence[str],
+    relations: Sequence[str],
     limit: int | None,
-    as_of: str,
-    within: str,
-    form: str,
 ) -> None:
     """List the nodes near a node, nearest first."""
-    chosen_types = parse_node_types(types)
-    followed = parse_relations(names)
-    moment = parse_time(as_of)
+    root = shown.call.root
     nodes = graph.neighbors(
-        call.root,
-        expand_id(call.root, name),
+        root,
+        expand_id(root, name),
         hops=hops,
-        types=chosen_types,
-        relations=followed,
-        at=moment,
-        task=within,
+        types=parse_node_types(types),
+        relations=parse_relations(relations),
+        at=shown.moment,
+        task=shown.task,
     )
-    _print_reached(nodes[:limit], call, form, "No neighbors.")
+    _print_reached(nodes[:limit], shown, "No neighbors.")
     if limit is not None and len(nodes) > limit:
         say(f"{len(nodes) - limit} more")
 
 
-@cli.command("path", examples=["ralph graph path mem-a3f8 tag:db"])
-@click.argument("start", metavar="A")
-@click.argument("end", metavar="B")
-@_as_of
-@options.visibility
-@options.formats("table", "json")
-@pass_call
-def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
-    """Show a shortest path from A to B.
-
-    The exit code is 1 if there is none.
-    """
+def _show_path(shown: _Graph, start: str, end: str) -> int:
+    """Show a shortest path, and return 1 if there is none."""
+    options.refuse_quiet("a path", shown.form)
+    root = shown.call.root
     (first, last), edges = graph.path(
-        call.root,
-        expand_id(call.root, start),
-        expand_id(call.root, end),
-        at=parse_time(as_of),
-        task=within,
+        root, expand_id(root, start), expand_id(root, end), at=shown.moment, task=shown.task
     )
-    if form == "json":
+    if shown.form == "json":
         print_json(
             {
                 "from": node_json(first),
@@ -290,7 +325,7 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
     elif edges is None:
         click.echo(f"There is no path from {one_line(first.id)} to {one_line(last.id)}.")
     else:
-        _print_path(first, edges, call)
+        _print_path(first, edges, shown.call)
     return 1 if edges is None else 0
 
 
@@ -312,60 +347,34 @@ def _other_end(edge: Edge, node_id: str) -> str:
     return edge.source
 
 
-@cli.command(
-    "search",
-    examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'],
-)
-@click.argument("words", nargs=-1, required=True)
-@_as_of
-@options.visibility
-@_hops
-@_types
-@options.limit(LIMIT)
-@options.formats("table", "json", "quiet")
-@pass_call
-def search(
-    call: Invocation,
-    words: tuple[str, ...],
-    as_of: str,
-    within: str,
-    hops: int,
-    types: tuple[str, ...],
-    limit: int,
-    form: str,
-) -> None:
-    """Find nodes by words or meaning, and what is linked to them.
-
-    Only what is valid now, or on the day given with --as-of, is found.
-    """
-    moment = parse_time(as_of)
-    chosen_types = parse_node_types(types)
-    embedding = call.config.embedding
+def _search(shown: _Graph, query: str, hops: int, types: Sequence[str], limit: int) -> None:
+    """Find nodes by words or meaning, and what is linked to them."""
+    request = GraphQuery(
+        read_words((query,)),
+        at=shown.moment,
+        types=parse_node_types(types),
+        hops=hops,
+        limit=limit,
+        task=shown.task,
+    )
+    embedding = shown.call.config.embedding
     with bar("reading the files") as progress:
-        query = GraphQuery(
-            read_words(words),
-            at=moment,
-            types=chosen_types,
-            hops=hops,
-            limit=limit,
-            task=within,
-        )
         nodes, warnings = graph_search.search(
-            call.root, query, embedding=embedding, progress=progress
+            shown.call.root, request, embedding=embedding, progress=progress
         )
     warn(*warnings)
-    _print_reached(nodes, call, form, "Nothing found.")
+    _print_reached(nodes, shown, "Nothing found.")
 
 
-def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, empty: str) -> None:
+def _print_reached(nodes: Sequence[ReachedNode], shown: _Graph, empty: str) -> None:
     short: Mapping[str, str] = {}
-    if nodes and form == "table":
+    if nodes and shown.form == "table":
         names = []
         for reached in nodes:
             names.append(reached.node.id)
             if reached.via is not None:
                 names += [reached.via.source, reached.via.target]
-        short = short_ids(call.root, names)
+        short = short_ids(shown.call.root, names)
 
     def row(reached: ReachedNode) -> Sequence[object]:
         node = reached.node
@@ -380,7 +389,7 @@ def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, em
 
     print_rows(
         nodes,
-        form,
+        shown.form,
         to_json=_reached_json,
         headings=("SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"),
         row=row,

@@ -7,7 +7,7 @@ import click
 from ralph.cli import options
 from ralph.cli.commands import Command, Group
 from ralph.cli.invocation import Invocation, pass_call
-from ralph.cli.options import read_text
+from ralph.cli.options import exclude, read_text
 from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.core.errors import UsageError
 from ralph.core.settings import Embedding, Provider
@@ -24,27 +24,40 @@ _EXCERPT_WIDTH = 80  # columns of a record's text in a preview
 # --- ralph index ----------------------------------------------------------------------------------
 
 
-@click.group(name="index", cls=Group, examples=["ralph index sync", "ralph index rebuild"])
+@click.group(name="index", cls=Group, examples=["ralph index sync"])
 def cli() -> None:
-    """Update, rebuild, verify or prune the search index.
+    """Update or rebuild the search index.
 
-    The index is derived from the files and can be deleted.
+    The index is derived from the files and can be deleted. `ralph doctor --index` compares it with
+    them.
     """
 
 
-@cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
+@cli.command(
+    "sync",
+    examples=[
+        "ralph index sync",
+        "ralph index sync --rebuild",
+        "ralph index sync --embed --limit 1000",
+    ],
+)
+@click.option("--rebuild", is_flag=True, help="Read every file again, not only those that changed.")
 @click.option("--embed", is_flag=True, help="Also embed every record with embedding.provider.")
 @options.limit(None, "With --embed: maximum number of records to embed. A later call continues.")
 @pass_call
-def sync(call: Invocation, embed: bool, limit: int | None) -> None:
-    """Read the files that changed.
+def sync(call: Invocation, rebuild: bool, embed: bool, limit: int | None) -> None:
+    """Update the index from the files that changed.
 
     Every search does this automatically. With --embed, searches also match by meaning.
     """
     if limit is not None and not embed:
         raise UsageError("--limit requires --embed", hint="ralph index sync --embed --limit 1000")
-    with bar("reading the files") as progress:
-        summary = _describe_sync(index.sync(call.root, progress))
+    if rebuild:
+        with bar("reading the files", every=1) as progress:
+            summary = _describe_sync(index.rebuild(call.root, progress))
+    else:
+        with bar("reading the files") as progress:
+            summary = _describe_sync(index.sync(call.root, progress))
     settings = call.config.embedding
     if embed:
         _embed_all(call, settings, limit)
@@ -93,70 +106,17 @@ def _describe_sync(synced: Synced) -> str:
     return "Up to date."
 
 
-@cli.command("rebuild", examples=["ralph index rebuild"])
-@pass_call
-def rebuild(call: Invocation) -> None:
-    """Rebuild the index from the files."""
-    with bar("reading the files", every=1) as progress:
-        click.echo(_describe_sync(index.rebuild(call.root, progress)))
-
-
-@cli.command("verify", examples=["ralph index verify"])
-@options.formats("table", "json")
-@pass_call
-def verify(call: Invocation, form: str) -> int:
-    """Compare the index with the files, record by record.
-
-    The exit code is 1 if they differ.
-    """
-    problems = index.verify(call.root)
-    if form == "json":
-        print_json(problems)
-    else:
-        for problem in problems:
-            click.echo(problem)
-        if problems:
-            click.echo("Run `ralph index rebuild` to rebuild it.")
-        else:
-            click.echo("Index and files agree.")
-    return 1 if problems else 0
-
-
-@cli.command("prune", examples=["ralph index prune --days 90", "ralph index prune --days 90 --yes"])
-@click.option(
-    "--days",
-    type=click.IntRange(min=1),
-    help="Remove logs older than this many days (default: retention_days).",
-)
-@options.yes
-@options.formats("table", "json")
-@pass_call
-def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
-    """Remove old logs, and indexes of deleted worktrees.
-
-    These are the logs of sessions and runs. Memories are never touched.
-    """
-    logs = index.prune(call.root, days=days or call.config.retention_days, really=yes)
-    if form == "json":
-        rows = [{"file": str(log.path), "why": log.why, "bytes": log.size} for log in logs]
-        print_json({"removed" if yes else "would_remove": rows})
-        return
-    verb = "removed" if yes else "would remove"
-    for log in logs:
-        click.echo(f"{verb} {call.show_path(log.path)} ({log.size / 1e6:.1f} MB): {log.why}")
-    if not logs:
-        click.echo("Nothing to prune.")
-    elif not yes:
-        click.echo("Nothing was removed. Run again with --yes to remove it.")
-
-
 # --- ralph forget ---------------------------------------------------------------------------------
 
 
 @click.command(
     name="forget",
     cls=Command,
-    examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"],
+    examples=[
+        "ralph forget mem-a3f8",
+        "ralph forget --session 3f2a --yes",
+        "ralph forget --old-logs --days 90",
+    ],
 )
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option(
@@ -173,6 +133,16 @@ def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
     metavar="TEXT",
     help='Forget everything that contains this text, ignoring case ("-" reads it from stdin).',
 )
+@click.option(
+    "--old-logs",
+    is_flag=True,
+    help="Remove old logs of sessions and runs, and indexes of deleted worktrees.",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    help="With --old-logs: logs older than this many days (default: retention_days).",
+)
 @options.yes
 @options.formats("table", "json")
 @pass_call
@@ -182,6 +152,8 @@ def forget_(
     session: str,
     before: str,
     matching: str | None,
+    old_logs: bool,
+    days: int | None,
     yes: bool,
     form: str,
 ) -> int:
@@ -192,8 +164,14 @@ def forget_(
     knowledge are selected only by id or --matching. What Ralph cannot remove (your own prose,
     backups) is printed with its line; with --yes the exit code is then 1. A salted hash of each
     text stays in your state folder, so that an import, a pull or a restored log does not bring it
-    back.
+    back. --old-logs only deletes old log files; memories are not touched.
     """
+    if old_logs:
+        exclude({"ID": names, "--old-logs": True})
+        options.allow_only("old logs", "old_logs", "days", "yes", "form")
+        _remove_old_logs(call, days, yes=yes, form=form)
+        return 0
+    options.refuse("days", "requires --old-logs")
     text = _text_to_match(matching)
     record_ids = tuple(dict.fromkeys(expand_id(call.root, name) for name in names))
     request = ForgetRequest(record_ids, session, parse_time(before), text)
@@ -206,6 +184,22 @@ def forget_(
     else:
         _print_plan(plan, call, done=yes)
     return 1 if yes and plan.leftovers else 0
+
+
+def _remove_old_logs(call: Invocation, days: int | None, *, yes: bool, form: str) -> None:
+    """Remove old logs and the indexes of deleted worktrees, or preview it."""
+    logs = index.prune(call.root, days=days or call.config.retention_days, really=yes)
+    if form == "json":
+        rows = [{"file": str(log.path), "why": log.why, "bytes": log.size} for log in logs]
+        print_json({"removed" if yes else "would_remove": rows})
+        return
+    verb = "removed" if yes else "would remove"
+    for log in logs:
+        click.echo(f"{verb} {call.show_path(log.path)} ({log.size / 1e6:.1f} MB): {log.why}")
+    if not logs:
+        click.echo("There are no old logs.")
+    elif not yes:
+        click.echo("Nothing was removed. Run again with --yes to remove it.")
 
 
 def _text_to_match(matching: str | None) -> str:

@@ -88,7 +88,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     "More": {
         "capture": CommandEntry("project:capture", "Turn recording and injection on or off"),
         "trust": CommandEntry("trust:trust", "Approve commands that a project's config names"),
-        "index": CommandEntry("index:cli", "Update, rebuild, verify or prune the search index"),
+        "index": CommandEntry("index:cli", "Update or rebuild the search index"),
         "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP"),
         "skill": CommandEntry(
             "search:skill", "Print the guide that teaches agents to use the memory"

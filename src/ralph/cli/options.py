@@ -223,6 +223,14 @@ def refuse(name: str, reason: str) -> None:
             raise UsageError(f"{max(param.opts, key=len)} {reason}", hint="leave it out")
 
 
+def refuse_quiet(shown: str, form: str) -> None:
+    """Refuse `--format quiet`, which prints ids, where there is no list. Raises `UsageError`."""
+    if form == "quiet":
+        raise UsageError(
+            f"--format quiet does not apply to {shown}", hint="use --format json or leave it out"
+        )
+
+
 def require_list_for_json(form: str) -> None:
     """Refuse `--format json` in a call without `--list`, where it has no effect.
 

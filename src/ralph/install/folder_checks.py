@@ -62,7 +62,7 @@ def _check_worktrees(root: Path) -> Iterator[Finding]:
         )
     for stale in index.stale_indexes(root):
         what = "is the index of a worktree that no longer exists"
-        hint = "run `ralph index prune --yes` to remove it"
+        hint = "run `ralph forget --old-logs --yes` to remove it"
         yield new_finding(stale.path, what, hint=hint, level="note", code="worktree-index")
 
 

@@ -129,7 +129,8 @@ def _rebuild_index(root: Path, progress: Progress | None) -> None:
         raise db.Busy(
             f"{paths.index_file(root)}: another process keeps writing, "
             "so it may hold what was forgotten",
-            hint="the files are clean; run `ralph index rebuild` when the other process has ended",
+            hint="the files are clean; run `ralph index sync --rebuild` when the other process has "
+            "ended",
         ) from error
 
 

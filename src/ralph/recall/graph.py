@@ -237,7 +237,7 @@ def find_node(
             f"the graph has no node {name} that this task may see",
             hint=Hint("show-all-tasks", "--all-tasks shows everything"),
         )
-    hint = '`ralph graph search "words"` shows the ids'
+    hint = '`ralph graph show --query "words"` shows the ids'
     closest = _closest_node(graph, text, allowed)
     if closest:
         hint = f"did you mean {closest}?"

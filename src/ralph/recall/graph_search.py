@@ -1,4 +1,4 @@
-"""Search the graph by words (`ralph graph search`).
+"""Search the graph by words (`ralph graph show --query`).
 
 The words are ranked against memories and journal entries, and nodes that the words name are added.
 From these hits, the search walks along the edges. The score falls with each step. Without a time,

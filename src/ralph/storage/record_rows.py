@@ -75,7 +75,7 @@ def decode_record(family: Family, row: sqlite3.Row) -> Record:
         return _decode(family, row)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unreadable(
-            "a row of the index is damaged", hint="`ralph index rebuild` rebuilds the index"
+            "a row of the index is damaged", hint="`ralph index sync --rebuild` rebuilds it"
         ) from error
 
 
