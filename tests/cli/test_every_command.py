@@ -45,10 +45,7 @@ NOT_RUN = {
     ("task", "drop"),
     ("review", "refine"),
     ("merge-driver",),
-    *(
-        ("team", name)
-        for name in ("join", "push", "pull", "forget", "leave", "migrate", "check", "demo")
-    ),
+    *(("team", name) for name in ("join", "sync", "forget", "leave", "admin")),
 }
 """Commands whose examples need an agent, a network, a terminal or git."""
 NOT_RUN_OPTIONS = {"--watch", "--improve", "--check", "--embed", "--worktree", "--mcp"}

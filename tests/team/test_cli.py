@@ -31,12 +31,12 @@ def machine(fleet: Fleet, name: str) -> Project:
 def test_two_machines_share_by_commands(fleet: Fleet) -> None:
     ann, ben = machine(fleet, "ann"), machine(fleet, "ben")
     ann("memory", "add", "ECONNREFUSED: run docker compose up first", "-t", "fix")
-    shown = ann("team", "push", "--dry-run")
+    shown = ann("team", "sync", "--dry-run")
     assert "docker compose up first" in shown.out
-    assert ben("team", "pull").out.startswith("0 row(s)")  # a dry run sends nothing
-    assert ann("team", "push").out.startswith("1 row(s)")
+    assert ben("team", "sync", "--pull-only").out.startswith("0 row(s)")  # a dry run sends nothing
+    assert ann("team", "sync", "--push-only").out.startswith("1 row(s)")
     assert ben("search", "--team", "docker").code == 0
-    assert ben("team", "pull").out.startswith("1 row(s)")
+    assert ben("team", "sync", "--pull-only").out.startswith("1 row(s)")
     hit = ben("search", "--team", "docker compose", "--format", "json").json["hits"][0]
     assert (hit["member"], hit["text"][:12]) == (fleet.role("ann"), "ECONNREFUSED")
     assert "docker" in ben("search", "--team", "--full", "docker compose").out
@@ -52,17 +52,19 @@ def test_two_machines_share_by_commands(fleet: Fleet) -> None:
     assert "1 row(s)" in ben("team", "forget", short).out
     assert ben("search", "--team", "docker compose").out.startswith("Nothing found")
     ann("memory", "add", "Another one", "-t", "fix")
-    assert ann("team", "push").out.startswith("1 row(s) of 1")  # without the forgotten one
+    assert ann("team", "sync", "--push-only").out.startswith(
+        "1 row(s) of 1"
+    )  # without the forgotten one
     assert ben("team", "leave", "--delete-mine").code == 0
-    left = ben("team", "push")
+    left = ben("team", "sync", "--push-only")
     assert (left.code, "ignored" in left.err) == (2, False)
 
 
 def test_mcp_and_pages_search_the_team(fleet: Fleet) -> None:
     ann, ben = machine(fleet, "ann"), machine(fleet, "ben")
     ann("memory", "add", "Invoices are rounded half to even", "-t", "decision")
-    ann("team", "push")
-    ben("team", "pull")
+    for each in (ann, ben):
+        assert "pulled" in each("team", "sync").out
 
     async def ask() -> str:
         async with Client(build(ben.root)) as client:
@@ -92,8 +94,8 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [
-        (["team", "push"], 2, "shares nothing with a team"),
-        (["team", "pull"], 2, "shares nothing with a team"),
+        (["team", "sync", "--push-only"], 2, "shares nothing with a team"),
+        (["team", "sync", "--pull-only"], 2, "shares nothing with a team"),
         (["search", "--team", "x"], 2, "shares nothing with a team"),
         (["team", "join", "postgresql://ann:secret@localhost/x"], 2, "has a password"),
         (
@@ -103,8 +105,11 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
         ),
         (["team", "join", "nonsense"], 2, "PostgreSQL URL"),
         (["team", "join", "host=/nowhere"], 1, "does not answer"),
-        (["team", "check", "host=/nowhere"], 1, "does not answer"),
-        (["team", "migrate", "host=127.0.0.1 port=1"], 1, "does not answer"),
+        (["team", "admin", "host=/nowhere", "--check"], 1, "does not answer"),
+        (["team", "admin", "host=127.0.0.1 port=1"], 1, "does not answer"),
+        (["team", "sync", "--push-only", "--pull-only"], 2, "exclude each other"),
+        (["team", "sync", "--dry-run", "--pull-only"], 2, "exclude each other"),
+        (["team", "admin", "x", "--check", "--member", "ann"], 2, "--member does not apply"),
         (["team", "status"], 0, ""),
     ],
 )
@@ -122,13 +127,13 @@ def test_what_is_wrong_is_one_line_and_changes_nothing(
 
 
 def test_a_server_that_refuses_is_not_called_silent(fleet: Fleet) -> None:
-    refused = Project(fleet.folder)("team", "check", fleet.postgres.url("somebody_else"))
+    refused = Project(fleet.folder)("team", "admin", fleet.postgres.url("somebody_else"), "--check")
     assert (refused.code, "refused the connection" in refused.err, "~/.pgpass" in refused.err) == (
         1,
         True,
         True,
     )
-    empty = Project(fleet.folder)("team", "check", fleet.postgres.url())
+    empty = Project(fleet.folder)("team", "admin", fleet.postgres.url(), "--check")
     assert (empty.code, "no Ralph tables" in empty.err) == (1, True)
 
 
@@ -140,30 +145,30 @@ def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
         f'team:\n  url: "{fleet.url("ann")}"\n  project: shop\n', encoding="utf-8"
     )
     ralph = Project(root)
-    assert ralph("team", "pull").code == 2
+    assert ralph("team", "sync", "--pull-only").code == 2
     assert ralph("trust", "--yes").code == 0
-    assert ralph("team", "pull").code == 0
+    assert ralph("team", "sync", "--pull-only").code == 0
 
 
 def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
     ralph = Project(fleet.folder)
-    assert "up to date" in ralph("team", "migrate", fleet.url()).out
+    assert "up to date" in ralph("team", "admin", fleet.url()).out
     assert (
         "no role"
-        in ralph("team", "migrate", fleet.url(), "--project", "x", "--member", "nobody_here").err
+        in ralph("team", "admin", fleet.url(), "--project", "x", "--member", "nobody_here").err
     )
-    assert ralph("team", "check", fleet.url()).out == "Schema 1: no problems.\n"
+    assert ralph("team", "admin", fleet.url(), "--check").out == "Schema 1: no problems.\n"
     fleet.postgres.execute("SELECT 1")
     import psycopg
 
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
         owner.execute("GRANT SELECT ON ralph_team.records TO PUBLIC")
-    said = ralph("team", "check", fleet.url())
+    said = ralph("team", "admin", fleet.url(), "--check")
     assert (said.code, "everybody may use the table records" in said.err) == (1, True)
 
 
 def test_the_demo_runs_for_root_as_well(tmp_path: Path) -> None:
-    done = executable(tmp_path, "team", "demo")
+    done = executable(tmp_path, "demo", "--team")
     if done.returncode == 2:  # for root, whose Python nobody else can read
         assert (os.geteuid(), b"`nobody`" in done.stderr, len(done.stderr.splitlines())) == (
             0,

@@ -85,13 +85,23 @@ _AGENT = [
 """The loop's scripted agent. It fixes the cart, and a second session verifies the fix."""
 
 
-@click.command(name="demo", cls=Command, examples=["ralph demo"])
-def cli() -> None:
+@click.command(name="demo", cls=Command, examples=["ralph demo", "ralph demo --team"])
+@click.option(
+    "--team",
+    is_flag=True,
+    help="Watch two simulated machines share a memory, with a temporary PostgreSQL server.",
+)
+def cli(team: bool) -> None:
     """Watch Ralph work on sample projects.
 
     The demo shows a loop, two sessions, what is learned in between, search, and what stays
     private. It needs no key and no network.
     """
+    if team:
+        from ralph.cli import team_demo
+
+        team_demo.show()
+        return
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
         stage = Stage(Path(folder).resolve())
         _run_loop(stage)

@@ -344,7 +344,7 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
         "ralph loop show run-1a2b3c4d --log --follow",
     ],
 )
-@click.argument("name", metavar="[RUN]", required=False, default="")
+@_run_id
 @click.option("--journal", is_flag=True, help="Show how each iteration ended and its notes.")
 @click.option("--log", is_flag=True, help="Print the run's output.")
 @click.option(
@@ -362,7 +362,7 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
 @pass_call
 def show(
     call: Invocation,
-    name: str,
+    run_id: str,
     journal: bool,
     log: bool,
     follow: bool,
@@ -379,21 +379,21 @@ def show(
     journal` searches the journal.
     """
     options.exclude({"--journal": journal, "--log": log})
-    if journal and not name:
+    if journal and not run_id:
         options.allow_only("the journal of all runs", "journal", "limit", "all_tasks", "form")
         _print_journal(call, within, limit or _LIST_LIMIT, form)
-    elif journal or is_journal_id(name):
+    elif journal or is_journal_id(run_id):
         options.allow_only("the journal of a run", "journal", "iteration", "all_tasks", "form")
-        _print_run_journal(call, name, iteration, within, form)
+        _print_run_journal(call, run_id, iteration, within, form)
     elif log:
         options.allow_only("the output of a run", "log", "follow")
-        _print_output(call, runs.find(call.root, name), follow=follow)
+        _print_output(call, runs.find(call.root, run_id), follow=follow)
     elif iteration is not None:
         options.allow_only("a prompt", "iteration", "form")
-        _print_prompt(call.root, runs.find(call.root, name).id, iteration, form)
-    elif name:
+        _print_prompt(call.root, runs.find(call.root, run_id).id, iteration, form)
+    elif run_id:
         options.allow_only("a run", "form")
-        _print_run(call.root, runs.find(call.root, name), form)
+        _print_run(call.root, runs.find(call.root, run_id), form)
     else:
         options.allow_only("the list of runs", "limit", "form")
         _print_runs(call, limit or _LIST_LIMIT, form)

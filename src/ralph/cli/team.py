@@ -22,8 +22,8 @@ from ralph.sharing.team_push import PushResult
     cls=Group,
     examples=[
         "ralph team join postgresql://ann@db.example.com/ralph",
-        "ralph team push --dry-run",
-        "ralph team pull",
+        "ralph team sync --dry-run",
+        "ralph team sync",
     ],
 )
 def cli() -> None:
@@ -56,19 +56,31 @@ def join(call: Invocation, url: str, project: str) -> None:
     """
     name = team.join(call.root, call.config.team, url, project)
     click.echo(f"Joined {one_line(name)}. `ralph trust` lets this project talk to the server.")
-    say("`ralph team push --dry-run` then shows every row that would be sent")
+    say("`ralph team sync --dry-run` then shows every row that would be sent")
 
 
-@cli.command("push", examples=["ralph team push --dry-run", "ralph team push"])
+@cli.command("sync", examples=["ralph team sync --dry-run", "ralph team sync --pull-only"])
+@click.option("--push-only", is_flag=True, help="Only send what is new here.")
+@click.option("--pull-only", is_flag=True, help="Only fetch what the other machines share.")
 @options.dry_run
 @pass_call
-def push(call: Invocation, dry_run: bool) -> None:
-    """Send what is new here to the server.
+def sync(call: Invocation, push_only: bool, pull_only: bool, dry_run: bool) -> None:
+    """Send what is new here, and fetch what the others share.
 
     `team.share` chooses among memories, guardrails, knowledge, summaries and the journal. The rules
     for secrets and private paths are applied again, with the current settings; --dry-run prints
-    every row.
+    every row that would be sent, and changes nothing. Records that were forgotten on the server are
+    removed here.
     """
+    options.exclude({"--push-only": push_only, "--pull-only": pull_only})
+    options.exclude({"--pull-only": pull_only, "--dry-run": dry_run})
+    if not pull_only:
+        _push(call, dry_run=dry_run)
+    if not push_only and not dry_run:
+        _pull(call)
+
+
+def _push(call: Invocation, *, dry_run: bool) -> None:
     with bar("pushing") as progress:
         result = team_push.push(call.root, call.config, dry_run=dry_run, progress=progress)
     if dry_run:
@@ -90,13 +102,7 @@ def _print_rows(result: PushResult) -> None:
             click.echo(f"{one_line(path)} {one_line(row.id)} {one_line(text)}")
 
 
-@cli.command("pull", examples=["ralph team pull"])
-@pass_call
-def pull(call: Invocation) -> None:
-    """Fetch what the other machines share.
-
-    Records that were forgotten on the server are removed here.
-    """
+def _pull(call: Invocation) -> None:
     with bar("pulling") as progress:
         result = team_pull.pull(call.root, call.config, progress)
     click.echo(
@@ -182,8 +188,11 @@ def leave(call: Invocation, delete_mine: bool) -> None:
 
 
 @cli.command(
-    "migrate",
-    examples=["ralph team migrate service=ralph --project shop --member ann --member ben"],
+    "admin",
+    examples=[
+        "ralph team admin service=ralph --project shop --member ann --member ben",
+        "ralph team admin service=ralph --check",
+    ],
 )
 @click.argument("url")
 @click.option("--project", default="", metavar="NAME", help="Project to add members to.")
@@ -201,26 +210,27 @@ def leave(call: Invocation, delete_mine: bool) -> None:
     metavar="ROLE",
     help="Role that may only read the project (may be repeated).",
 )
-def migrate(url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]) -> None:
+@click.option("--check", is_flag=True, help="Only check the server's tables.")
+def admin(
+    url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...], check: bool
+) -> int:
     """For administrators: create the tables and add members.
 
-    Existing tables are updated to the current schema.
+    Existing tables are updated to the current schema. --check looks for permissions on tables,
+    changed functions and wrong counts; the exit code is 1 if there is a problem.
     """
+    if check:
+        options.allow_only("a check", "check")
+        return _check_server(url)
     lines = team.migrate(url, project, members, readers)
     for line in lines:
         click.echo(one_line(line))
     if not lines:
         click.echo("The schema is up to date.")
+    return 0
 
 
-@cli.command("check", examples=["ralph team check service=ralph"])
-@click.argument("url")
-def check(url: str) -> int:
-    """For administrators: check the server's tables.
-
-    This looks for permissions on tables, changed functions and wrong counts. The exit code is 1 if
-    there is a problem.
-    """
+def _check_server(url: str) -> int:
     version, problems = team.check(url)
     warn(*map(one_line, problems))
     if problems:
@@ -228,14 +238,3 @@ def check(url: str) -> int:
         return 1
     click.echo(f"Schema {version}: no problems.")
     return 0
-
-
-@cli.command("demo", examples=["ralph team demo"])
-def demo() -> None:
-    """Watch two simulated machines share a memory.
-
-    They use a temporary PostgreSQL server.
-    """
-    from ralph.cli.team_demo import show
-
-    show()

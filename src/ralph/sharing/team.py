@@ -192,7 +192,7 @@ def migrate(
     if (members or readers) and not project:
         raise UsageError(
             "--member and --reader need --project NAME",
-            hint="ralph team migrate URL --project shop --member ann",
+            hint="ralph team admin URL --project shop --member ann",
         )
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         if server.version() > VERSION:
@@ -214,7 +214,7 @@ def check(url: str) -> tuple[int, list[str]]:
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         version = server.version()
         if not version:
-            return 0, ["the server has no Ralph tables; `ralph team migrate URL` creates them"]
+            return 0, ["the server has no Ralph tables; `ralph team admin URL` creates them"]
         if version != VERSION:
             return version, [f"this Ralph uses schema {VERSION}"]
         return version, server.problems()

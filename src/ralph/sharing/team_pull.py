@@ -1,4 +1,4 @@
-"""Receive what the other machines of a team share (`ralph team pull`).
+"""Receive what the other machines of a team share (`ralph team sync`).
 
 Logs only grow, so a pull asks for the rows after the last one it has. Memories change in place.
 They are few, so all of them are pulled again whenever one of their files has changed.

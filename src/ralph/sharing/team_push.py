@@ -1,4 +1,4 @@
-"""Send what this machine shares to the team's server (`ralph team push`).
+"""Send what this machine shares to the team's server (`ralph team sync`).
 
 A source is a shared file or part of one, and a row is one of its records. The server lists the
 sources that each machine has pushed, with a digest of each. A push compares these digests with the

@@ -128,7 +128,7 @@ def read_team(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
             return
     raise NotFound(
-        "nothing has been pulled yet", hint="`ralph team pull` fetches what the team shares"
+        "nothing has been pulled yet", hint="`ralph team sync` fetches what the team shares"
     )
 
 

@@ -55,12 +55,12 @@ class _Explanation(NamedTuple):
 
 _NOTHING_LOST = "nothing is lost: the next push sends what is missing"
 _BROKEN_SCHEMA = _Explanation(
-    "the server's schema is incomplete", "its administrator runs `ralph team check URL`"
+    "the server's schema is incomplete", "its administrator runs `ralph team admin URL --check`"
 )
 _EXPLANATIONS = {
     "InsufficientPrivilege": _Explanation(
         "the server refused: {}",
-        "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
+        "its administrator adds members: `ralph team admin URL --project NAME --member ROLE`",
     ),
     "UniqueViolation": _Explanation(
         "the server refused: {}",
@@ -68,7 +68,7 @@ _EXPLANATIONS = {
         "deletes it from ralph_team.machines and ralph_team.sources",
     ),
     "CheckViolation": _Explanation(
-        "the server refused: {}", "update Ralph; `ralph team push --dry-run` shows the rows"
+        "the server refused: {}", "update Ralph; `ralph team sync --dry-run` shows the rows"
     ),
     "LockNotAvailable": _Explanation(
         "somebody else is pushing to this project", f"run it again; {_NOTHING_LOST}"

@@ -28,7 +28,7 @@ MAX_ROW_BYTES = 1 << 20
 """Maximum size of a shared row in bytes. Its terms may take up twice as much."""
 PATIENCE = STATEMENT_SECONDS + 10.0
 """Seconds after which Ralph gives up on a statement that the server has not cancelled."""
-_MIGRATE_HINT = "its administrator runs `ralph team migrate URL`"
+_MIGRATE_HINT = "its administrator runs `ralph team admin URL`"
 SESSION_FAMILY = len(FAMILIES)
 """The family number of a session's row. Records have the numbers before it."""
 _FUNCTION = re.compile(
