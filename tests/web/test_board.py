@@ -21,10 +21,12 @@ class TestDashboard:
         told = shop.get("/api/dashboard")
         assert sorted(told) == [
             "doctor",
+            "learned",
             "learning",
             "loop",
             "runs",
             "sessions",
+            "setup",
             "tasks",
             "tokens",
             "week",
@@ -38,7 +40,10 @@ class TestDashboard:
         }
         assert len(told["tasks"]["items"]) == 7
         assert [run["status"] for run in told["runs"]] == ["failed", "success"]
-        assert len(told["sessions"]) == 9
+        assert (told["sessions"]["total"], told["sessions"]["empty"]) == (9, 0)
+        newest = [row["created_at"] for row in told["learned"]["items"]]
+        assert newest == sorted(newest, reverse=True)
+        assert told["learned"]["total"] >= told["learned"]["week"] > 0
         days = told["tokens"]["days"]
         assert days == sorted(days)
         assert (
@@ -112,7 +117,8 @@ class TestDashboard:
         assert (
             told["tasks"]["items"]
             == told["runs"]
-            == told["sessions"]
+            == told["sessions"]["items"]
+            == told["learned"]["items"]
             == told["tokens"]["days"]
             == []
         )
@@ -121,7 +127,7 @@ class TestDashboard:
     def test_a_project_after_init_alone_has_an_empty_one(self, tmp_path: Path) -> None:
         project.init(tmp_path)
         told = Site(tmp_path).get("/api/dashboard")
-        assert told["tasks"]["items"] == told["runs"] == told["sessions"] == []
+        assert told["tasks"]["items"] == told["runs"] == told["sessions"]["items"] == []
 
 
 class TestTasks:

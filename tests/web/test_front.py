@@ -126,7 +126,7 @@ def test_every_import_is_a_file_that_is_there(path: Path) -> None:
 
 def test_each_page_of_the_table_is_a_file_with_a_page() -> None:
     pages = re.findall(r'\["/[^"]*", "(\w+)"\]', text_of(STATIC / "parts" / "router.js"))
-    assert len(pages) == 15
+    assert len(pages) == 16
     for page in pages:
         assert re.search(
             r"export (?:async )?function Page\b", text_of(STATIC / "pages" / f"{page}.js")

@@ -10,14 +10,35 @@ from tests.support.page_texts import TAGS
 from ralph.hooks.handler import run_event
 
 
+def _record(here: sample.Sample, session: str, event: str, **members: object) -> None:
+    """Let a hook record an event, as Claude Code reports it."""
+    payload = {"session_id": session, "cwd": str(here.root), "hook_event_name": event, **members}
+    env = {**here.env, "CLAUDE_PROJECT_DIR": str(here.root)}
+    run_event("claude", event, json.dumps(payload).encode(), env)
+
+
 class TestListing:
     def test_the_newest_come_first_with_what_was_asked(self, shop: Site) -> None:
         told = shop.get("/api/sessions")
         times = [row["started_at"] for row in told["items"]]
         assert times == sorted(times, reverse=True)
         assert told["total"] == len(times) == 9
-        members = "id title host agent task mode started_at ended_at observations messages tokens_injected status"
-        assert sorted(told["items"][0]) == sorted(members.split())
+        assert sorted(told["items"][0]) == [
+            "agent",
+            "client",
+            "ended_at",
+            "host",
+            "id",
+            "messages",
+            "mode",
+            "observations",
+            "outcome",
+            "started_at",
+            "status",
+            "task",
+            "title",
+            "tokens_injected",
+        ]
         assert any(row["title"].startswith("영수증 번호가") for row in told["items"])
 
     def test_pages_follow_each_other(self, shop: Site) -> None:
@@ -43,7 +64,30 @@ class TestListing:
         assert modes[here.sessions[0]] == ("", "ended")
 
     def test_a_project_without_sessions_lists_none(self, tmp_path: Path) -> None:
-        assert Site(tmp_path).get("/api/sessions") == {"items": [], "total": 0}
+        assert Site(tmp_path).get("/api/sessions") == {"items": [], "total": 0, "empty": 0}
+
+    def test_a_session_has_its_outcome(self, shop: Site, here: sample.Sample) -> None:
+        rows = {row["id"]: row for row in shop.get("/api/sessions")["items"]}
+        outcome = rows[here.sessions[3]]["outcome"]
+        assert outcome["text"].startswith("The pool has twenty connections")
+        assert outcome["changed"] == ["src/db/connection.ts"]
+        assert outcome["open"] == "It is not deployed yet."
+        assert rows[here.sessions[3]]["client"] == "Claude Code"
+
+    def test_sessions_without_content_are_folded(self, tmp_path: Path) -> None:
+        here = sample.copied(tmp_path / "shop")
+        opened = "0e551011-0000-4000-8000-0000000000a1"
+        greeted = "0e551011-0000-4000-8000-0000000000a2"
+        _record(here, opened, "SessionStart", source="startup")
+        _record(here, greeted, "UserPromptSubmit", prompt="hi")
+        _record(here, greeted, "Stop", last_assistant_message="Hello!")
+        window = Site(here.root)
+        listed = window.get("/api/sessions")
+        assert (listed["total"], listed["empty"]) == (9, 2)
+        names = {row["id"] for row in window.get("/api/sessions", empty=1)["items"]}
+        assert {opened, greeted} <= names
+        assert window.get("/api/sessions", q=greeted)["total"] == 1
+        assert window.get("/api/dashboard")["sessions"]["empty"] == 2
 
 
 class TestOne:
@@ -112,12 +156,16 @@ class TestOne:
     def test_a_session_without_a_prompt_has_a_title(self, tmp_path: Path) -> None:
         here = sample.copied(tmp_path / "shop")
         name = "0e551011-0000-4000-8000-00000000000e"
-        event = {"session_id": name, "cwd": str(here.root), "hook_event_name": "PostToolUse", "tool_name": "Read",
-                 "tool_input": {"file_path": "README.md"}, "tool_response": {"content": "x"}}  # fmt: skip
-        env = {**here.env, "CLAUDE_PROJECT_DIR": str(here.root)}
-        run_event("claude", "PostToolUse", json.dumps(event).encode(), env)
+        _record(
+            here,
+            name,
+            "PostToolUse",
+            tool_name="Read",
+            tool_input={"file_path": "README.md"},
+            tool_response={"content": "x"},
+        )
         titles = {row["id"]: row["title"] for row in Site(here.root).get("/api/sessions")["items"]}
-        assert titles[name] == "Session without a prompt (claude)"
+        assert titles[name] == "Session without a prompt"
 
     def test_what_was_injected_says_whether_it_was_used(
         self, shop: Site, here: sample.Sample
@@ -141,7 +189,7 @@ class TestOne:
             item["id"]: item["title"]
             for item in shop.get(f"/api/sessions/{here.sessions[-1]}")["injected"]
         }
-        assert last[here.sessions[3]].startswith("Goal: ")  # a session is named by its summary
+        assert last[here.sessions[3]].startswith("Postgres is slow")  # as its own page is titled
 
     def test_what_somebody_said_is_only_text(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[-1]}")

@@ -22,6 +22,7 @@ from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import RalphError, UsageError
 from ralph.install import doctor
 from ralph.install.check_limits import MAX_SECONDS
+from ralph.install.clients import CLIENTS, Host
 from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
 from ralph.learning import inbox, weekly
@@ -37,9 +38,6 @@ from ralph.web.watcher import Watcher
 _WATCH_SECONDS = 1.0  # between two checks for changes
 _CONTINUATION = "\n" + " " * 14  # starts another line of a field, aligned with its value
 _MIN_MEGABYTES = 100_000  # bytes; smaller sizes are printed in KB
-
-_TRUST_HINTS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
-"""Steps that a client requires before it runs hooks."""
 
 _LEVEL_COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {
@@ -176,7 +174,11 @@ def _describe_hooks(hooks: Mapping[str, Any]) -> list[str]:
         lines.append(f"{problem}; `ralph doctor --fix` repairs it")
     silent_hosts = dict.fromkeys(entry["host"] for entry in installed if not entry["events"])
     for host in silent_hosts:
-        lines.append(f"{host}: no event has arrived here yet{_TRUST_HINTS.get(host, '')}")
+        line = f"{host}: no event has arrived here yet"
+        first_step = CLIENTS[Host(host)].first_step
+        if first_step:
+            line += f"; {first_step}"
+        lines.append(line)
     return lines
 
 

@@ -7,6 +7,7 @@ __all__ = [
     "check_limits",
     "client_entries",
     "clients",
+    "connections",
     "deinit",
     "doctor",
     "file_checks",

@@ -80,6 +80,7 @@ class Client:
     tool_prefix: str = ""  # in front of the names of our MCP tools, as its agent sees them
     tool_loader: str = ""  # the tool with which its agent must load MCP tools before it calls them
     tested_version: str = ""  # in the end-to-end tests
+    first_step: str = ""  # that its user must take before it runs hooks
 
     @property
     def abilities(self) -> dict[str, bool]:
@@ -143,6 +144,7 @@ CLIENTS: Mapping[Host, Client] = {
         variable="CODEX_HOME",
         tool_prefix="mcp__ralph__",
         tested_version="0.166.0",
+        first_step="it runs hooks after you have trusted them once, in its /hooks",
     ),
     Host.GEMINI: Client(
         title="Gemini CLI",

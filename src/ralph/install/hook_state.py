@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -92,19 +92,29 @@ def _slow_pattern_problems(root: Path) -> Iterator[Finding]:
 def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
     """Yield problems that keep hosts from starting Ralph, and outdated entries in their files."""
     installed = find_installed(root, env)
+    yield from launcher_problems(env, installed)
+    for entry in installed:
+        yield from entry_problems(entry)
+
+
+def launcher_problems(env: Mapping[str, str], installed: Sequence[Installed]) -> Iterator[Finding]:
+    """Yield the problem that keeps every host from starting Ralph, if there is one."""
     with suppress(RalphError, OSError):
         if installed or installations.installed_file(env).is_file():
             what = launcher_scripts.launcher_problem(env)
             if what:
                 path = launcher_scripts.interpreter_file(env)
                 yield new_finding(path, what, hint=_FIX, level="warning", code="launcher")
-    for entry in installed:
-        if entry.target is None:
-            continue
-        with suppress(RalphError):
-            for path, change in installations.outdated_entries(entry.target):
-                what = f"its entries are not up to date (an update {change})"
-                yield new_finding(path, what, hint=_FIX, level="note", code="host-entry")
+
+
+def entry_problems(entry: Installed) -> Iterator[Finding]:
+    """Yield the outdated entries in the files of one host."""
+    if entry.target is None:
+        return
+    with suppress(RalphError):
+        for path, change in installations.outdated_entries(entry.target):
+            what = f"its entries are not up to date (an update {change})"
+            yield new_finding(path, what, hint=_FIX, level="note", code="host-entry")
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:

@@ -42,7 +42,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "memory_bytes": _memory_bytes(root),
         **index.status(root),
         "last_session": recent_session,
-        "hooks": _hooks_status(root, env),
+        "hooks": hooks_status(root, env),
         "outside": None if outside is None else str(outside),
         "recording_problem": recording_problem,
         "paused": paused is not None,
@@ -59,7 +59,8 @@ def _memory_bytes(root: Path) -> int:
     return sum(path.stat().st_size for path in curated if path.is_file())
 
 
-def _hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
+def hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the clients with hooks, their problems, and the events and failures of hooks."""
     hook_usage = usage.hook_usage(root)
     installed = []
     for entry in hook_state.find_installed(root, env):

@@ -7,7 +7,7 @@ it is unique. A session that belongs to another task stays hidden until that tas
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, assert_never
 
 from ralph.capture import summary as summaries
+from ralph.capture.small_talk import is_small_talk
 from ralph.core import record_lines
 from ralph.core.errors import Conflict, Hint, NotFound, NothingYet
 from ralph.core.record import Detail, Family, Hit, Record, SearchResult
@@ -25,6 +26,7 @@ from ralph.storage import queries, record_rows
 from ralph.storage import sessions as stored_sessions
 
 _MAX_NAMES = 5  # ids listed in an error
+_MAX_SMALL_TALK = 4  # prompts and answers of a session that only exchanges greetings
 _T = TypeVar("_T")
 
 
@@ -65,12 +67,13 @@ def list_(
     words: str = "",
     offset: int = 0,
     within: str = "",
+    hidden: Collection[str] = (),
 ) -> tuple[tuple[Session, ...], int]:
     """Return a page of sessions with their first prompts, newest first, and the total number.
 
     `task` and `words` restrict the list. A session matches `words` if they occur literally in an
     observation, its summary, its id, its host or its task. With `within`, only sessions that this
-    task may see are listed.
+    task may see are listed. The sessions in `hidden` are left out.
     """
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
@@ -83,9 +86,9 @@ def list_(
                 among = matching
             else:
                 among &= matching
-        hidden = queries.hidden_sessions(connection, within)
+        invisible = {*queries.hidden_sessions(connection, within), *hidden}
         return _list_page(
-            connection, hidden=hidden, among=among, since=since, limit=limit, offset=offset
+            connection, hidden=invisible, among=among, since=since, limit=limit, offset=offset
         )
 
     sessions, total = index.ask(root, question)
@@ -102,6 +105,14 @@ def _list_page(connection: sqlite3.Connection, **filters: Any) -> tuple[tuple[Se
     """Return the sessions that `list_sessions` finds, with their prompts, and the total number."""
     rows, total = stored_sessions.list_sessions(connection, **filters)
     return tuple(_with_prompt(connection, Session(**fields)) for fields in rows), total
+
+
+def list_empty(root: Path) -> set[str]:
+    """Return the ids of the sessions in which nothing was said or done, except for small talk."""
+    talks = index.ask(
+        root, lambda connection: stored_sessions.short_talks(connection, _MAX_SMALL_TALK)
+    )
+    return {name for name, prompts in talks.items() if all(map(is_small_talk, prompts))}
 
 
 def find(root: Path, session_id: str = "", *, within: str = "") -> Session:

@@ -37,6 +37,19 @@ _ENDED = """
 SELECT id FROM session_rows
 WHERE id IN (SELECT value FROM json_each(?)) AND coalesce(ended_at, '') <> ''
 """
+_RECORDED_HOSTS = """
+SELECT s.host, count(*),
+    max(coalesce(nullif(s.updated_at, ''), nullif(o.last, ''), o.started_at, ''))
+FROM session_list o JOIN session_rows s ON s.id = o.id
+WHERE coalesce(s.host, '') <> '' GROUP BY s.host
+"""
+_SHORT_TALKS = """
+SELECT l.id, coalesce(o.content, '')
+FROM session_list l LEFT JOIN observations o ON o.session_id = l.id AND o.title = 'prompt'
+WHERE l.observations <= ? AND NOT EXISTS (
+    SELECT 1 FROM observations other WHERE other.session_id = l.id AND other.type <> 'note'
+)
+"""
 _RECENT = """
 SELECT id, max(summary) AS summary, max(at) AS at, max(branch), max(ended_at) FROM (
     SELECT id, coalesce(summary, '') AS summary,
@@ -146,6 +159,23 @@ def recent_sessions(
 ) -> list[RecentSession]:
     """Return the most recently active sessions, except one. A limit of -1 means no limit."""
     return [RecentSession(*row) for row in connection.execute(_RECENT, (except_session, limit))]
+
+
+def recorded_hosts(connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
+    """Return the number of sessions of each host, and the time of its last activity."""
+    rows = connection.execute(_RECORDED_HOSTS)
+    return {host: (count, last_at) for host, count, last_at in rows}
+
+
+def short_talks(connection: sqlite3.Connection, most: int) -> dict[str, list[str]]:
+    """Return the prompts of sessions with at most `most` observations, all of them notes, by id.
+
+    A session without a prompt has one empty text.
+    """
+    prompts: dict[str, list[str]] = {}
+    for session_id, prompt in connection.execute(_SHORT_TALKS, (most,)):
+        prompts.setdefault(session_id, []).append(prompt)
+    return prompts
 
 
 def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:

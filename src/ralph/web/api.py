@@ -16,10 +16,12 @@ from ralph.learning import history, insights
 from ralph.learning.insights import Insight
 from ralph.learning.propose import COUNT, evidence
 from ralph.memory.record_shapes import record_json
+from ralph.recall import sessions
 from ralph.recall.conversation import ToolUse
 from ralph.recall.preview import preview
 from ralph.web import changes, dashboard, explore, graph_view, lists
 from ralph.web.changes import ChangeRequest
+from ralph.web.connections_page import connections_page, setup
 from ralph.web.facets import FACETS
 from ralph.web.markdown import render_html
 from ralph.web.record_page import record_page, record_title, split_heading
@@ -229,7 +231,18 @@ def _get_prompt(request: ApiRequest) -> Json:
 
 
 def _get_sessions(request: ApiRequest) -> Json:
-    return request.rows(lists.session_rows, task_id=request.word("task"), words=request.word("q"))
+    """Return a page of sessions. Empty ones are counted and left out, unless `empty` asks for them.
+
+    A search and a task's sessions are complete.
+    """
+    task = request.word("task")
+    words = request.word("q")
+    empty: set[str] = set()
+    if not (task or words):
+        empty = sessions.list_empty(request.root)
+    hidden = set() if request.word("empty") else empty
+    page = request.rows(lists.session_rows, task_id=task, words=words, hidden=hidden)
+    return {**page, "empty": len(empty)}
 
 
 def _get_session(request: ApiRequest) -> Json:
@@ -327,6 +340,8 @@ ROUTES: list[Route] = [
         lambda call: dashboard.count_secrets(call.root, call.config.privacy.patterns),
     ),
     route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
+    route("/api/connections", lambda call: connections_page(call.root, os.environ)),
+    route("/api/setup", lambda call: setup(call.root, os.environ)),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
     route("/api/changes/plan", _post_plan, method="POST"),

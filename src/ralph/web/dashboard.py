@@ -18,19 +18,22 @@ from typing import Any, NamedTuple
 from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
-from ralph.install import file_checks, hook_state
+from ralph.install import connections, file_checks, hook_state
 from ralph.learning import inbox, weekly
 from ralph.privacy import privacy
+from ralph.recall import sessions as recorded_sessions
 from ralph.recall import usage
 from ralph.search import index
 from ralph.storage import files, sessions
-from ralph.web import lists
+from ralph.web import explore, lists
 
 DAYS = 30  # days shown at most, starting with the first one that has data
 MAX_TASKS = 40  # in each state
 MAX_RUNS = 10
-MAX_SESSIONS = 10
+MAX_SESSIONS = 6
+MAX_MEMORIES = 4
 
+_WEEK = "7d"  # one of the ages in `facets.AGES`
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # recorded before they are answered
 _MAX_ANSWERS = 2_000  # the newest answers, whose times are measured
 _MAX_ANSWER_SECONDS = 60.0  # a later answer belongs to another event
@@ -47,16 +50,30 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     for path, problem in hook_state.find_problems(root, env):
         message = f"{paths.shown(path, root)}: {problem.what}"
         problems.append({"level": problem.level, "message": message, "hint": problem.hint})
+    empty = recorded_sessions.list_empty(root)
+    session_rows, session_count = lists.session_rows(root, limit=MAX_SESSIONS, hidden=empty)
+    has_sessions = bool(session_rows or empty)
+    step = connections.next_step(root, env, has_sessions=has_sessions)
     return {
+        "setup": None if step is None else asdict(step),
         "tasks": {**tasks, "items": _first_of_each_state(tasks["items"])},
         "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
-        "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
+        "sessions": {"items": session_rows, "total": session_count, "empty": len(empty)},
+        "learned": _newest_memories(root),
         "week": usage.count_week(lists.read_ledger(root)),
         "learning": asdict(weekly.weekly_report(root)),
         "loop": usage.loop_usage(root),
         "tokens": token_usage(root),
         "doctor": problems,
     }
+
+
+def _newest_memories(root: Path) -> dict[str, Any]:
+    """Return the newest memories, the total, and how many of them were added this week."""
+    chosen = {"family": ["memory"], "status": ["active", "raw"]}
+    newest = explore.list_records(root, explore.ListRequest(chosen=chosen, limit=MAX_MEMORIES))
+    ages = dict(newest["facets"]["age"])
+    return {"items": newest["items"], "total": newest["total"], "week": ages[_WEEK]}
 
 
 def _first_of_each_state(tasks: Items) -> Items:

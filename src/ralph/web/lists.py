@@ -6,16 +6,18 @@ A row contains nothing that would require reading a file for that row alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ralph.capture import summary
 from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.tokens import estimate
 from ralph.core.work import RunStatus, TaskStatus
+from ralph.install.clients import CLIENTS, Host
 from ralph.loop import run_prompts, runs
 from ralph.loop.run_shapes import run_json
 from ralph.loop.state import Run, describe_step
@@ -213,15 +215,26 @@ def _token_count(path: Path, size: int) -> int:
 
 
 def session_rows(
-    root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
+    root: Path,
+    *,
+    limit: int | None = 100,
+    offset: int = 0,
+    task_id: str = "",
+    words: str = "",
+    hidden: Collection[str] = (),
 ) -> tuple[list[Row], int]:
     """Return the newest sessions and their total, optionally for a task or some words."""
-    page, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
+    page, total = sessions.list_(
+        root, limit=limit, offset=offset, task=task_id, words=words, hidden=hidden
+    )
     return describe_sessions(root, page), total
 
 
 def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
-    """Return sessions as rows. `agent` and `mode` are filled in for chats."""
+    """Return sessions as rows. `agent` and `mode` are filled in for chats.
+
+    The outcome comes from the summary, which a session has once it has stopped.
+    """
     if not page:
         return []
     names = [session.id for session in page]
@@ -233,18 +246,37 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
         is_chat = bool(session.task) or session.mode == "plan"
         row: Row = {name: members[name] for name in _SESSION_MEMBERS}
         row["title"] = session_title(session)
+        row["client"] = _client_title(session.host)
         row["agent"] = session.host if is_chat else ""
         row["mode"] = session.mode if is_chat else ""
         row["tokens_injected"] = tokens[session.id]
         row["status"] = "ended" if session.id in ended else "open"
+        row["outcome"] = _outcome(session)
         rows.append(row)
     return rows
+
+
+def _client_title(host: str) -> str:
+    """Return the name of a client as people write it. Other agents keep their name."""
+    if host in list(Host):
+        return CLIENTS[Host(host)].title
+    return host
+
+
+def _outcome(session: Session) -> Row:
+    """Return what a session changed, how it ended, and the first point that it left open."""
+    known = summary.parse(session.summary)
+    return {
+        "text": one_line(known.state, _MAX_TITLE_CHARACTERS),
+        "changed": known.changed,
+        "open": one_line(next(iter(known.open_ends), ""), _MAX_TITLE_CHARACTERS),
+    }
 
 
 def session_title(session: Session) -> str:
     """Return the first prompt, or else the beginning of the summary, but never an id."""
     title = one_line(session.prompt or session.summary, _MAX_TITLE_CHARACTERS)
-    return title or f"Session without a prompt ({session.host})"
+    return title or "Session without a prompt"
 
 
 class _Usage(NamedTuple):

@@ -134,7 +134,7 @@ class ApiRequest:
         return {"items": items[self.offset : self.offset + self.limit], "total": len(items)}
 
     def rows(
-        self, listing: Callable[..., tuple[Sequence[object], int]], **options: str
+        self, listing: Callable[..., tuple[Sequence[object], int]], **options: object
     ) -> Mapping[str, object]:
         """Return the requested page of the rows that a function lists."""
         items, total = listing(self.root, limit=self.limit, offset=self.offset, **options)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ralph.capture import summary
 from ralph.core.errors import Hint, NotFound
 from ralph.core.ids import parse_time
 from ralph.recall import (
@@ -105,10 +106,7 @@ def _time_or_earliest(text: str) -> datetime:
 
 
 def _session_injections(root: Path, session_id: str) -> list[Json]:
-    """Return the injections into a session, in order, with titles.
-
-    The title of an injected session is its summary.
-    """
+    """Return the injections into a session, in order, with titles."""
     ledger = lists.read_ledger(root)
     injections = [entry for entry in ledger.injections if entry.session == session_id]
     if not injections:
@@ -126,10 +124,11 @@ def _session_injections(root: Path, session_id: str) -> list[Json]:
 
 
 def _injected_titles(connection: sqlite3.Connection, names: set[str]) -> dict[str, str]:
-    """Return titles for injected records and sessions. A session's title is its summary."""
+    """Return titles for injected records and sessions. A session's title is its goal."""
     texts = {}
     for name, record in graph.records(connection, list(names)).items():
         texts[name] = record.title or record.text
     for name in names - texts.keys():
-        texts[name] = stored_sessions.stored_summary(connection, name)
+        text = stored_sessions.stored_summary(connection, name)
+        texts[name] = summary.parse(text).goal
     return {name: one_line(text, _MAX_LINE_CHARACTERS) for name, text in texts.items()}

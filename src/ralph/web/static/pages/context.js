@@ -1,5 +1,4 @@
-// The context preview: the memories that would be injected with a prompt, in order, and those that were left out, with
-// the reason. It records nothing. The prompt is part of the address.
+// The context preview: what an agent would be given with a prompt, in order, and what was left out, with the reason. It records nothing. The prompt is part of the address.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
@@ -26,7 +25,7 @@ export function Page() {
   const enough = event === "SessionStart" || calm.trim() !== "";
   const preview = usePreview(enough ? { prompt: calm, event, task } : null);
   return html`<div class="page">
-    <${PageHead} title="Context preview" sub="What would be injected. The preview records nothing." />
+    <${PageHead} title="Context preview" sub="What an agent would be given. The preview records nothing." />
     <${Ask} prompt=${prompt} onPrompt=${setPrompt} event=${event} task=${task} />
     <div aria-live="polite" class="visually-hidden">${spoken(preview)}</div>
     <${Preview} preview=${preview} />
@@ -45,7 +44,7 @@ function Ask({ prompt, onPrompt, event, task }) {
         onInput=${(typed) => onPrompt(typed.currentTarget.value)}></textarea>
     </div>
     <div class="toolbar">
-      <${Choice} label="Injected" value=${event} options=${EVENTS}
+      <${Choice} label="Given" value=${event} options=${EVENTS}
         onChange=${(next) => setQuery({ event: next === "UserPromptSubmit" ? null : next })} />
       <${Choice} label="Working on" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
     </div>
@@ -71,7 +70,7 @@ function usePreview(body) {
 
 function spoken({ data, busy }) {
   if (busy || !data) return "";
-  return `${data.items.length} items of ${number(data.used)} tokens would be injected, ${data.left_out.length} were left out.`;
+  return `${data.items.length} items of ${number(data.used)} tokens would be given, ${data.left_out.length} were left out.`;
 }
 
 function Preview({ preview }) {
@@ -81,7 +80,7 @@ function Preview({ preview }) {
   if (error) return html`<${Failure} error=${error} />`;
   if (!data && busy) return html`<${Loading} lines=${6} what="the preview" />`;
   if (!data) return html`<${Empty} title="Type a prompt"
-      text="The preview lists the memories that would be injected, in order, and those that were left out, with the reason. In the terminal:"
+      text="The preview lists what the agent would be given, in order, and what would be left out, with the reason. In the terminal:"
       command='ralph context "why do the tests hang?"' />`;
   const choose = (id) => {
     setChosen(id);
@@ -91,7 +90,7 @@ function Preview({ preview }) {
     <${Section} title="Budget"><${Budget} budget=${data.budget} cap=${data.cap} used=${data.used} items=${data.items}
         chosen=${chosen} onChoose=${choose} /><//>
     ${data.notes?.length > 0 && html`<ul class="remarks">${data.notes.map((note) => html`<li key=${note}><${RichText} text=${sentence(note)} /></li>`)}</ul>`}
-    <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
+    <${Section} title="Given" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
       <${Items} data=${data} chosen=${chosen} /><//>
     ${data.left_out.length > 0 && html`<details class="more-of left-out" open=${!narrow || undefined}>
           <summary>Left out (${number(data.left_out.length)}), by reason</summary><${LeftOut} items=${data.left_out} /></details>`}
@@ -101,7 +100,7 @@ function Preview({ preview }) {
 }
 
 function Items({ data, chosen }) {
-  if (!data.items.length) return html`<${Empty} title="Nothing would be injected"
+  if (!data.items.length) return html`<${Empty} title="The agent would be given nothing"
       text="No memory is relevant enough. Use a longer prompt, or add a memory." command='ralph memory add "what agents should know"'
       action=${html`<${AddMemory} />`} />`;
   return html`<ol class="items">

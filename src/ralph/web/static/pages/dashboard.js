@@ -1,15 +1,18 @@
-// The dashboard: this week's usage, the review inbox and running loops, followed by tasks, tokens and memory health.
+// The dashboard: this week's usage, recent sessions, what was learned and what needs review, then tasks, cost and health.
+// Features that are not in use have no card.
 // Review and secrets read every memory, so they are separate requests. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Command, Empty, Failure, Loaded, RichText } from "../parts/placeholders.js";
+import { SetupNotice } from "../parts/setup.js";
+import { labelOf, titleOf } from "../parts/record_row.js";
 import { recordPath } from "../parts/controls.js";
 import { onEvent } from "../parts/events.js";
 import { secondsBetween, Choice, Section, stateLabel, Switches, toggled } from "../parts/widgets.js";
 import { Plot } from "../parts/plot.js";
 import { RunEntry, SessionEntry, TaskEntry } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
-import { coded, count, number, ReviewKind, seconds, sentence } from "../parts/format.js";
+import { coded, count, Kind, number, ReviewKind, seconds, sentence } from "../parts/format.js";
 
 const STATES = ["in_progress", "pending", "blocked", "failed", "done"];
 const SHOWN = 8;
@@ -23,24 +26,23 @@ export function Page() {
   return html`<div class="board">
     <${PageHead} title="Dashboard" />
     <${Loaded} state=${board} lines=${8}>
-      ${(data) => html`<div class="board-top">
-          <${Week} week=${data.week} learning=${data.learning} />
-          <${Waiting} state=${waiting} />
-          <${Running} runs=${data.runs} />
-        </div>
+      ${(data) => html`${data.setup && html`<${SetupNotice} step=${data.setup} />`}
+        <${Week} data=${data} />
+        <${Running} runs=${data.runs} />
         <div class="board-grid">
-          <div class="board-wide">
-            <${Tasks} tasks=${data.tasks} />
-            <${Tokens} tokens=${data.tokens} />
-          </div>
+          <${Sessions} sessions=${data.sessions} />
           <div class="board-side">
-            <${Sessions} sessions=${data.sessions} />
-            <${Health} counts=${waiting.value && { ...waiting.value.counts, ...secrets.value }} />
-            <${Doctor} notes=${data.doctor} />
-            <${Ended} runs=${data.runs} loop=${data.loop} />
+            <${Learned} learned=${data.learned} setup=${data.setup} />
+            <${Waiting} state=${waiting} />
           </div>
         </div>
-        <p class="quiet small board-foot">Diagnostics: <a href="/hooks" data-link>hook latency</a></p>`}
+        <${Tasks} tasks=${data.tasks} />
+        <${Tokens} tokens=${data.tokens} />
+        <div class="board-row">
+          <${Health} counts=${waiting.value && { ...waiting.value.counts, ...secrets.value }} total=${data.learned.total} />
+          <${Ended} runs=${data.runs} loop=${data.loop} />
+          <${Doctor} notes=${data.doctor} />
+        </div>`}
     <//>
   </div>`;
 }
@@ -48,7 +50,8 @@ export function Page() {
 const HEALTH = [["citation", "stale"], ["unused", "unused"], ["duplicate", "duplicates"], ["secrets", "secrets"]];
 
 /** Memory health: four numbers, each with a link to the page where it can be improved. */
-function Health({ counts }) {
+function Health({ counts, total }) {
+  if (total === 0 && !counts?.secrets) return null;
   const shown = (key) => (counts?.[key] === undefined && (key === "secrets" || !counts) ? "…" : number(counts?.[key] ?? 0));
   return html`<${Section} title="Memory health">
     <dl class="health">${HEALTH.map(([key, label]) => html`<div key=${key} class=${counts?.[key] ? "is-found" : ""}><dt>${label}</dt>
@@ -59,27 +62,53 @@ function Health({ counts }) {
 
 const WAITING = 3;
 
-/** A sentence about what Ralph did in the last seven days. */
-function Week({ week, learning }) {
+/** What Ralph gave to agents in the last seven days, what they used of it, and what to do next. */
+function Week({ data }) {
+  const { week } = data;
+  if (!week.injected) return null;
+  const others = week.injected - week.memories_injected;
+  const times = (n) => html`<b class="num">${count(n, "time")}</b>`;
+  const given = [
+    week.memories_injected > 0 && html`a memory ${times(week.memories_injected)}`,
+    others > 0 && html`an excerpt of an earlier session ${times(others)}`,
+  ].filter(Boolean);
   return html`<${Section} title="This week" class="week">
-    ${week.injected > 0
-      ? html`<p class="week-words">Ralph gave your agents <b class="num">${count(week.injected, "record")}</b>${" "}
-            in ${count(week.sessions, "session")}. ${" "}<b class="num">${number(week.referenced)}</b>
-            ${week.referenced === 1 ? " was" : " were"} used.</p>
-          <p class="quiet small num">${count(week.tokens, "token")}${week.skill_tokens > 0
-            && `, ${number(week.skill_tokens)} of them instructions for using Ralph`}</p>`
-      : html`<${Empty} title="Nothing was injected this week"
-          text="With hooks installed, your agents get the memories that match their work." command="ralph install claude" />`}
-    <${Learned} learning=${learning} />
+    <div class="week-body">
+      <div>
+        <p class="week-words">In ${count(week.sessions, "session")}, Ralph gave your agents ${given[0]}${given[1] && html` and ${given[1]}`}.
+          ${week.referenced > 0 && html`${" "}They used it <b class="num">${count(week.referenced, "time")}</b>.`}</p>
+        <p class="quiet small num">${count(week.tokens, "token")}${week.skill_tokens > 0
+          && `, ${number(week.skill_tokens)} of them instructions for using Ralph`}</p>
+      </div>
+      <${NextStep} data=${data} />
+    </div>
   <//>`;
 }
 
-/** What was learned this week, and what waits for a decision. */
-function Learned({ learning: { kept, waiting } }) {
-  if (!kept && !waiting) return null;
-  return html`<p class="week-learned num">
-    ${kept > 0 && html`<span><b>${count(kept, "memory", "memories")}</b> learned this week.</span>`}${" "}
-    ${waiting > 0 && html`<a href="/review" data-link>${count(waiting, "proposal")} to review</a>`}</p>`;
+function NextStep({ data: { week, learning, learned } }) {
+  if (learning.waiting > 0) {
+    return html`<p class="next-step"><a class="button primary" href="/review" data-link>Review ${count(learning.waiting, "proposal")}</a></p>`;
+  }
+  if (learned.week === 0) {
+    return html`<p class="next-step"><span class="quiet small">Nothing was learned this week. Let your agent distil the sessions:</span>
+      <${Command} command="ralph learn" /></p>`;
+  }
+  return html`<p class="next-step">${week.referenced === 0 && html`<span class="quiet small">Nothing of it was seen in an answer yet.</span>`}
+    <a class="button" href="/context" data-link>See what a prompt is given</a></p>`;
+}
+
+/** The newest memories. */
+function Learned({ learned, setup }) {
+  const aside = learned.total > 0 && html`<a href="/memory" data-link>All ${number(learned.total)}</a>`;
+  return html`<${Section} title="Learned" aside=${aside}>
+    ${learned.total === 0
+      ? html`<${Empty} title="No memories yet" text="Add what agents should know, or let your agent distil recorded sessions."
+          command=${setup ? "" : 'ralph memory add "what agents should know"'} />`
+      : html`<p class="quiet small num learned-note">${learned.week > 0
+            ? `${count(learned.week, "memory", "memories")} added this week` : "Nothing was added this week"}</p>
+        <ul class="waiting-list">${learned.items.map((row) => html`<li key=${row.id}><${Kind} kind=${row.type || row.family} label=${labelOf(row)} />
+          <a href=${recordPath(row.id)} data-link>${coded(titleOf(row))}</a></li>`)}</ul>`}
+  <//>`;
 }
 
 /** The first few items of the review inbox, and their total. */
@@ -104,16 +133,11 @@ function Running({ runs }) {
   const known = new Map(runs.map((run) => [run.id, run]));
   for (const run of Object.values(updates)) known.set(run.id, { ...known.get(run.id), ...run });
   const live = [...known.values()].filter((run) => run.alive);
-  return html`<${Section} title="Running now" class="running"
-      aside=${live.length > 0 && html`<span class="quiet num">${number(live.length)}</span>`}>
-    <div aria-live="polite" class="visually-hidden">
-      ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ")}</div>
-    ${live.length === 0
-      ? html`<${Empty} title="No loop is running"
-          text="A loop runs an agent repeatedly until the work is done."
-          command='ralph loop start "what should be done"' />`
-      : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
-  <//>`;
+  const spoken = live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ");
+  return html`<div aria-live="polite" class="visually-hidden">${spoken}</div>
+    ${live.length > 0 && html`<${Section} title="Running now" class="running" aside=${html`<span class="quiet num">${number(live.length)}</span>`}>
+      <ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>
+    <//>`}`;
 }
 
 /** Recent events, because a response that was requested before an event may be older than the event. */
@@ -163,12 +187,7 @@ function Tasks({ tasks }) {
   const chosen = tasks.items.filter((task) => on.size === 0 || on.has(task.status)).sort(ORDERS[order]);
   const matching = on.size === 0 ? total : [...on].reduce((sum, state) => sum + (tasks.by_state[state] ?? 0), 0);
   const states = [...new Set([...STATES, ...Object.keys(tasks.by_state)])].filter((state) => tasks.by_state[state]);
-  if (total === 0) {
-    return html`<${Section} title="Tasks">
-        <${Empty} title="There are no tasks"
-          text="A task is one piece of work with its own log, runs and insights. Add one, or import a PRD."
-          command='ralph task add "what should be done"' /><//>`;
-  }
+  if (total === 0) return null;
   const sort = html`<${Choice} label="Sort by" value=${order} onChange=${setOrder}
     options=${[["state", "by state"], ["priority", "by priority"], ["newest", "by last change"], ["title", "by title"]]} />`;
   return html`<${Section} title="Tasks" aside=${html`${sort}<a href="/tasks" data-link>All ${number(total)}</a>`}>
@@ -192,30 +211,30 @@ function tasksPath(on, order) {
 
 const percent = (value) => (value === null || value === undefined ? "none" : `${Math.round(value * 100)} %`);
 
+const FEWEST_DAYS = 3; // fewer points are no chart
+
+/** The plots, once there are enough days. */
 function Tokens({ tokens }) {
-  const any = tokens.injected.some((n) => n > 0);
-  return html`<${Section} title="Context over time">
-    ${any
-      ? html`<h3 class="plot-title">Tokens injected a day, and how many of them were used</h3>
-          <${Plot} title="Tokens injected and used a day" days=${tokens.days}
-            series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true },
-                { label: "used", values: tokens.used, colour: "--plot-2" }]} />
-          <h3 class="plot-title">Share of injected records that were used</h3>
-          <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1} height=${132}
-            series=${[{ label: "share used", values: tokens.rate, colour: "--plot-2" }]} />`
-      : html`<${Empty} title="Nothing has been injected yet"
-          text="Once an agent's hooks ask for context, this shows the tokens of each day and the share that was used." />`}
-  <//>`;
+  if (tokens.injected.filter((n) => n > 0).length < FEWEST_DAYS) return null;
+  return html`<${Section} title="Context over time"><div class="plots">
+    <div><h3 class="plot-title">Tokens given a day, and how many of them were used</h3>
+      <${Plot} title="Tokens given and used a day" days=${tokens.days}
+        series=${[{ label: "given", values: tokens.injected, colour: "--plot-1", bars: true },
+            { label: "used", values: tokens.used, colour: "--plot-2" }]} /></div>
+    <div><h3 class="plot-title">Share of what was given that was used</h3>
+      <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1}
+        series=${[{ label: "share used", values: tokens.rate, colour: "--plot-2" }]} /></div>
+  </div><//>`;
 }
 
 function Sessions({ sessions }) {
-  return html`<${Section} title="Recent sessions" aside=${sessions.length > 0 && html`<a href="/sessions" data-link>All sessions</a>`}>
-    ${sessions.length
-      ? html`<ul class="entries is-narrow">
-          ${sessions.slice(0, 6).map((session) =>
-            html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
-      : html`<${Empty} title="No sessions yet"
-          text="A session is one conversation with an agent, recorded by the agent's hooks." />`}
+  const { items, total, empty } = sessions;
+  return html`<${Section} title="Recent sessions" aside=${total > 0 && html`<a href="/sessions" data-link>All ${number(total)}</a>`}>
+    ${items.length
+      ? html`<ul class="entries">
+          ${items.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
+      : html`<${Empty} title="No sessions yet" text="Each conversation with a connected agent appears here, with what came of it." />`}
+    ${empty > 0 && html`<p class="rest"><a class="quiet" href="/sessions?empty=1" data-link>${count(empty, "empty session")}</a></p>`}
   <//>`;
 }
 

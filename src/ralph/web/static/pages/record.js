@@ -125,7 +125,7 @@ function LearnedFrom({ items }) {
   </section>`;
 }
 
-function Injection({ one }) {
+function Given({ one }) {
   const used = html`<span class="badge good"><${Icon} name="check" />used</span>`;
   return html`<tr>
     <td class="nowrap"><${Time} at=${one.at} /></td>
@@ -136,10 +136,10 @@ function Injection({ one }) {
   </tr>`;
 }
 
-function Injections({ data: { injections, used } }) {
+function GivenToSessions({ data: { injections, used } }) {
   return html`<section class="card">
     <div class="card-head">
-      <h2>Injected into sessions</h2>
+      <h2>Given to sessions</h2>
       ${used?.injected > 0 &&
       html`<p class="quiet small num">${count(used.injected, "time")}, used ${count(used.used, "time")}</p>`}
     </div>
@@ -155,10 +155,10 @@ function Injections({ data: { injections, used } }) {
                 <th scope="col">Used</th>
               </tr>
             </thead>
-            <tbody>${injections.map((one, at) => html`<${Injection} key=${at} one=${one} />`)}</tbody>
+            <tbody>${injections.map((one, at) => html`<${Given} key=${at} one=${one} />`)}</tbody>
           </table>
         </div>`
-      : html`<p class="quiet">Not injected yet.</p>`}
+      : html`<p class="quiet">No session has been given this yet.</p>`}
   </section>`;
 }
 
@@ -283,7 +283,7 @@ function RecordView({ data }) {
         </section>
         <${LearnedFrom} items=${data.evidence} />
         <${Citations} items=${data.citations} />
-        <${Injections} data=${data} />
+        <${GivenToSessions} data=${data} />
         <${History} id=${record.id} />
       </div>
       <div class="stack">

@@ -1,4 +1,4 @@
-// Review: everything that only a person can decide. It lists held memories, proposals and insights with their evidence,
+// Review: everything that only a person can decide. It lists held memories, proposals with their evidence,
 // and memories that conflict with, contradict or repeat others, or are out of date. Accepting or rejecting a proposal
 // takes one click, and every other decision has a preview of the diff.
 import { html, useState } from "../lib.js";
@@ -10,15 +10,12 @@ import { Icon } from "../parts/icons.js";
 import { Section } from "../parts/widgets.js";
 import { Evidence, Proposals } from "../parts/proposals.js";
 import { setQuery } from "../parts/router.js";
-import { PageHead } from "../parts/shell.js";
+import { PageHead, project } from "../parts/shell.js";
 import { coded, count, Kind, number, readable, ReviewKind, sentence } from "../parts/format.js";
 
 const STATES = ["proposed", "accepted", "rejected", "all"];
 const KINDS = ["proposal", "held", "edit", "conflict", "contradiction", "duplicate", "citation", "unused"];
-const SUB = "Decisions that only you can make: proposals, held memories, insights, and memories that conflict, repeat others or are out of date.";
-const EXPLANATION =
-  "Insights come from the sessions and runs of tasks: errors and their fixes, repeated statements, decisions. " +
-  "They are extracted when a task ends. This command runs all ready tasks:";
+const SUB = "Decisions that only you can make: proposals, held memories, and memories that conflict, repeat others or are out of date.";
 
 function Insight({ one: insight, act }) {
   const one = insight.task ? insight : { ...insight, kind: "proposal" };
@@ -28,7 +25,7 @@ function Insight({ one: insight, act }) {
   const more = titled ? one.text : rest.join("\n").trim();
   return html`<li class="card insight">
     <div class="insight-head">
-      <${Kind} kind=${one.type || "insight"} />
+      <${Kind} kind=${one.type || "proposal"} />
       <span class="badge ${one.status === "accepted" ? "good" : ""}">${readable(one.status)}</span>
       ${one.due && html`<span class="badge warn" title="Will be promoted when its task is done">due</span>`}
       <span class="quiet small num">seen ${count(one.count ?? 1, "time")}</span>
@@ -85,7 +82,7 @@ function Waiting({ one, act }) {
 
 function Choose({ status, task }) {
   const choose = (value) => setQuery({ status: value === "proposed" ? null : value });
-  return html`<div class="seg insight-tabs" role="group" aria-label="Which insights">
+  return html`<div class="seg insight-tabs" role="group" aria-label="Which proposals">
     ${STATES.map(
       (value) => html`<button type="button" class="seg-one" key=${value} onClick=${() => choose(value)}
         aria-pressed=${status === value ? "true" : "false"}>${sentence(value)}</button>`,
@@ -98,12 +95,11 @@ function Choose({ status, task }) {
 
 function Insights({ items, status, act }) {
   if (!items.length) {
-    return status === "accepted" || status === "rejected"
-      ? html`<${Empty} title=${`No ${status} insights`} />`
-      : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph loop start" />`;
+    return html`<${Empty} title=${status === "accepted" || status === "rejected" ? `No ${status} proposals` : "No proposals from tasks"}
+      text="Tasks propose what they taught when they end: errors and their fixes, decisions, repeated statements." />`;
   }
   return html`<${Decisions} actions=${["accept", "promote", "reject"]} />
-    <p class="visually-hidden" role="status">${count(items.length, "insight")}</p>
+    <p class="visually-hidden" role="status">${count(items.length, "proposal")}</p>
     <ul class="plain stack insight-list">
       ${items.map((one) => html`<${Insight} key=${one.id} one=${one} act=${act} />`)}</ul>`;
 }
@@ -126,6 +122,8 @@ export function Page({ query }) {
   const proposals = of((one) => one.kind === "proposal");
   const held = of((one) => one.kind !== "proposal" && one.status === "held");
   const waiting = of((one) => one.kind !== "proposal" && one.status !== "held");
+  const unused = status === "proposed" && !task && project.value?.task_count === 0 && insights.value?.items.every((one) => !one.task);
+  const nothing = unused && others.value && !of(() => true).length;
   return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
     ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="held memories" />`}
     ${others.error && others.value === undefined && html`<${Failure} error=${others.error} retry=${others.reload} />`}
@@ -139,13 +137,15 @@ export function Page({ query }) {
       <${Decisions} actions=${["accept", "edit", "merge", "reject"]} kind="proposal" />
       <${Proposals} items=${proposals} />
     <//>`}
-    <${Section} title="Insights" aside=${insights.value && total(shown(insights.value).length)}>
+    ${nothing && html`<${Empty} title="Nothing to review"
+      text="Ralph proposes memories from your sessions. They wait here, and so does everything else that only you can decide." />`}
+    ${!unused && html`<${Section} title="From tasks" aside=${insights.value && total(shown(insights.value).length)}>
       <p class="quiet section-note">What tasks have taught, based on their sessions and runs.</p>
       <${Choose} status=${status} task=${task} />
-      <${Loaded} state=${insights} lines=${6} what="the insights">
+      <${Loaded} state=${insights} lines=${6} what="the proposals">
         ${(data) => html`<${Insights} items=${shown(data)} status=${status} act=${act} />`}
       <//>
-    <//>
+    <//>`}
     ${waiting.length > 0 && html`<${Section} title="Memories to check" aside=${total(waiting.length)}>
       <p class="quiet section-note">Merge conflicts, unsigned edits, contradictions, duplicates, and memories that are stale or were never used.</p>
       <ul class="plain stack insight-list">

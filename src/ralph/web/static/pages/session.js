@@ -1,8 +1,9 @@
-// One session, with tabs for its messages, timeline, injected memories and summary. The open tab is part of the
-// address. Injected memories are also shown in the messages and the timeline, at the moment of their injection.
+// One session, with tabs for its messages, timeline, what its agent was given, and summary. The open tab is part of the
+// address. What was given is also shown in the messages and the timeline, at its moment.
 import { html, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Command, Empty, Loaded } from "../parts/placeholders.js";
+import { NothingRecorded } from "../parts/setup.js";
 import { labelOf } from "../parts/record_row.js";
 import { Html } from "../parts/markdown.js";
 import { Paged, useRows } from "../parts/paging.js";
@@ -24,10 +25,10 @@ function Session({ data, path }) {
   const tabs = [
     data.turns.length > 0 && { key: "messages", label: "Messages", count: data.turns.length },
     { key: "timeline", label: "Timeline", count: data.timeline.total },
-    { key: "injected", label: "Injected", count: data.injected.length },
+    { key: "given", label: "Given", count: data.injected.length },
     data.summary_html && { key: "summary", label: "Summary" },
   ].filter(Boolean);
-  const wanted = route.value.query.get("view");
+  const wanted = route.value.query.get("view")?.replace(/^injected$/, "given");
   const chosen = tabs.some((tab) => tab.key === wanted) ? wanted : tabs[0].key;
   return html`<${PageHead} title=${session.title} back=${["/sessions", "Sessions"]}
       sub=${html`<span class="head-states"><${Mode} mode=${session.mode} />
@@ -36,7 +37,7 @@ function Session({ data, path }) {
     <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
       ${chosen === "messages" && html`<${Messages} turns=${data.turns} injected=${data.injected} />`}
       ${chosen === "timeline" && html`<${Timeline} path=${path} before=${data.timeline.before ?? []} />`}
-      ${chosen === "injected" && html`<${Injected} items=${data.injected} />`}
+      ${chosen === "given" && html`<${Given} items=${data.injected} />`}
       ${chosen === "summary" && html`<h2 class="visually-hidden">Summary</h2><${Html} html=${data.summary_html} />`}
     <//>`;
 }
@@ -45,14 +46,13 @@ function facts(session, data) {
   const used = data.injected.filter((item) => item.used).length;
   return [
     ["Task", session.task && html`<a href=${`/tasks/${encodeURIComponent(session.task)}`} data-link><code>${session.task}</code></a>`],
-    ["Host", session.host],
-    ["Agent", session.agent !== session.host && session.agent],
+    ["Agent", session.client],
     ["Started", session.started_at && html`<${Time} at=${session.started_at} />`],
     ["Duration", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
-    ["Observations", session.observations ? number(session.observations) : null],
+    ["Recorded", session.observations ? count(session.observations, "step") : null],
     ["Messages", session.messages ? number(session.messages) : null],
-    ["Tokens injected", session.tokens_injected ? number(session.tokens_injected) : null],
-    ["Used", data.injected.length > 0 && `${number(used)} of ${number(data.injected.length)} injected`],
+    ["Given", session.tokens_injected ? count(session.tokens_injected, "token") : null],
+    ["Used", data.injected.length > 0 && `${number(used)} of ${number(data.injected.length)}`],
     ["In the terminal", html`<${Command} command=${`ralph session show ${session.id.slice(0, SHORT_ID)}`} />`],
   ];
 }
@@ -60,13 +60,13 @@ function facts(session, data) {
 const SHORT_ID = 8;
 const FEW = 3;
 
-/** The memories injected at one moment. Only the first few are shown until the list is expanded. */
-function InjectedHere({ items, where = "here" }) {
+/** What the agent was given at one moment. Only the first few are shown until the list is expanded. */
+function GivenHere({ items, where = "here" }) {
   if (!items?.length) return null;
   const line = (item, at) => html`<li key=${at}><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a>
     ${item.used && html`<${State} state="used" />`}</li>`;
-  return html`<div class="injected-here">
-    <p class="injected-words">${items.length === 1 ? `Injected ${where}` : `${count(items.length, "record")} injected ${where}`}
+  return html`<div class="given-here">
+    <p class="given-words">${items.length === 1 ? `Given ${where}` : `${count(items.length, "item")} given ${where}`}
       <span class="quiet num">${number(items.reduce((sum, item) => sum + item.tokens, 0))} tokens</span></p>
     <ul class="plain">${items.slice(0, FEW).map(line)}</ul>
     ${items.length > FEW && html`<details class="more-of"><summary>${number(items.length - FEW)} more</summary>
@@ -74,7 +74,7 @@ function InjectedHere({ items, where = "here" }) {
   </div>`;
 }
 
-/** The memories injected between two times. */
+/** What the agent was given between two times. */
 function between(injected, from, until) {
   const [first, last] = [Date.parse(from) || 0, Date.parse(until) || Infinity];
   return injected.filter((item) => Date.parse(item.at) >= first && Date.parse(item.at) < last);
@@ -86,10 +86,10 @@ const SHOWN = 100;
 function Messages({ turns, injected }) {
   const [most, setMost] = useState(SHOWN);
   return html`<h2 class="visually-hidden">Messages</h2>
-    <${InjectedHere} items=${between(injected, "", turns[0].at)} where="at the start" />
+    <${GivenHere} items=${between(injected, "", turns[0].at)} where="at the start" />
     <ol class="turns">
       ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.role}"><${Turn} turn=${turn} />
-        <${InjectedHere} items=${turn.at ? between(injected, turn.at, turns[at + 1]?.at) : []} /></li>`)}
+        <${GivenHere} items=${turn.at ? between(injected, turn.at, turns[at + 1]?.at) : []} /></li>`)}
     </ol>
     ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>
       Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
@@ -121,24 +121,25 @@ function oneLine(value) {
 function Timeline({ path, before }) {
   const list = useRows(path, {}, { on: ["sessions"], pick: (data) => data.timeline, size: 200 });
   return html`<div class="timeline">
-    <${InjectedHere} items=${before} where="at the start" />
+    <${GivenHere} items=${before} where="at the start" />
     <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`}
-      detail=${(row) => row.injected?.length > 0 && html`<${InjectedHere} items=${row.injected} />`}
+      detail=${(row) => row.injected?.length > 0 && html`<${GivenHere} items=${row.injected} />`}
       onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
-      empty=${html`<${Empty} title="No observations"
-        text="The agent's hooks record what it does. Check that they are installed and not paused."
-        command="ralph doctor" />`} />
+      empty=${html`<${NothingRecorded} title="Nothing was recorded" text="The session ended before anything was said or done." />`} />
   </div>`;
 }
 
-/** One observation with its time, its type and its first line. */
+/** One step with its time, its type and its first line. Of a failed command, the line that names the error comes first. */
 function Moment({ row }) {
   const spoken = labelOf(row) === row.title;
-  const rest = !spoken && row.title && !row.title.endsWith(row.text) ? row.text : "";
+  const other = !spoken && row.title && !row.title.endsWith(row.text) ? row.text : "";
+  const failed = row.type === "error" && other;
+  const first = failed ? other : (!spoken && row.title) || row.text;
+  const rest = failed ? row.title : other;
   return html`<a class="moment ${rest ? "" : "is-single"}" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1">
     <time class="moment-at num" datetime=${row.at} title=${row.at}>${clock(row.at)}</time>
     <span class="moment-kind"><${Kind} kind=${row.type} label=${labelOf(row)} /></span>
-    <span class="moment-text">${(!spoken && row.title) || row.text}</span>
+    <span class="moment-text">${first}</span>
     ${rest && html`<span class="moment-rest quiet">${rest}</span>`}
   </a>`;
 }
@@ -148,15 +149,15 @@ function clock(at) {
   return Number.isNaN(time.getTime()) ? "" : time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
-function Injected({ items }) {
+function Given({ items }) {
   const [most, setMost] = useState(200);
-  if (!items.length) return html`<${Empty} title="Nothing was injected"
-      text="Nothing matched, or injection is off. The preview shows what would be injected with a prompt now."
+  if (!items.length) return html`<${Empty} title="The agent was given nothing"
+      text="Nothing matched, or giving context is switched off. The preview shows what a prompt would be given now."
       action=${html`<a class="button" href="/context" data-link>Open the context preview</a>`} />`;
-  return html`<${Section} title="Injected memories">
-    <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
+  return html`<${Section} title="What the agent was given">
+    <div class="scroller" tabindex="0" role="region" aria-label="What the agent was given">
       <table class="is-tight">
-        <thead><tr><th scope="col">Memory</th><th scope="col">Used</th><th scope="col" class="num wide-only">Tokens</th>
+        <thead><tr><th scope="col">Memory or session</th><th scope="col">Used</th><th scope="col" class="num wide-only">Tokens</th>
             <th scope="col" class="wide-only">Event</th><th scope="col" class="wide-only">When</th></tr></thead>
         <tbody>
           ${items.slice(0, most).map(

@@ -2,6 +2,7 @@
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";
+import { NothingRecorded } from "../parts/setup.js";
 import { Paged, useRows } from "../parts/paging.js";
 import { Choice, TextInput, Tabs } from "../parts/widgets.js";
 import { go, route, setQuery } from "../parts/router.js";
@@ -19,33 +20,41 @@ export function Page() {
   const view = query.get("view") === "tasks" ? "tasks" : "all";
   const tasks = useGet("/api/tasks", { limit: GATHERED, sort: "newest" }, { on: ["tasks"] });
   return html`<${PageHead} title="Sessions"
-      sub="Conversations with agents: what was asked, what happened, what was injected." />
-    <${Tabs} label="List sessions" tabs=${TABS} chosen=${view}
-      onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
-      ${view === "tasks" ? html`<${ByTask} tasks=${tasks.value?.items ?? []} />` : html`<${All} tasks=${tasks.value?.items ?? []} />`}
-    <//>`;
+      sub="Conversations with agents: what was asked, what came of it, what they were given." />
+    ${view === "all" && !tasks.value?.items.length ? html`<${All} tasks=${[]} />`
+      : html`<${Tabs} label="List sessions" tabs=${TABS} chosen=${view}
+        onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
+        ${view === "tasks" ? html`<${ByTask} tasks=${tasks.value?.items ?? []} />` : html`<${All} tasks=${tasks.value?.items ?? []} />`}
+      <//>`}`;
 }
 
 function All({ tasks }) {
   const { query } = route.value;
   const task = query.get("task") ?? "";
   const [words, setWords, asked] = useQueryText("q");
-  const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
+  const withEmpty = query.has("empty");
+  const list = useRows("/api/sessions", { task, q: asked, empty: withEmpty ? "1" : "" }, { on: ["sessions"] });
   const options = [["", "any task or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
-  const isEmpty = list.answer.value && !list.count.value && !task && !asked;
+  const isEmpty = list.answer.value && !list.count.value && !list.answer.value.empty && !task && !asked;
   return html`<div class="toolbar is-single" hidden=${isEmpty}>
       <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
-      <${Choice} label="Task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
+      ${(tasks.length > 0 || task) && html`<${Choice} label="Task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />`}
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
+      <${EmptySessions} count=${list.answer.value?.empty ?? 0} shown=${withEmpty} />
     </div>
-    <${Paged} list=${list} label="Sessions" rowHeight=${64}
+    <${Paged} list=${list} label="Sessions" rowHeight=${84}
       render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`}
       onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
       empty=${task || asked ? html`<${Empty} title="No sessions match" text="Choose another task, or use different words." />`
-        : html`<${Empty} title="No sessions yet"
-            text="Your agent's hooks record sessions. Install them, then use your agent as usual."
-            command="ralph install claude" />`} />`;
+        : html`<${NothingRecorded} title="No sessions yet" text="Start a session with your agent in this folder, and it appears here." />`} />`;
+}
+
+/** Folds the sessions in which nothing was said or done. */
+function EmptySessions({ count: empty, shown }) {
+  if (!empty) return null;
+  return html`<button type="button" class="link-button small" aria-expanded=${shown ? "true" : "false"}
+    onClick=${() => setQuery({ empty: shown ? null : "1" })}>${shown ? "Hide" : "Show"} ${count(empty, "empty session")}</button>`;
 }
 
 /** Each task with its sessions, the most recently discussed first. */

@@ -1,4 +1,4 @@
-// One task: description, stories, progress, log, sessions, runs and insights.
+// One task: description, stories, progress, log, sessions, runs and proposals.
 import { html } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Loaded } from "../parts/placeholders.js";
@@ -130,7 +130,7 @@ function Chats({ sessions, task }) {
 }
 
 function Insights({ insights }) {
-  return html`<${Section} title="Insights" aside=${insights.length > 0 && html`<a href="/review" data-link>All insights</a>`}>
+  return html`<${Section} title="Proposals" aside=${insights.length > 0 && html`<a href="/review" data-link>Review</a>`}>
     ${insights.length
       ? html`<ul class="found">${insights.map(
           (one) => html`<li key=${one.id}>
@@ -138,6 +138,6 @@ function Insights({ insights }) {
             <span class="found-rest"><${State} state=${one.status} />
               ${one.count > 1 && html`<span class="quiet">seen ${number(one.count)} times</span>`}</span></li>`,
         )}</ul>`
-      : html`<p class="quiet">No insights yet.</p>`}
+      : html`<p class="quiet">Nothing was proposed from this task yet.</p>`}
   <//>`;
 }

@@ -36,6 +36,6 @@ export function Page() {
       onOpen=${(task) => go(`/tasks/${encodeURIComponent(task.id)}`)}
       empty=${on.size || asked ? html`<${Empty} title="No tasks match" text="Remove a state, or use different words." />`
         : html`<${Empty} title="There are no tasks"
-            text="A task is one piece of work with its own log, runs and insights. Add one, or import the stories of a prd.json."
+            text="A task is one piece of work with its own log, runs and proposals. Add one, or import the stories of a prd.json."
             command='ralph task add "what should be done"' />`} />`;
 }

@@ -15,13 +15,13 @@ const WORDS = {
   add: { title: "Add a memory", apply: "Save" },
   edit: { title: "Edit", apply: "Save" },
   retag: { title: "Edit tags", apply: "Save" },
-  archive: { title: "Archive", apply: "Archive", text: "It stays in its file and is no longer injected." },
-  unarchive: { title: "Unarchive", apply: "Unarchive", text: "It can be injected again." },
+  archive: { title: "Archive", apply: "Archive", text: "It stays in its file. Agents are no longer given it." },
+  unarchive: { title: "Unarchive", apply: "Unarchive", text: "Agents can be given it again." },
   delete: { title: "Delete", apply: "Delete", danger: true, text: "It is deleted from its file." },
   promote: { title: "Promote", apply: "Promote", text: "Copies it now to a file of your choice that more agents read." },
   accept: { title: "Accept", apply: "Accept", text: "Keeps it. It is promoted to the project's patterns when its task is done." },
   merge: { title: "Merge", apply: "Merge", text: "Its tags are added to the other memory, and it is deleted." },
-  supersede: { title: "Supersede", apply: "Supersede", text: "It replaces the other memory, which is no longer injected." },
+  supersede: { title: "Supersede", apply: "Supersede", text: "It replaces the other memory, which agents are no longer given." },
   reject: { title: "Reject", apply: "Reject", text: "Hides it. It is not proposed again." },
 };
 const HELD_WORDS = {

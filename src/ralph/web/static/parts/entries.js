@@ -3,10 +3,10 @@ import { html } from "../lib.js";
 import { secondsBetween, State } from "./widgets.js";
 import { count, number, seconds, Time } from "./format.js";
 
-function Entry({ href, title, sub, state, aside, inList }) {
-  return html`<a class="entry" href=${href} data-link tabindex=${inList ? -1 : undefined}>
-    <span class="entry-main"><span class="entry-title">${title}</span>${sub && html`<span class="entry-sub">${sub}</span>`}</span>
-    <span class="entry-state">${state}</span>
+function Entry({ href, title, text, sub, state, aside, inList, look = "" }) {
+  return html`<a class="entry ${look}" href=${href} data-link tabindex=${inList ? -1 : undefined}>
+    <span class="entry-main"><span class="entry-title">${title}</span>${text && html`<span class="entry-text">${text}</span>`}${sub && html`<span class="entry-sub">${sub}</span>`}</span>
+    ${state && html`<span class="entry-state">${state}</span>`}
     <span class="entry-aside">${aside}</span>
   </a>`;
 }
@@ -36,22 +36,27 @@ export function TaskEntry({ task, inList }) {
   />`;
 }
 
-/** A session, or a chat. */
+/** A session or a chat, with its outcome: how it ended, what it changed, and what it left open. */
 export function SessionEntry({ session, inList, withTask = true }) {
+  const { outcome } = session;
+  const changed = outcome?.changed ?? [];
   const sub = joined([
-    session.host || session.agent,
+    outcome?.open ? html`<span class="state state-left_open" title=${outcome.open}><span class="state-sign" aria-hidden="true">◔</span>left open</span>`
+      : session.status === "open" && html`<${State} state="open" />`,
+    session.client,
     session.mode && `${session.mode} mode`,
     withTask && session.task && html`task <code>${session.task}</code>`,
-    session.messages > 0 && count(session.messages, "message"),
-    session.observations > 0 && count(session.observations, "observation"),
-    session.tokens_injected > 0 && `${number(session.tokens_injected)} tokens injected`,
+    changed.length === 1 && `changed ${changed[0]}`,
+    changed.length > 1 && `changed ${number(changed.length)} files`,
+    changed.length === 0 && session.messages > 0 && count(session.messages, "message"),
   ]);
   return html`<${Entry}
     inList=${inList}
     href=${`/sessions/${encodeURIComponent(session.id)}`}
     title=${session.title}
+    text=${outcome?.text}
     sub=${sub}
-    state=${session.status && html`<${State} state=${session.status} />`}
+    look="entry-session"
     aside=${html`<${Time} at=${session.started_at} />`}
   />`;
 }

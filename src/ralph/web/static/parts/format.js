@@ -104,6 +104,7 @@ const HUES = {
   knowledge: "sky",
   guardrail: "rose",
   insight: "plum",
+  proposal: "plum",
   memory: "teal",
   observation: "slate",
   tool_use: "slate",
@@ -156,7 +157,7 @@ export function coded(text, draw = (part) => part) {
 const REVIEWS = {
   held: ["held memory", "rose"],
   edit: ["unsigned edit", "rose"],
-  insight: ["insight", "plum"],
+  insight: ["proposal", "plum"],
   proposal: ["proposal", "plum"],
   citation: ["stale", "amber"],
   conflict: ["conflict of a merge", "rose"],

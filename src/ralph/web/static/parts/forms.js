@@ -9,15 +9,15 @@ const KINDS = [
   ["context", "Context: what you need to know"],
 ];
 const PLACES = [
-  ["memory", "Memory", ".agent/memories.md: injected in this project when it matches"],
-  ["patterns", "Patterns", ".ralph/global-patterns.md: injected into every task"],
+  ["memory", "Memory", ".agent/memories.md: given to agents of this project when it matches"],
+  ["patterns", "Patterns", ".ralph/global-patterns.md: given with every task"],
   ["agents", "AGENTS.md", "read by every agent at every start"],
   ["claude", "CLAUDE.md", "read by Claude Code at every start"],
   ["design", "A design page", "a page in specs/design"],
 ];
 const NOUNS = [
-  ["memory", "Memory", "injected when it matches the work"],
-  ["guardrail", "Guardrail", "a rule that is injected to prevent a mistake"],
+  ["memory", "Memory", "given to agents when it matches their work"],
+  ["guardrail", "Guardrail", "a rule that prevents a mistake, given before other memories"],
   ["knowledge", "Knowledge", "an article with a title, found by its tags"],
 ];
 const PRIVATE = "Markdown. Text between <private> and </private> is not stored.";

@@ -13,7 +13,7 @@ function EvidenceItem({ one }) {
   return /^(mem|obs|ins|jrn|know|pat)-[\w-]+$/.test(text) ? html`<${IdLink} path=${recordPath} id=${text} />` : text;
 }
 
-/** The ids of the records on which an insight is based. */
+/** The ids of the records on which a proposal is based. */
 export function Evidence({ items }) {
   if (!items?.length) return null;
   return html`<details class="evidence">
@@ -30,7 +30,7 @@ export function Quotes({ quotes }) {
 
 function Proposal({ one, busy, act }) {
   return html`<li class="card insight">
-    <div class="insight-head"><${Kind} kind=${one.label || "insight"} /></div>
+    <div class="insight-head"><${Kind} kind=${one.label || "proposal"} /></div>
     <h3 class="insight-title">${coded(one.text)}</h3>
     <p class="quiet small">${coded(sentence(one.why))}</p>
     <${Quotes} quotes=${one.quotes} />

@@ -41,9 +41,9 @@ export function RecordNotices({ row, newer }) {
     row.superseded_by &&
       html`Superseded by <a href=${recordPath(row.superseded_by)} data-link>${newer?.title || row.superseded_by}</a>.
         Agents receive that memory instead.`,
-    row.expired && html`Expired on ${day(row.expired)}; it is no longer injected.`,
+    row.expired && html`Expired on ${day(row.expired)}; agents are no longer given it.`,
     row.stale && `${sentence(row.stale)}.`,
-    row.status === "archived" && "Archived: it stays in its file and is not injected.",
+    row.status === "archived" && "Archived: it stays in its file, and agents are not given it.",
   ].filter(Boolean);
   return notices.map((one, at) => html`<p class="notice past-notice" key=${at}><${Icon} name="alert" /><span>${one}</span></p>`);
 }

@@ -3,19 +3,14 @@ import { html } from "../lib.js";
 import { useGet } from "./api.js";
 import { Decisions } from "./changes.js";
 import { SessionEntry } from "./entries.js";
-import { Command, Empty, Failure, Loading } from "./placeholders.js";
+import { Command, Failure, Loading } from "./placeholders.js";
+import { NothingRecorded } from "./setup.js";
 import { Proposals } from "./proposals.js";
 import { Section } from "./widgets.js";
 import { count, number } from "./format.js";
 
 const SESSIONS = 5;
 const PROPOSALS = 20;
-
-function NothingRecorded() {
-  return html`<${Empty} title="There are no memories yet"
-    text="Add the first memory above, or in the terminal. With hooks installed, sessions are recorded automatically."
-    command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
-}
 
 function Offered({ proposals }) {
   if (!proposals.total) {
@@ -38,10 +33,13 @@ export function Recorded() {
   const failed = all.find((state) => state.error && state.value === undefined);
   if (failed) return html`<${Failure} error=${failed.error} retry=${failed.reload} />`;
   if (all.some((state) => state.value === undefined)) return html`<${Loading} lines=${6} what="what was recorded" />`;
-  if (!sessions.value.total && !proposals.value.total) return html`<${NothingRecorded} />`;
+  if (!sessions.value.total && !proposals.value.total) {
+    return html`<${NothingRecorded} title="There are no memories yet" text="Add the first memory above, or in the terminal."
+      command='ralph memory add -t decision "We use Postgres, since two writers block each other in SQLite"' />`;
+  }
   return html`<div class="recorded">
     <p class="recorded-title">Ralph has recorded ${count(sessions.value.total, "session")} with${" "}
-      ${count(observations.value.total, "observation")}. None of it is a memory yet.</p>
+      ${count(observations.value.total, "step")}. None of it is a memory yet.</p>
     <${Offered} proposals=${proposals.value} />
     ${sessions.value.total > 0 && html`<${Section} title="Recent sessions" aside=${html`<a href="/sessions" data-link>All sessions</a>`}>
       <ul class="entries">${sessions.value.items.map((session) =>

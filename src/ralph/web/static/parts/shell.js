@@ -15,15 +15,16 @@ export const project = signal(null);
 const PLACES = [
   ["/", "Dashboard", "dashboard", "d"],
   ["/memory", "Memory", "memory", "m"],
-  ["/review", "Review", "insights", "v"],
+  ["/review", "Review", "review", "v"],
   ["/sessions", "Sessions", "sessions", "s"],
-  ["/runs", "Runs", "runs", "r"],
-  ["/tasks", "Tasks", "tasks", "t"],
   ["/context", "Context", "context", "c"],
   ["/graph", "Graph", "graph", "g"],
+  ["/tasks", "Tasks", "tasks", "t"],
+  ["/runs", "Runs", "runs", "r"],
+  ["/connections", "Connections", "connections", "n"],
 ];
-const NARROW = ["/", "/memory", "/sessions", "/tasks"];
-const PARTS = { "/compare": "/runs", "/insights": "/review", "/hooks": "/" };
+const NARROW = ["/", "/memory", "/review", "/sessions"];
+const PARTS = { "/compare": "/runs", "/insights": "/review", "/hooks": "/connections" };
 
 const KEYS = [
   ["/", "search"],
@@ -137,7 +138,7 @@ export function Shell({ children }) {
       </a>
       <nav class="places" aria-label="Pages">${PLACES.map((place) => html`<${Place} key=${place[0]} place=${place} />`)}</nav>
       <div class="rail-foot">
-        ${state?.paused && html`<p class="paused" title="Hooks record and inject nothing until you run ralph capture on">Paused</p>`}
+        ${state?.paused && html`<p class="paused" title="Hooks record nothing and give agents nothing until you run ralph capture on">Paused</p>`}
         <${ConnectionStatus} />
         <div class="rail-tools">
           <button type="button" class="icon-button" onClick=${toggleTheme} title="t"
