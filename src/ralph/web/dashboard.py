@@ -33,7 +33,6 @@ MAX_RUNS = 10
 MAX_SESSIONS = 6
 MAX_MEMORIES = 4
 
-_WEEK = "7d"  # one of the ages in `facets.AGES`
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # recorded before they are answered
 _MAX_ANSWERS = 2_000  # the newest answers, whose times are measured
 _MAX_ANSWER_SECONDS = 60.0  # a later answer belongs to another event
@@ -54,26 +53,19 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     session_rows, session_count = lists.session_rows(root, limit=MAX_SESSIONS, hidden=empty)
     has_sessions = bool(session_rows or empty)
     step = connections.next_step(root, env, has_sessions=has_sessions)
+    newest, memory_count = explore.newest_memories(root, MAX_MEMORIES)
     return {
         "setup": None if step is None else asdict(step),
         "tasks": {**tasks, "items": _first_of_each_state(tasks["items"])},
         "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
         "sessions": {"items": session_rows, "total": session_count, "empty": len(empty)},
-        "learned": _newest_memories(root),
+        "learned": {"items": newest, "total": memory_count},
         "week": usage.count_week(lists.read_ledger(root)),
         "learning": asdict(weekly.weekly_report(root)),
         "loop": usage.loop_usage(root),
         "tokens": token_usage(root),
         "doctor": problems,
     }
-
-
-def _newest_memories(root: Path) -> dict[str, Any]:
-    """Return the newest memories, the total, and how many of them were added this week."""
-    chosen = {"family": ["memory"], "status": ["active", "raw"]}
-    newest = explore.list_records(root, explore.ListRequest(chosen=chosen, limit=MAX_MEMORIES))
-    ages = dict(newest["facets"]["age"])
-    return {"items": newest["items"], "total": newest["total"], "week": ages[_WEEK]}
 
 
 def _first_of_each_state(tasks: Items) -> Items:

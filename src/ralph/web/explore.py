@@ -81,6 +81,21 @@ def list_records(root: Path, request: ListRequest, *, embedding: Embedding | Non
     return index.ask(root, ask)
 
 
+def newest_memories(root: Path, limit: int) -> tuple[list[Any], int]:
+    """Return the newest memories that are in use, and the number of all memories.
+
+    The cost does not depend on the number of memories.
+    """
+    chosen = {"family": {Family.MEMORY.value}, "status": {"active", "raw"}}
+
+    def ask(connection: sqlite3.Connection) -> tuple[list[Any], int]:
+        listing = _Listing(root, connection, ListRequest(chosen=chosen, limit=limit))
+        total = totals.count_records(connection).get(Family.MEMORY.value, 0)
+        return listing.newest(total), total
+
+    return index.ask(root, ask)
+
+
 def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
     """Return the tags that contain the string `begin`, with their counts.
 
@@ -163,6 +178,12 @@ class _Listing:
             total, facets = count_facets(totals.facet_rows(self.connection), request.chosen)
         keys = queries.page(self.connection, self.keep, request.limit, request.offset)
         return self._page(keys, total, facets)
+
+    def newest(self, total: int) -> list[Any]:
+        """Return the first rows that pass the filter, newest first, without counting facets."""
+        keys = queries.page(self.connection, self.keep, self.request.limit)
+        rows: list[Any] = self._page(keys, total, {})["items"]
+        return rows
 
     def search(self, embedding: Embedding | None) -> Page:
         """Return a page of search results, for an id, ranked words, or part of a word."""

@@ -106,6 +106,11 @@ def _opened(page: Page) -> None:
             summary.click()
 
 
+def _all_settings(page: Page) -> None:
+    page.get_by_role("button", name="All").click()
+    page.get_by_text("memories.enabled").wait_for()
+
+
 def _nothing(page: Page) -> None:
     """As it opens."""
 
@@ -130,7 +135,7 @@ STATES: dict[str, tuple[str, Step]] = {
     "sessions": ("/sessions", _nothing),
     "sessions-by-task": ("/sessions?view=tasks", _nothing),
     "session": ("/sessions/{session}", _nothing),
-    "session-injected": ("/sessions/{session}?view=injected", _nothing),
+    "session-given": ("/sessions/{session}?view=given", _nothing),
     "session-summary": ("/sessions/{session}?view=summary", _nothing),
     "chat": ("/sessions/{chat}", _opened),
     "runs": ("/runs", _nothing),
@@ -146,7 +151,7 @@ STATES: dict[str, tuple[str, Step]] = {
     "graph-find": ("/graph", _typed),
     "graph-path": ("/graph?all=1&a={keys}&b={env}", _nothing),
     "compare": ("/compare?a={run}&b={other}", _nothing),
-    "hooks": ("/hooks", _nothing),
+    "connections": ("/connections", _all_settings),
     "graph-node": ("/graph?node={keys}", _nothing),
     "graph-nodes": ("/graph?all=1&view=nodes", _nothing),
     "graph-edges": ("/graph?view=edges", _nothing),

@@ -199,7 +199,7 @@ def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(
 def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: Sample) -> None:
     page = loaded(window, "/review")
     change = Change(page, shop.root)
-    insights = page.get_by_role("region", name="Insights")
+    insights = page.get_by_role("region", name="From tasks")
     listed = insights.locator(".insight")
     card = listed.first
     link = card.locator(".insight-title a").get_attribute("href")

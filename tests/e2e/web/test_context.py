@@ -81,7 +81,7 @@ def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(
     for event in ("UserPromptSubmit", "SessionStart"):
         told = shop.post("/api/context", prompt=PROMPT, event=event)
         assert sum(each["tokens"] for each in told["items"]) == told["used"]
-        page.get_by_role("combobox", name="Injected").select_option(event)
+        page.get_by_role("combobox", name="Given").select_option(event)
         shown = preview(page, told)
         expect(shown.locator(".budget-words")).to_contain_text(
             f"{told['used']:,} of {told['budget']:,} tokens"

@@ -70,7 +70,7 @@ def test_a_loop_is_followed_on_the_dashboard_and_on_its_own_page(
     expect(own.locator("#iteration-1")).not_to_have_attribute("data-outcome", "running")
     expect(own.locator("#iteration-2")).to_have_attribute("data-outcome", "running")
     expect(card).to_have_attribute("data-iteration", "2")
-    spoken = board.locator(".running [aria-live]")
+    spoken = board.locator(".running-spoken")
     expect(spoken).to_contain_text("iteration 2")
     keep(board, "dashboard-live")
 

@@ -31,20 +31,20 @@ PLACES = {
     "Tasks": ("/tasks", ("Checkout in one page", "Import the rest of the SOAP orders")),
     "Context": ("/context", ("Type a prompt",)),
     "Graph": ("/graph", ("Find a node", "Path between two nodes")),
+    "Connections": ("/connections", ("Clients", "memories.budget", "ralph.yml:3")),
 }
 """The pages of the rail: their addresses, and what is read on each."""
 COMMANDS = {
-    "/": "ralph loop start",
-    "/memory": "ralph memory add",
-    "/review": "ralph loop start",
-    "/sessions": "ralph install claude",
+    "/": "ralph install",
+    "/memory": "ralph install",
+    "/sessions": "ralph install",
     "/sessions?view=tasks": "ralph session new",
     "/runs": "ralph loop start",
     "/tasks": "ralph task add",
     "/context": "ralph context",
     "/context?event=SessionStart": "ralph memory add",
     "/graph": "ralph memory add",
-    "/hooks": "ralph install claude",
+    "/connections": "ralph install",
 }
 """What an empty project tells one to do on each page."""
 
@@ -141,27 +141,58 @@ class TestTheDashboard:
         expect(plot.locator("tbody tr")).to_have_count(len(tokens["days"]))
         assert "days from" in (plot.locator("[role=img]").get_attribute("aria-label") or "")
 
-    def test_it_says_what_ralph_did_what_waits_and_what_runs(
+    def test_sessions_and_what_was_learned_come_before_tasks_and_cost(
         self, reader: OpenReader, shop: Shop
     ) -> None:
         week, waiting = shop.get("/api/dashboard")["week"], shop.get("/api/review")
         page = loaded(reader(), "/")
-        expect(page.locator(".board-top h2")).to_have_text(
-            ["This week", "Needs your review", "Running now"]
+        expect(page.locator(".board h2")).to_have_text(
+            [
+                "This week",
+                "Recent sessions",
+                "Learned",
+                "Needs your review",
+                "Tasks",
+                "Context over time",
+                "Memory health",
+                "Recent runs",
+            ]
         )
-        words = (
-            f"Ralph gave your agents {week['injected']} records in {week['sessions']} sessions. "
-        )
-        expect(page.locator(".week-words")).to_contain_text(
-            f"{words}{week['referenced']} were used."
-        )
+        headline = page.locator(".week-words")
+        expect(headline).to_contain_text(f"In {week['sessions']} sessions, Ralph gave your agents")
+        expect(headline).to_contain_text(f"{week['memories_injected']} times")
+        expect(headline).to_contain_text(f"They used it {week['referenced']} times.")
+        expect(page.locator(".next-step").get_by_role("link")).to_have_text("Review 1 proposal")
         expect(page.locator(".waiting-list li")).to_have_count(min(3, waiting["total"]))
         page.get_by_role("link", name=f"Review all {waiting['total']}").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Review")
 
-    def test_memory_health_is_four_numbers_and_hook_latency_a_page(
+    def test_nothing_used_is_not_the_headline_and_has_a_next_step(
         self, reader: OpenReader, shop: Shop
     ) -> None:
+        board = shop.get("/api/dashboard")
+        board["week"]["referenced"] = 0
+        board["learning"]["waiting"] = 0
+        window = reader()
+        window.page.route("**/api/dashboard", lambda route: route.fulfill(json=board))
+        page = loaded(window, "/")
+        expect(page.locator(".week-words")).not_to_contain_text("used")
+        page.get_by_role("link", name="See what a prompt is given").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Context preview")
+
+    def test_features_that_are_not_in_use_have_no_card(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
+        board = shop.get("/api/dashboard")
+        board["tasks"] = {"items": [], "by_state": {}, "notes": []}
+        board["runs"] = []
+        window = reader()
+        window.page.route("**/api/dashboard", lambda route: route.fulfill(json=board))
+        heads = loaded(window, "/").locator(".board h2")
+        expect(heads.filter(has_text="Learned")).to_have_count(1)
+        assert not {"Tasks", "Running now", "Recent runs"} & {*heads.all_inner_texts()}
+
+    def test_memory_health_is_four_numbers(self, reader: OpenReader, shop: Shop) -> None:
         counts = shop.get("/api/review")["counts"] | shop.get("/api/secrets")
         page = loaded(reader(), "/")
         for key, name in (
@@ -174,17 +205,33 @@ class TestTheDashboard:
             expect(number).to_have_text(str(counts.get(key, 0)))
         page.locator(".health a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Review")
-        page.go_back()
-        page.get_by_role("link", name="hook latency").click()
-        expect(page.get_by_role("row", name="UserPromptSubmit")).to_contain_text(" ms")
 
-    def test_a_plot_of_the_first_day_shows_that_day(self, reader: OpenReader, shop: Shop) -> None:
+    @pytest.mark.parametrize(("days", "plots"), [(2, 0), (3, 2)], ids=["two-days", "three-days"])
+    def test_there_are_plots_from_three_days_on(
+        self, reader: OpenReader, shop: Shop, days: int, plots: int
+    ) -> None:
         board = shop.get("/api/dashboard")
-        board["tokens"] = {name: values[:1] for name, values in board["tokens"].items()}
+        names = [f"2026-03-0{day}" for day in range(1, days + 1)]
+        board["tokens"] = {
+            "days": names,
+            "injected": [40] * days,
+            "used": [10] * days,
+            "rate": [0.25] * days,
+        }
         window = reader()
         window.page.route("**/api/dashboard", lambda route: route.fulfill(json=board))
-        plot = loaded(window, "/").locator("figure.plot [role=img]").first
-        expect(plot).to_have_attribute("data-days", "1")
+        page = loaded(window, "/")
+        expect(page.locator("figure.plot")).to_have_count(plots)
+
+
+def test_connections_show_response_times_and_all_settings(reader: OpenReader) -> None:
+    page = loaded(reader(), "/connections")
+    expect(page.get_by_role("row", name="UserPromptSubmit")).to_contain_text(" ms")
+    settings = page.get_by_role("region", name="Settings", exact=True).last.locator("tbody tr")
+    own = settings.count()
+    page.get_by_role("button", name="All").click()
+    expect(settings.filter(has_text="context.window")).to_contain_text("default")
+    assert settings.count() > own
 
 
 class TestTasks:
@@ -248,9 +295,10 @@ def test_each_page_of_an_empty_project_shows_a_command_that_its_button_copies(
     window = reader(empty)
     for path, words in COMMANDS.items():
         page = loaded(window, path)
-        expect(page.locator("main .empty .command code", has_text=words).first).to_be_visible()
-        assert page.locator("main .empty-title").first.inner_text()
+        expect(page.locator("main .command code", has_text=words).first).to_be_visible()
+        assert page.locator("main .empty-title, main .setup-title").first.inner_text()
         one_head(page)
+    expect(loaded(window, "/review").locator("main")).to_contain_text("Nothing to review")
     window.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = loaded(window, "/tasks")
     page.get_by_role("button", name="Copy the command").click()

@@ -53,7 +53,7 @@ def test_the_memory_page_without_memories_offers_what_was_learned(
     reader: OpenReader, project: Path
 ) -> None:
     page = loaded(reader(), "/memory")
-    expect(page.locator(".recorded-title")).to_contain_text("2 sessions with 6 observations")
+    expect(page.locator(".recorded-title")).to_contain_text("2 sessions with 6 steps")
     proposals = page.get_by_role("list", name="Proposals").locator("> li")
     expect(proposals).to_have_count(2)
     card = proposals.filter(has_text=ERROR)
@@ -104,8 +104,10 @@ def test_the_pages_say_what_was_learned_and_from_what(reader: OpenReader, projec
     [build, _] = [item.id for item in inbox.items(project) if item.kind == inbox.PROPOSAL]
     learned = review.accept(project, build).record
     page = loaded(reader(), "/")
-    expect(page.locator(".week-learned")).to_contain_text("1 memory learned this week.")
-    expect(page.locator(".week-learned").get_by_role("link")).to_have_text("1 proposal to review")
+    section = page.get_by_role("region", name="Learned")
+    expect(section).to_contain_text("1 memory added this week")
+    expect(section.locator(".waiting-list a")).to_contain_text([ERROR])
+    expect(page.get_by_role("region", name="Needs your review")).to_contain_text("5432")
     keep(page, "dashboard-learned")
     page = loaded(reader(), f"/memory/{learned.id}")
     card = page.locator(".card", has=page.get_by_role("heading", name="Learned from"))

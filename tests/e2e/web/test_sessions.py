@@ -54,13 +54,15 @@ class TestSessions:
         expect(page.get_by_role("tab", name="Timeline")).to_have_attribute("aria-selected", "true")
         grid = page.get_by_role("grid", name="Timeline")
         expect(grid).to_have_attribute("aria-rowcount", str(told["total"]))
-        expect(grid.get_by_role("row").nth(4)).to_contain_text("cannot be dropped in one release")
+        expect(grid.get_by_role("row").nth(4).locator(".moment-text")).to_have_text(
+            'column "legacy_id" cannot be dropped in one release'
+        )
         expect(grid.get_by_role("row").nth(4)).to_contain_text("error")
         expect(grid.locator(".row-skeleton")).to_have_count(0)
-        prompt = grid.locator("[aria-rowindex='1'] .injected-here li")
+        prompt = grid.locator("[aria-rowindex='1'] .given-here li")
         expect(prompt).to_contain_text([each["title"] for each in told["items"][0]["injected"]])
-        expect(page.locator(".timeline > .injected-here")).to_contain_text(
-            f"{len(told['before'])} records injected"
+        expect(page.locator(".timeline > .given-here")).to_contain_text(
+            f"{len(told['before'])} items given at the start"
         )
         assert session not in page.locator("main").inner_text()
         shown = grid.locator(".moment-at").all_inner_texts()
@@ -81,9 +83,9 @@ class TestSessions:
         used = [each for each in told if each["used"]]
         assert 0 < len(used) < len(told)
         page = loaded(reader(), f"/sessions/{session}")
-        expect(page.locator(".points")).to_contain_text(f"{len(used)} of {len(told)} injected")
-        page.get_by_role("tab", name="Injected").click()
-        rows = page.get_by_role("region", name="What was injected").locator("tbody tr")
+        expect(page.locator(".points")).to_contain_text(f"{len(used)} of {len(told)}")
+        page.get_by_role("tab", name="Given").click()
+        rows = page.get_by_role("region", name="What the agent was given").locator("tbody tr")
         expect(rows).to_have_count(len(told))
         shown = [
             row.split("\t")[0].replace("`", "") for row in rows.all_inner_texts()

@@ -32,7 +32,7 @@ export function Page() {
         <div class="board-grid">
           <${Sessions} sessions=${data.sessions} />
           <div class="board-side">
-            <${Learned} learned=${data.learned} setup=${data.setup} />
+            <${Learned} learned=${data.learned} kept=${data.learning.kept} setup=${data.setup} />
             <${Waiting} state=${waiting} />
           </div>
         </div>
@@ -85,11 +85,11 @@ function Week({ data }) {
   <//>`;
 }
 
-function NextStep({ data: { week, learning, learned } }) {
+function NextStep({ data: { week, learning } }) {
   if (learning.waiting > 0) {
     return html`<p class="next-step"><a class="button primary" href="/review" data-link>Review ${count(learning.waiting, "proposal")}</a></p>`;
   }
-  if (learned.week === 0) {
+  if (learning.kept === 0) {
     return html`<p class="next-step"><span class="quiet small">Nothing was learned this week. Let your agent distil the sessions:</span>
       <${Command} command="ralph learn" /></p>`;
   }
@@ -98,14 +98,14 @@ function NextStep({ data: { week, learning, learned } }) {
 }
 
 /** The newest memories. */
-function Learned({ learned, setup }) {
+function Learned({ learned, kept, setup }) {
   const aside = learned.total > 0 && html`<a href="/memory" data-link>All ${number(learned.total)}</a>`;
   return html`<${Section} title="Learned" aside=${aside}>
     ${learned.total === 0
       ? html`<${Empty} title="No memories yet" text="Add what agents should know, or let your agent distil recorded sessions."
           command=${setup ? "" : 'ralph memory add "what agents should know"'} />`
-      : html`<p class="quiet small num learned-note">${learned.week > 0
-            ? `${count(learned.week, "memory", "memories")} added this week` : "Nothing was added this week"}</p>
+      : html`<p class="quiet small num learned-note">${kept > 0
+            ? `${count(kept, "memory", "memories")} added this week` : "Nothing was added this week"}</p>
         <ul class="waiting-list">${learned.items.map((row) => html`<li key=${row.id}><${Kind} kind=${row.type || row.family} label=${labelOf(row)} />
           <a href=${recordPath(row.id)} data-link>${coded(titleOf(row))}</a></li>`)}</ul>`}
   <//>`;
@@ -133,8 +133,9 @@ function Running({ runs }) {
   const known = new Map(runs.map((run) => [run.id, run]));
   for (const run of Object.values(updates)) known.set(run.id, { ...known.get(run.id), ...run });
   const live = [...known.values()].filter((run) => run.alive);
-  const spoken = live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ");
-  return html`<div aria-live="polite" class="visually-hidden">${spoken}</div>
+  const ended = known.size > 0 ? "No loop is running." : "";
+  const spoken = live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ") || ended;
+  return html`<div aria-live="polite" class="visually-hidden running-spoken">${spoken}</div>
     ${live.length > 0 && html`<${Section} title="Running now" class="running" aside=${html`<span class="quiet num">${number(live.length)}</span>`}>
       <ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>
     <//>`}`;
