@@ -39,7 +39,7 @@ def root(tmp_path: Path, home: Path) -> Path:
 def _install(root: Path, host: Host) -> None:
     target = InstallTarget(host, InstallScope.USER, root, os.environ, mcp=None)
     program = launcher_scripts.running_program(sys.executable)
-    hosts.apply_plan(hosts.plan_install(target, program))
+    hosts.apply_plan(hosts.plan_install([target], program))
 
 
 def _next(root: Path) -> tuple[str, str]:
@@ -49,9 +49,11 @@ def _next(root: Path) -> tuple[str, str]:
     return step["title"], step["command"]
 
 
-def test_a_folder_that_is_not_a_project_is_initialised_first(tmp_path: Path, home: Path) -> None:
+def test_a_folder_that_is_not_a_project_is_set_up_first(tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
+    assert _next(folder) == ("This folder is not set up yet", "ralph setup")
+    _install(folder, Host.CLAUDE)
     assert _next(folder) == ("This folder is not set up yet", "ralph init")
 
 

@@ -172,7 +172,7 @@ def next_step(root: Path, env: Env, *, has_sessions: bool) -> SetupStep | None:
         return SetupStep(
             "This folder is not set up yet",
             "Hooks record nothing in a folder that is not initialised.",
-            "ralph init",
+            "ralph init" if with_hooks else "ralph setup",
         )
     if not with_hooks:
         return _connect_step(env)
