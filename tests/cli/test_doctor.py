@@ -24,6 +24,19 @@ TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 
 
+@pytest.fixture(autouse=True)
+def _set_up(ralph: Project) -> None:
+    (ralph.root / "ralph.yml").touch()
+
+
+def test_a_project_that_is_not_set_up_is_not_in_order(ralph: Project) -> None:
+    ralph.file("ralph.yml").unlink()
+    assert codes(ralph) == [(".", 1, "warning", "not-set-up")]
+    assert "run `ralph init`" in ralph("doctor").out
+    ralph("init")
+    assert codes(ralph) == []
+
+
 def codes(ralph: Project, *words: str) -> list[tuple[str, int, str, str]]:
     """Each finding as (file, line, level, code), from the JSON form."""
     shape = ralph("doctor", "--format", "json", *words).json
@@ -411,7 +424,7 @@ def test_fix_leaves_a_file_with_an_open_merge_alone(ralph: Project) -> None:
 
 
 def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Project) -> None:
-    ralph.put("ralph.yml", "")
+    (ralph.root / "ralph.yml").touch()
     recorder.count_failure(ralph.root, "PostToolUse", "cannot append: No space left on device")
     said = ralph("doctor")
     assert said.code == 1
@@ -425,7 +438,7 @@ def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Proje
 
 
 def test_a_pause_is_a_note_and_no_failure(ralph: Project) -> None:
-    ralph.put("ralph.yml", "")
+    (ralph.root / "ralph.yml").touch()
     ralph("capture", "off")
     assert [each[2:] for each in codes(ralph)] == [("note", "paused")]
     assert ralph("doctor").code == 0

@@ -315,11 +315,12 @@ def test_capture_on_and_off_print_what_they_did(ralph: Project) -> None:
     assert ralph("capture").out == "Capture is on.\n"
 
 
-def test_where_nothing_is_captured_there_is_nothing_to_pause(ralph: Project) -> None:
-    said = ralph("capture", "off")
+def test_where_nothing_is_captured_there_is_nothing_to_pause(tmp_path: Path) -> None:
+    plain = Project(tmp_path)
+    said = plain("capture", "off")
     assert said.code == 1
     assert "nothing to pause" in said.err
-    assert not ralph.file(".ralph").exists()
+    assert not plain.file(".ralph").exists()
 
 
 def test_capture_everywhere_can_be_paused_everywhere(

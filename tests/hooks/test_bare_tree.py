@@ -106,7 +106,8 @@ def test_a_project_in_a_folder_of_the_repository_is_found_in_that_folder_alone(m
 def test_where_the_main_checkout_has_none_either_nothing_happens(main: Path, event: str) -> None:
     (main / "ralph.yml").write_text("# not this\n", encoding="utf-8")
     tree = beside(main)
-    done = call_hook(event, payload(event, prompt="grease the frobnicator"), tree.env)
+    env = {**tree.env, "RALPH_PRESENCE": "off"}
+    done = call_hook(event, payload(event, prompt="grease the frobnicator"), env)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert sorted(each.name for each in main.iterdir()) == [".git", "ralph.yml", "src"]
     assert sorted(each.name for each in tree.root.iterdir()) == [".git", "src"]

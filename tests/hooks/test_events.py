@@ -167,6 +167,7 @@ def test_one_that_goes_on_here_for_the_first_time_is_told_everything(
 def test_with_nothing_to_say_nothing_is_printed(tmp_path: Path) -> None:
     here = world(tmp_path)
     put(here.root / "ralph.yml", "memories:\n  skill_injection: false\n")
+    handled(here, "SessionStart", source="startup", session_id="the first one")
     assert handled(here, "SessionStart", source="startup") == ""
 
 
@@ -303,6 +304,7 @@ def test_a_start_says_in_one_line_what_was_injected(here: World) -> None:
 
 def test_an_empty_project_says_nothing(tmp_path: Path) -> None:
     empty = world(tmp_path)
+    handled(empty, "SessionStart", source="startup", session_id="the first one")
     assert "systemMessage" not in json.loads(handled(empty, "SessionStart", source="startup"))
 
 

@@ -271,11 +271,12 @@ def paused_since(root: Path) -> str | None:
 def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     """Pause capture and injection in this project. Returns False if they were already paused.
 
-    Raises Refused in a folder where hooks do not act, unless capture is on `everywhere`.
+    Raises Refused in a folder where hooks do not act, unless capture is on `everywhere`. In a git
+    repository they act: they report that Ralph is not set up, or set it up (`init.auto`).
     """
     if paused_since(root) is not None:
         return False
-    if not everywhere and not _has_marker(root):
+    if not everywhere and not _has_marker(root) and not paths.location(root).common:
         raise Refused(
             f"{root}: nothing is captured here, so there is nothing to pause",
             hint="hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is",

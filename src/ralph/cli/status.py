@@ -17,21 +17,25 @@ from ralph.cli import options
 from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude
-from ralph.cli.output import bar, one_line, print_json, visible
+from ralph.cli.output import bar, one_line, print_json, visible, warn
 from ralph.core.config import ConfigProblem, load
-from ralph.core.errors import RalphError, UsageError
+from ralph.core.errors import UsageError
+from ralph.core.settings import Config
 from ralph.install import doctor
 from ralph.install.check_limits import MAX_SECONDS
 from ralph.install.clients import CLIENTS, Host
 from ralph.install.findings import Finding, Repair
 from ralph.install.status import project_status
+from ralph.lean import discovery
 from ralph.learning import inbox, weekly
 from ralph.loop import runs
 from ralph.recall import citation_check
 from ralph.recall.citation_check import CitationReport
 from ralph.recall.usage import usage_stats
+from ralph.search import meaning
 from ralph.search.citations import STALE, CitationState
 from ralph.search.record_ids import expand_id
+from ralph.sharing.earlier_sessions import count_earlier_sessions
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.web.watcher import Watcher
 
@@ -77,19 +81,33 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
             _print_usage(stats)
         return
     watcher = Watcher(call.root)
+    config = _load_config(call)
     if watch:
         watcher.look()  # before anything is printed, so that no change is missed
-    _print_status(call, form)
+    _print_status(call, config, form)
     while watch:
         time.sleep(_WATCH_SECONDS)
         if any(watcher.look()):
             click.clear()  # does nothing in a pipe
-            _print_status(call, form)
+            _print_status(call, config, form)
 
 
-def _print_status(call: Invocation, form: str) -> None:
+def _load_config(call: Invocation) -> Config:
+    """Return the config, or the defaults if it cannot be used, and print what is wrong with it."""
+    try:
+        loaded = load(call.root, env=os.environ, limit=PatternLimit)
+    except ConfigProblem as error:
+        warn(f"{one_line(error.message)}; {error.hint}")
+        return Config()
+    warn(*map(one_line, loaded.warnings))
+    return loaded.config
+
+
+def _print_status(call: Invocation, config: Config, form: str) -> None:
     state = project_status(call.root, os.environ)
-    state["missing_vectors"] = _count_missing_vectors(call)
+    state["missing_vectors"] = meaning.count_missing(call.root, config.embedding)
+    earlier = count_earlier_sessions(call.root, os.environ)
+    state["earlier_sessions"] = earlier.count
     running = runs.list_alive(call.root)
     report = weekly.weekly_report(call.root)
     if form == "json":
@@ -101,7 +119,7 @@ def _print_status(call: Invocation, form: str) -> None:
         loops.append(one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}"))
     counts = state["indexed"]
     fields = {
-        "project": one_line(state["root"]),
+        "project": _describe_project(state, config),
         "state": _describe_state_folder(state),
         "memories": state["memories"],
         "guardrails": state["guardrails"],
@@ -110,24 +128,26 @@ def _print_status(call: Invocation, form: str) -> None:
         "observations": (
             f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)"
         ),
+        "earlier": str(earlier),
         "running": _CONTINUATION.join(loops) or "no loop",
         "last session": _describe_last_session(state["last_session"]),
         "index": _describe_index(state),
         "logs": _format_size(state["log_bytes"]),
         "hooks": _CONTINUATION.join(map(one_line, _describe_hooks(state["hooks"]))),
-        "capture": one_line(_describe_capture(state)),
+        "capture": one_line(_describe_capture(state, config)),
     }
     for name, value in fields.items():
-        click.echo(f"{name + ':':13} {value}")
+        if value != "":
+            click.echo(f"{name + ':':13} {value}")
 
 
-def _count_missing_vectors(call: Invocation) -> int:
-    from ralph.search import meaning
-
-    with contextlib.suppress(RalphError):  # `ralph doctor` reports a broken config
-        config = load(call.root, env=os.environ, limit=PatternLimit).config
-        return meaning.count_missing(call.root, config.embedding)
-    return 0
+def _describe_project(state: Mapping[str, Any], config: Config) -> str:
+    text = one_line(state["root"])
+    if state["set_up"]:
+        return text
+    if config.init.auto:
+        return f"{text}{_CONTINUATION}Ralph is set up here with the next session (init.auto)"
+    return f"{text}{_CONTINUATION}{discovery.NOT_SET_UP}"
 
 
 def _describe_index(state: Mapping[str, Any]) -> str:
@@ -182,8 +202,10 @@ def _describe_hooks(hooks: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _describe_capture(state: Mapping[str, Any]) -> str:
+def _describe_capture(state: Mapping[str, Any], config: Config) -> str:
     text = "on"
+    if not state["set_up"] and not config.capture.everywhere:
+        text = "off: nothing is recorded where Ralph is not set up"
     if state["outside"] is not None:
         target = Path(state["outside"]).parent
         text = f"off: .ralph is a link out of the project, to {target}; "

@@ -83,6 +83,12 @@ def require_project(root: Path, *, named: bool = False) -> bool:
     return True
 
 
+def is_set_up(root: Path) -> bool:
+    """Return whether hooks treat a folder as a project: it has Ralph's files or was set up."""
+    with _explain_broken_checkout():
+        return discovery.find_root(root.as_posix()) == root.as_posix()
+
+
 def location(root: Path) -> discovery.Location:
     """Return where a project's folders are.
 
@@ -303,6 +309,7 @@ user_config_file = _of_user("CONFIG", "config.yml")  # the user's settings for a
 trust_file = _of_user("CONFIG", "trust.json")  # project settings that the user trusts
 personal_memories = _of_user("CONFIG", "memories.md")
 accepted_texts = _of_user("STATE", "accepted")  # hashes of texts that a person has accepted
+removed_projects = _of_user("STATE", discovery.REMOVED)
 forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, across all projects
 
 

@@ -251,6 +251,18 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class Init:
+    """The section `init`: how projects are set up."""
+
+    auto: bool = setting(
+        False,
+        "Set up every git repository when an agent's session first uses it, "
+        "without touching its work tree.",
+        personal=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Capture:
     """The section `capture`: where sessions are recorded."""
 
@@ -361,6 +373,7 @@ class Config:
     context: Context = section(Context(), "context")
     privacy: Privacy = section(Privacy(), "privacy")
     embedding: Embedding = section(Embedding(), "embedding")
+    init: Init = section(Init(), "init")
     capture: Capture = section(Capture(), "capture")
     state: State = section(State(), "state")
     summarize: Summarize = section(Summarize(), "summarize")

@@ -10,6 +10,7 @@ and does not suppress the answer.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -37,7 +38,7 @@ from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
 from ralph.hooks.answer import SILENT_HOSTS, add_message
 from ralph.hooks.deadline import NO_DEADLINE, Deadline
-from ralph.lean import hook_files
+from ralph.lean import discovery, hook_files
 from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
@@ -121,6 +122,26 @@ def handle_event(
             files.delete(paths.subagents_folder(root) / name)
             _check_recorded(root, event, config)
     return ""
+
+
+def set_up_automatically(folder: str, env: Mapping[str, str]) -> bool:
+    """Set up a repository as a project if `init.auto` is on. Nothing in its work tree changes."""
+    from ralph.install import automatic_setup
+
+    root = Path(folder)
+    if not _load_config(root, env).config.init.auto:
+        return False
+    return automatic_setup.set_up(root)
+
+
+def report_not_set_up(folder: str, host: str, event: str, env: Mapping[str, str]) -> str:
+    """Return the answer that tells a user that Ralph does nothing in this repository."""
+    if _load_config(Path(folder), env).config.presence is Presence.OFF:
+        return ""
+    if host not in SILENT_HOSTS:
+        return _context_json(event, "", discovery.NOT_SET_UP)
+    note = "Ralph is not set up here. Tell the user in one line that `ralph init` does that."
+    return _context_json(event, render.notes([note]))
 
 
 def _check_recorded(root: Path, event: str, config: Config) -> None:
@@ -324,6 +345,8 @@ def _find_taint(root: Path, event: Event) -> str:
 _CACHE_SECONDS = 1.5
 _AFTER_SECONDS = 2.5  # for everything after the brief
 _LEARNING_SECONDS = 1.5
+_EARLIER_SECONDS = 0.5
+_RECORDING = "Ralph is recording; your next session will know"
 _SECONDS_PER_HOUR = 3_600
 _MIN_HOURS_IN_DAYS = 48  # ages from here on are shown in days
 
@@ -390,9 +413,33 @@ def _start_session(
                 _propose_missed(root, event.session, config)
         if config.presence is not Presence.OFF and event.host not in SILENT_HOSTS:
             message = _presence(root, brief, config)
+            if state is SessionState.NEW and _is_first_session(root, event.session):
+                message = _join_sentences(message, _RECORDING)
+                with deadline.optional_step(_EARLIER_SECONDS):
+                    message = _join_sentences(message, _earlier_sessions(root, env))
     if not brief.text and not message:
         return ""
     return _context_json(name, brief.text, message)
+
+
+def _is_first_session(root: Path, session: str) -> bool:
+    """Check whether this session's log is the only one, which also means that it is recorded."""
+    logs = []
+    with suppress(OSError):
+        for name in os.listdir(paths.sessions_folder(root)):
+            if name.endswith(paths.LOG_SUFFIXES):
+                logs.append(name)
+    return logs == [paths.session_log(root, session).name]
+
+
+def _join_sentences(*sentences: str) -> str:
+    return ". ".join(filter(None, sentences))
+
+
+def _earlier_sessions(root: Path, env: Mapping[str, str]) -> str:
+    from ralph.sharing.earlier_sessions import count_earlier_sessions  # once in a project
+
+    return str(count_earlier_sessions(root, env))
 
 
 def _note_brief(root: Path, event: Event, name: str, brief: Brief) -> None:

@@ -166,9 +166,13 @@ def _handle(
     set_deadline: Callable[[float], None],
 ) -> bytes:
     """Record and answer an event, and return what to print."""
-    if event not in RECORDED + ANSWERED + HANDLED or not _is_active(project, env):
+    if event not in RECORDED + ANSWERED + HANDLED:
         return b""
-    if event in HANDLED or not project.root:
+    if not project.root and not _set_up(event, project, env, set_deadline):
+        return _handle_outside(host, event, payload, project, env, set_deadline)
+    if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
+        return b""
+    if event in HANDLED:
         return _handle_in_app(host, event, payload, project, env, set_deadline)
     typed = payload
     is_current = project.load_settings(env) is not None
@@ -234,15 +238,58 @@ def _with_settings_problem(host: str, event: str, answer: bytes, project: Projec
     return add_message(host, event, answer, project.settings.problem)
 
 
-def _is_active(project: Project, env: Mapping[str, str]) -> bool:
-    """Check whether hooks may act here.
+# --- outside projects ---------------------------------------------------------------------------
 
-    They act in a project that is not paused, and elsewhere if the user's config may allow it.
+
+def _set_up(
+    event: str,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None],
+) -> bool:
+    """Set up the repository as a project, if the user's config says so for all repositories."""
+    config = hook_files.read_file(_user_config(env)) or b""
+    # Only the YAML parser can tell, but few configs contain both words.
+    may_set_up = (b"init" in config and b"auto" in config) or "RALPH_INIT_AUTO" in env
+    if not may_set_up:
+        return False
+    location = discovery.find_unset_up(project.folder, env)
+    if location is None:
+        return False
+    _prepare_app(event, set_deadline)
+    from ralph.hooks.events import set_up_automatically
+
+    if not set_up_automatically(location.root, env):
+        return False
+    project.find(project.folder)
+    return bool(project.root)
+
+
+def _handle_outside(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None],
+) -> bytes:
+    """Handle an event outside projects, where the user's config may allow recording.
+
+    A session that starts in a repository without Ralph says so, once a day.
     """
-    if project.root:
-        return not os.path.exists(f"{project.state}/{discovery.LOG}/paused")
-    # Hooks may act outside projects only if the user's config contains this word.
-    return b"everywhere" in (hook_files.read_file(_user_config(env)) or b"")
+    if b"everywhere" in (hook_files.read_file(_user_config(env)) or b""):
+        return _handle_in_app(host, event, payload, project, env, set_deadline)
+    if event != "SessionStart" or env.get("RALPH_RUN"):
+        return b""
+    location = discovery.find_unset_up(project.folder, env)
+    if location is None:
+        return b""
+    if not hook_files.tell_daily(discovery.user_folder("STATE", env), location.main):
+        return b""
+    _prepare_app(event, set_deadline)
+    from ralph.hooks.events import report_not_set_up
+
+    return report_not_set_up(location.root, host, event, env).encode("utf-8", "replace")
 
 
 def _wants_answer(event: str, project: Project, env: Mapping[str, str]) -> bool:
@@ -652,6 +699,10 @@ class Project:
     settings: HookSettings
 
     def __init__(self, folder: str) -> None:
+        self.find(folder)
+
+    def find(self, folder: str) -> None:
+        """Set everything for the project that contains a folder."""
         self.root = discovery.find_root(folder)
         self.folder = self.root or folder
         if self.root:

@@ -2,7 +2,8 @@
 
 For example: `Ralph: 12 memories, 3 injected (240 tokens)`. This runs on every turn, so it imports
 only what recording imports. The client sends JSON on standard input. Without it, the line is about
-the current folder. Outside a project, nothing is printed.
+the current folder. In a repository where Ralph is not set up, it says so. Elsewhere outside
+projects, nothing is printed.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ def main() -> None:
 def status_line(raw: bytes, env: Mapping[str, str]) -> str:
     """Return the status line: how much is remembered here, and what this session was given.
 
-    Returns "" outside a project.
+    Returns "" outside projects and repositories.
     """
     payload = Payload(raw)
     project = Project(_folder(payload, env))
     if not project.root:
-        return ""
+        can_set_up = discovery.find_unset_up(project.folder, env) is not None
+        return discovery.NOT_SET_UP if can_set_up else ""
     if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return "Ralph: paused"
     memories = hook_files.read_file(f"{project.root}/.agent/memories.md", _MAX_BYTES) or b""

@@ -4,6 +4,7 @@ Other parts import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "automatic_setup",
     "check_limits",
     "client_entries",
     "clients",

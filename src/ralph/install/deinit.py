@@ -17,6 +17,7 @@ from ralph.core import config, paths
 from ralph.core.config_files import parse_yaml
 from ralph.core.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.regions import REGION_START
+from ralph.install import automatic_setup
 from ralph.install.clients import InstallScope
 from ralph.install.hook_state import find_installed
 from ralph.install.host_edits import FileEdit, Step, Verb
@@ -96,7 +97,10 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
 
 
 def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
-    """Apply a plan, remove the folders that are left empty, and revoke all trust."""
+    """Apply a plan, remove the folders that are left empty, and revoke all trust.
+
+    Hooks leave a repository alone afterwards, even with `init.auto`.
+    """
     apply_plan(plan.edits)
     for tree in plan.trees:
         files.remove_tree(tree)
@@ -117,6 +121,8 @@ def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             files.remove_folder(folder)
     trust_records.revoke_trust(plan.root, env)
+    if paths.location(plan.root).common:
+        automatic_setup.note_removed(plan.root)
 
 
 def _check_removable(root: Path) -> None:

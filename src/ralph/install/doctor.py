@@ -34,6 +34,7 @@ from ralph.install.folder_checks import (
 from ralph.install.merge_damage import find_damage
 from ralph.install.merge_registration import ATTRIBUTES
 from ralph.install.stored_secrets import Progress
+from ralph.lean import discovery
 from ralph.memory.memory_files import backup
 from ralph.storage import files
 from ralph.storage.library import Library
@@ -62,6 +63,7 @@ def examine(
     env = env or {}
     limit = TimeLimit(seconds)
     findings = [
+        *_check_setup(root, env),
         *check_folders(root),
         *find_leftovers(root),
         *find_shared_files(root),
@@ -74,6 +76,20 @@ def examine(
     if secrets:
         findings += stored_secrets.find_secrets(root, custom, progress)
     return sorted(findings, key=sort_key)
+
+
+def _check_setup(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Report that hooks record nothing here. In a git repository, that is rarely intended."""
+    if paths.is_set_up(root):
+        return
+    can_set_up = discovery.find_unset_up(root.as_posix(), env) is not None
+    yield new_finding(
+        root,
+        "Ralph is not set up here: hooks record nothing",
+        hint="run `ralph init`",
+        level="warning" if can_set_up else "note",
+        code="not-set-up",
+    )
 
 
 def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:

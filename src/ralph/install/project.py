@@ -1,7 +1,8 @@
 """Create a project's files (`ralph init`).
 
 Only missing files are created. Nothing that exists is changed, except that skills of older loops
-move to the folder where Claude Code finds them. Nothing outside the project is touched.
+move to the folder where Claude Code finds them. Outside the project, only the note that
+`ralph deinit` left in the user's state folder is removed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ralph.core import paths
 from ralph.core.errors import Refused
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.patterns import patterns_template
+from ralph.install import automatic_setup
 from ralph.storage import files
 from ralph.storage.config import hide_from_git, missing_exclusion, template
 from ralph.storage.gitignore import GITIGNORE, SELF_IGNORING_GITIGNORE, missing_lines
@@ -43,6 +45,7 @@ def init(root: Path) -> list[str]:
         changes += _move_skills(root)
     except Refused as error:
         changes.append(f"skipped the skills: {error.message}")
+    automatic_setup.note_wanted(root)
     hidden = hide_from_git(paths.local_config_file(root), root)
     if hidden:
         changes.append(hidden)

@@ -35,6 +35,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         recording_problem = recorder.recording_problem(root) or None
     return {
         "root": str(root),
+        "set_up": paths.is_set_up(root),
         "state": str(paths.state_folder(root)),
         "other_machines": len(paths.other_state_folders(root)),
         "memories": library.count(library.memories),

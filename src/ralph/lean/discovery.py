@@ -27,14 +27,23 @@ INJECTED = f"{CACHE}/injected"  # what each session was given
 CATCH_UP = "catch-up"  # the file in CACHE that lists what prompts tried to index
 SUBAGENTS = f"{CACHE}/subagents"  # the tasks of each session's subagents
 
+REMOVED = "removed-projects"
+"""The file in the user's state folder that lists the checkouts that `ralph deinit` cleaned."""
 PROJECTS = "projects"
 """The folder in the user's state folder for projects whose checkout belongs to another user."""
 
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 """The files and folders that mark a folder as a project.
 
-A git checkout with none of them is a project to commands, but not to hooks.
+A git checkout with none of them is a project to commands, but not to hooks, unless it was set up
+automatically.
 """
+SET_UP = "set-up"
+"""The file next to the state folders that marks a checkout as a project without any marker.
+
+Hooks create it if the user's config has `init.auto`.
+"""
+NOT_SET_UP = "Ralph is not set up here: run `ralph init`"
 CONFIG_FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml")
 """The files of a project that may hold settings. A later one overrides an earlier one."""
 _XDG_FOLDERS = {"CONFIG": ".config", "STATE": ".local/state"}
@@ -204,7 +213,7 @@ def find_root(start: str) -> str:
         if _has_marker(folder) and not is_home(folder):
             return folder
         if is_checkout(folder):
-            return _root_by_main(start.rstrip("/"), folder)
+            return _root_by_main(start.rstrip("/"), folder) or _root_by_state(folder)
         if not folder:
             return ""
         folder = folder.rpartition("/")[0]
@@ -250,6 +259,13 @@ def _root_by_main(folder: str, top: str) -> str:
     return ""
 
 
+def _root_by_state(top: str) -> str:
+    """Return the top of a checkout that was set up automatically, or "" if this one was not."""
+    if not is_home(top) and os.path.exists(f"{locate(top).home}/{SET_UP}"):
+        return top
+    return ""
+
+
 def enclosing_roots(root: str) -> list[str]:
     """Return the projects in the same checkout that enclose a project, nearest first.
 
@@ -280,6 +296,31 @@ def find_top(start: str) -> str:
     while folder and not is_checkout(folder):
         folder = folder.rpartition("/")[0]
     return folder
+
+
+def find_unset_up(folder: str, env: Mapping[str, str]) -> Location | None:
+    """Locate the checkout in which Ralph could be set up for a folder, or return None.
+
+    There is none outside git, in the home folder, and where the user does not want Ralph: capture
+    is off, or `ralph deinit` removed it. The caller knows that the folder is not in a project.
+    """
+    top = find_top(folder)
+    if not top or is_home(top):
+        return None
+    location = locate(top)
+    if os.path.exists(f"{location.state}/{LOG}/paused"):
+        return None
+    if is_removed(location.main, env):
+        return None
+    return location
+
+
+def is_removed(main: str, env: Mapping[str, str]) -> bool:
+    """Check whether `ralph deinit` removed Ralph from a main checkout."""
+    user_state = user_folder("STATE", env)
+    if not user_state:
+        return False
+    return main in read_text(f"{user_state}/{REMOVED}").split("\n")
 
 
 def repository_folders(root: str) -> list[str]:

@@ -293,6 +293,8 @@ SLOW_PATTERNS = "slow-patterns"  # the file that lists user patterns that timed 
 _MAX_SMALL_FILE = 65_536  # bytes
 _PRIVACY_VARIABLES = "RALPH_PRIVACY_"
 _TOLD = "told"  # the file in the cache that lists what the user was told once
+_TOLD_TODAY = "told-today"  # the file in the user's state folder: a date, then what they were told
+_DATE_LENGTH = len("YYYY-MM-DD")
 
 
 class RecordingRules:
@@ -465,6 +467,42 @@ def tell_once(top: str, state: str, what: str) -> bool:
     except (OSError, Unsure):
         return True
     return True
+
+
+def tell_daily(folder: str, what: str) -> bool:
+    """Record in the user's state folder that they are told something today.
+
+    Return whether that is new today. If it cannot be recorded, they are not told.
+    """
+    path = f"{folder}/{_TOLD_TODAY}"
+    today = timestamp()[:_DATE_LENGTH]
+    line = f"{escape(what)}\n".encode("utf-8", "surrogateescape")
+    told = read_file(path) or b""
+    try:
+        if not told.startswith(f"{today}\n".encode()):
+            _replace_private(path, f"{today}\n".encode() + line)
+            return True
+        if b"\n" + line in told:
+            return False
+        append(folder, (), _TOLD_TODAY, line)
+    except (OSError, Unsure):
+        return False
+    return True
+
+
+def _replace_private(path: str, text: bytes) -> None:
+    """Write a file that only its owner may read. It replaces an older one, also if that is a link.
+
+    Raises OSError.
+    """
+    draft = f"{path}.{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    handle = os.open(draft, flags, _PRIVATE_FILE)
+    try:
+        os.write(handle, text)
+    finally:
+        os.close(handle)
+    os.rename(draft, path)
 
 
 def switch_off_pattern(top: str, state: str, pattern: str) -> None:
