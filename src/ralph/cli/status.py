@@ -282,7 +282,7 @@ def statusline() -> None:
     """Print one line for a client's status line.
 
     Claude Code passes its JSON on standard input; `ralph install claude --statusline` adds this
-    command to its settings. Outside a project nothing is printed.
+    command to its settings. Outside projects and git repositories, nothing is printed.
     """
     from ralph.hooks import statusline
 

@@ -152,7 +152,7 @@ def spill(state: str, name: str, line: bytes) -> None:
     if not is_complete:
         os.unlink(draft)
         raise OSError(errno.ENOSPC, "no space left")
-    os.rename(draft, path)
+    os.replace(draft, path)
 
 
 def probe(folder: str) -> str:
@@ -496,13 +496,13 @@ def _replace_private(path: str, text: bytes) -> None:
     Raises OSError.
     """
     draft = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
     handle = os.open(draft, flags, _PRIVATE_FILE)
     try:
         os.write(handle, text)
     finally:
         os.close(handle)
-    os.rename(draft, path)
+    os.replace(draft, path)
 
 
 def switch_off_pattern(top: str, state: str, pattern: str) -> None:
