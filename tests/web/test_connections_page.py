@@ -17,6 +17,12 @@ PASSWORD = "Tz8VbN3eY6uHs1Jd"
 
 
 @pytest.fixture
+def recorded(tmp_path: Path) -> sample.Sample:
+    """Return a project with sessions. It must be requested before `home`, because it needs git."""
+    return sample.copied(tmp_path / "shop")
+
+
+@pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set a home folder without any client, and without programs on the PATH."""
     folder = tmp_path / "home"
@@ -78,10 +84,9 @@ def test_a_pause_is_the_next_step(root: Path) -> None:
     assert _next(root) == ("Recording is paused", "ralph capture on")
 
 
-def test_a_project_that_records_needs_nothing(tmp_path: Path, home: Path) -> None:
-    here = sample.copied(tmp_path / "shop")
-    _install(here.root, Host.CLAUDE)
-    told = Site(here.root).get("/api/connections")
+def test_a_project_that_records_needs_nothing(recorded: sample.Sample, home: Path) -> None:
+    _install(recorded.root, Host.CLAUDE)
+    told = Site(recorded.root).get("/api/connections")
     assert told["next"] is None
     (client,) = [one for one in told["clients"] if one["host"] == "claude"]
     assert client["state"] == "recording"
