@@ -10,7 +10,7 @@ STRICT := PYTHONWARNDEFAULTENCODING=1
 # Tests start hundreds of Python processes: without cached bytecode each of them compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format docs soak e2e bench clean
+.PHONY: help demo test check format docs soak e2e bench release clean
 
 help:
 	@echo "make demo    Ralph's main job, end to end, on a sample project"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench   the benchmarks"
 	@echo "make docs    write the generated pages anew"
 	@echo "make format  format the code"
+	@echo "make release build the wheel and the sdist, check both, upload nothing"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
@@ -76,6 +77,9 @@ e2e: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
+
+release: $(READY)
+	$(BIN)/python tools/release.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -172,6 +172,8 @@ def test_the_readme_names_the_two_commands_and_the_installers() -> None:
     for words in (
         "make demo",
         "make test",
+        "uv tool install '.[all]'",
+        "pipx install '.[all]'",
         "uv tool install 'ralph-memory[all]'",
         "pipx install 'ralph-memory[all]'",
     ):
