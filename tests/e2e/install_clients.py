@@ -100,7 +100,7 @@ def ensure(package: Package) -> Path:
         raise Unavailable(
             f"npm is not on the PATH, so {package.name} {package.version} cannot be installed"
         )
-    with _locked(package):
+    with locked(package.folder):
         found = package.find()
         if found is None:
             _fetch(package, npm)
@@ -111,9 +111,10 @@ def ensure(package: Package) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(package: Package) -> Iterator[None]:
-    package.folder.parent.mkdir(parents=True, exist_ok=True)
-    with package.folder.with_name(f"{package.folder.name}.lock").open("ab") as lock:
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time fetch what belongs into a folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -279,7 +279,7 @@ def _run_loop(stage: Stage) -> None:
         stage.check(stage.run(["git", "init", "-q"]).code == 0, "git init")
     stage.ralph("init")
     stage.ralph('loop start "make the cart\'s test pass" --agent scripted --command agent.json')
-    stage.ralph("loop journal")
+    stage.ralph("loop show --journal")
     stage.title("What the loop learned is in the next prompt about the cart")
     context = stage.ralph('context "add with_vat() to cart.py"')
     stage.check(
