@@ -33,12 +33,11 @@ PREPARATIONS = {
     "ralph task merge": "ralph task start t-1a2b3c --worktree",
     "ralph task drop": "ralph task start t-1a2b3c --worktree",
     "ralph restore": "ralph backup memory.tar.gz",
-    "ralph memory unarchive": "ralph memory archive mem-a3f8",
     "ralph session resume": 'ralph session new --task t-1a2b3c "How?"',
 }
 """Beginnings of examples, and what must happen before them."""
 
-FINDS = re.compile(r"ralph (memory |graph )?(search|context) ")
+FINDS = re.compile(r"ralph (memory )?(search|context) |ralph graph show --query")
 """Examples that must find something."""
 
 

@@ -212,16 +212,16 @@ def test_the_format_is_recognised(ralph: Project, text: str | None, expected: st
         (ralph.file("guardrails.md"), "none"),
     ]
     if expected in ("none", "empty", "structured"):
-        said = ralph("memory", "migrate")
-        assert said.code == 0
-        assert f"{FILE}: {expected}" in said.out
+        assert "Sign" not in ralph("doctor", "--fix").out
         assert not ralph.file(f"{FILE}.bak").exists()
+    else:
+        assert "`ralph doctor --fix` to convert them to entries" in ralph("doctor").out
 
 
 def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Project) -> None:
     before = LEGACY + "\n" + EXAMPLE + "\n" + page(TWO, title="More").replace("\n## Context\n", "")
     put(ralph, before)
-    said = ralph("memory", "migrate")
+    said = ralph("doctor", "--fix")
     assert said.code == 0
     assert f"{FILE}: converted 2 Sign(s)" in said.out
     assert f"{FILE}.bak" in said.out
@@ -250,28 +250,25 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
 
 def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
     put(ralph, LEGACY)
-    assert "converted 2 Sign(s)" in ralph("memory", "migrate").out
+    assert "converted 2 Sign(s)" in ralph("doctor", "--fix").out
     before = ralph.marks()
-    said = ralph("memory", "migrate")
-    assert (said.code, said.out) == (
-        0,
-        f"There are no Signs to migrate ({FILE}: structured, guardrails.md: none)\n",
-    )
+    said = ralph("doctor", "--fix")
+    assert (said.code, said.out) == (0, "Everything is in order.\n")
     assert ralph.marks() == before
 
 
 def test_migrate_looks_at_every_place_and_at_crlf(ralph: Project) -> None:
     put(ralph, LEGACY.replace("\n", "\r\n"))
     put(ralph, SIGN, "guardrails.md")
-    lines = ralph("memory", "migrate").out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [FILE, "guardrails.md"]
+    fixed = ralph("doctor", "--fix").out.splitlines()[:2]
+    assert [line.split(":")[0] for line in fixed] == [f"fixed {FILE}", "fixed guardrails.md"]
     assert "\n" not in ralph.read(FILE).replace("\r\n", "")
     assert len(ralph("memory", "list", *IN, "--type", "fix", "--format", "json").json) == 3
 
 
 def test_migrated_entries_have_ids_of_their_own(ralph: Project) -> None:
     put(ralph, "".join(f"### Sign: same name\nbody {n}\n\n" for n in range(30)))
-    ralph("memory", "migrate")
+    ralph("doctor", "--fix")
     ids = ralph("memory", "list", *IN, "--format", "json").ids
     assert len(set(ids)) == 30
     assert all(re.fullmatch(r"fix-\d{10}-[0-9a-f]{4}", entry_id) for entry_id in ids)
@@ -281,7 +278,7 @@ def test_migrate_keeps_what_a_sign_says_of_itself(ralph: Project) -> None:
     meta = "tags: api | created: 2025-01-01 | supersedes: fix-1-a | valid-until: 2999-01-01 | by: human | ticket: 7"
     put(ralph, f"# Guardrails\n\n### Sign: Keep it\nas it is\n<!-- {meta} -->\n")
     before = ralph("memory", "list", *IN, "--format", "json").json[0]
-    assert ralph("memory", "migrate").code == 0
+    assert ralph("doctor", "--fix").code == 0
     after = ralph("memory", "list", *IN, "--format", "json").json[0]
     kept = ("tags", "created", "valid_until", "by", "links", "extra")
     assert {key: after[key] for key in kept} == {key: before[key] for key in kept}

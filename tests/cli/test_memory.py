@@ -390,20 +390,20 @@ def _line(ralph: Project, entry_id: str) -> int:
 @pytest.mark.parametrize("file", ["memories", "guardrails"])
 def test_entries_are_archived_and_unarchived(ralph: Project, file: str) -> None:
     name = ralph("memory", "add", "Redis must run", "--in", file, "--format", "quiet").out.strip()
-    assert ralph("memory", "archive", name).out.startswith(f"Archived {name} (")
+    assert ralph("memory", "edit", name, "--archive").out.startswith(f"Archived {name} (")
     assert ralph("memory", "list", "--in", file, "--format", "quiet").out == ""
     assert "status:      archived" in ralph("memory", "show", name).out
     assert ralph("memory", "show", name, "--format", "json").json["status"] == "archived"
-    assert ralph("memory", "archive", name).out == f"{name} is already archived\n"
-    assert ralph("memory", "unarchive", name).out.startswith(f"Unarchived {name} (")
+    assert ralph("memory", "edit", name, "--archive").out == f"{name} is already archived\n"
+    assert ralph("memory", "edit", name, "--restore").out.startswith(f"Restored {name} (")
     assert ralph("memory", "list", "--in", file, "--format", "quiet").out == f"{name}\n"
-    assert ralph("memory", "unarchive", name).out == f"{name} is not archived\n"
-    assert ralph("memory", "archive", "mem-1-none").code == 1
+    assert ralph("memory", "edit", name, "--restore").out == f"{name} is not archived\n"
+    assert ralph("memory", "edit", "mem-1-none", "--archive").code == 1
 
 
 def test_an_archived_text_can_be_added_again(ralph: Project) -> None:
     first = ralph("memory", "add", "Redis must run", "--format", "quiet").out.strip()
-    ralph("memory", "archive", first)
+    ralph("memory", "edit", first, "--archive")
     second = ralph("memory", "add", "Redis must run", "--format", "quiet").out.strip()
     assert second != first
     assert ralph("memory", "list", "--format", "quiet").out == f"{second}\n"
@@ -443,12 +443,12 @@ def test_knowledge_is_edited_archived_and_unarchived(ralph: Project) -> None:
     assert (
         ralph("memory", "edit", "redis", "--tags", "redis").out == "Nothing changed in know-redis\n"
     )
-    assert ralph("memory", "archive", "redis").out.startswith("Archived know-redis (")
+    assert ralph("memory", "edit", "redis", "--archive").out.startswith("Archived know-redis (")
     assert ralph("memory", "list", "--in", "knowledge").out.startswith("No memories yet.")
-    assert ralph("memory", "archive", "redis").out == "know-redis is already archived\n"
-    assert ralph("memory", "unarchive", "redis").out.startswith("Unarchived know-redis (")
-    assert ralph("memory", "unarchive", "redis").out == "know-redis is not archived\n"
-    assert ralph("memory", "archive", "nothing").code == 1
+    assert ralph("memory", "edit", "redis", "--archive").out == "know-redis is already archived\n"
+    assert ralph("memory", "edit", "redis", "--restore").out.startswith("Restored know-redis (")
+    assert ralph("memory", "edit", "redis", "--restore").out == "know-redis is not archived\n"
+    assert ralph("memory", "edit", "nothing", "--archive").code == 1
 
 
 def test_short_ids_are_accepted_and_ambiguous_ones_list_the_candidates(ralph: Project) -> None:
@@ -480,7 +480,7 @@ def test_patterns_are_memories_as_well(ralph: Project) -> None:
         f"Already there: {name}"
     )
     assert ralph("memory", "search", "handlers", "--in", "all", "--format", "json").ids == [name]
-    assert ralph("memory", "archive", name).code == 1
+    assert ralph("memory", "edit", name, "--archive").code == 1
     new = ralph("memory", "edit", name, "--text", "Keep handlers very small")
     assert new.out.startswith("Changed pat-")
     assert ralph("memory", "delete", new.out.split()[1]).code == 0

@@ -217,3 +217,19 @@ def test_private_parts_that_an_edit_leaves_out_are_told(project: Project) -> Non
     said = project("memory", "edit", ONE.id, "--tags", "<private>HIDDEN</private>")
     assert said.code == 1
     assert "no tag is left" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("edit", "mem-a3f8", "--archive", "--restore"), "--archive and --restore exclude"),
+        (("edit", "mem-a3f8", "--archive", "--text", "x"), "--text does not apply to archiving"),
+        (("show", "mem-a3f8", "--log", "--as-of", "7d"), "--log and --as-of exclude"),
+        (("show", "mem-a3f8", "--log", "--format", "markdown"), "--format markdown exclude"),
+    ],
+)
+def test_options_that_do_not_apply_together_are_refused(
+    ralph: Project, words: tuple[str, ...], told: str
+) -> None:
+    said = ralph("memory", *words)
+    assert (said.code, said.out, told in said.err) == (2, "", True), said.err

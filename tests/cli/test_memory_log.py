@@ -1,4 +1,4 @@
-"""`ralph memory log`: what became of a memory, from real git and the logs."""
+"""`ralph memory show --log`: what became of a memory, from real git and the logs."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def test_each_change_has_its_author_and_the_words_before_and_after(project: Proj
     injection_ledger.record_injections(
         project.root, "s-1", "prompt", [Injection(one)], "2026-01-01T00:00:00Z"
     )
-    found = project("memory", "log", one, "--format", "json").json
+    found = project("memory", "show", one, "--log", "--format", "json").json
     assert [(each["change"], each["subject"]) for each in found["items"]] == [
         ("archived", "not committed yet"), ("edited", "Correct"), ("moved", "Move"), ("added", "Remember"),
     ]  # fmt: skip
@@ -55,7 +55,7 @@ def test_each_change_has_its_author_and_the_words_before_and_after(project: Proj
         "Redis 7 must run",
     )
     assert found["injected"] == 1
-    said = project("memory", "log", one)
+    said = project("memory", "show", one, "--log")
     assert "edited" in said.out
     assert "\n-> Redis must run\n" in said.out
     assert "\n+> Redis 7 must run\n" in said.out
@@ -67,21 +67,21 @@ def test_a_deleted_memory_is_found_by_its_full_id(project: Project) -> None:
     commit(project, "Remember")
     memory.delete(project.root, one)
     commit(project, "Drop it")
-    found = project("memory", "log", one, "--format", "json").json
+    found = project("memory", "show", one, "--log", "--format", "json").json
     assert [(each["change"], each["subject"]) for each in found["items"]] == [
         ("deleted", "Drop it"),
         ("added", "Remember"),
     ]
-    unknown = project("memory", "log", "mem-1705751400-dead")
+    unknown = project("memory", "show", "mem-1705751400-dead", "--log")
     assert (unknown.code, "full id" in unknown.err) == (1, True)
 
 
 def test_the_log_keeps_what_git_has_not(project: Project) -> None:
     knowledge.add(project.root, "Release", "By hand.", ["a"])
     knowledge.add(project.root, "Release", "By make.", ["a"])
-    found = project("memory", "log", "know-release", "--format", "json").json
+    found = project("memory", "show", "know-release", "--log", "--format", "json").json
     assert (found["items"][0]["old"], found["items"][0]["new"]) == ("By hand.", "By make.")
-    assert "somebody" not in project("memory", "log", "know-release").out
+    assert "somebody" not in project("memory", "show", "know-release", "--log").out
     replaced = found["items"][0]["subject"].rpartition(" ")[2]
     assert "By hand." in project("memory", "show", replaced).out
     assert found["note"] == ".ralph/knowledge/release.md is not committed yet."
@@ -94,7 +94,7 @@ def test_an_entry_that_took_the_lines_of_another_has_a_history_of_its_own(projec
     memory.delete(project.root, one)
     two = memory.add(project.root, "Postgres must run").stored.record.id
     commit(project, "Replace")
-    [item] = project("memory", "log", two, "--format", "json").json["items"]
+    [item] = project("memory", "show", two, "--log", "--format", "json").json["items"]
     assert (item["change"], item["old"], item["new"]) == ("added", "", "Postgres must run")
 
 
@@ -103,7 +103,7 @@ def test_a_memory_that_was_deleted_and_not_committed_has_a_history(project: Proj
     one = memory.add(project.root, "Redis must run").stored.record.id
     commit(project, "Remember")
     memory.delete(project.root, one)
-    items = project("memory", "log", one, "--format", "json").json["items"]
+    items = project("memory", "show", one, "--log", "--format", "json").json["items"]
     assert [(each["change"], each["subject"]) for each in items] == [
         ("deleted", "not committed yet"), ("added", "Remember"),
     ]  # fmt: skip

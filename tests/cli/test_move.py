@@ -284,7 +284,7 @@ def test_exports_for_agents_do_not_show_what_no_longer_applies(
         for text in ("ports are in a.yml", "tabs are four wide", "tests run in CI")
     ]
     assert ralph("memory", "supersede", old, "ports are in b.yml").code == 0
-    assert ralph("memory", "archive", gone).code == 0
+    assert ralph("memory", "edit", gone, "--archive").code == 0
     shown = re.findall(r"(?m)^- (.*?) <!--", exports.export(ralph.root, "agents-md")[""])
     notes = exports.export(ralph.root, "claude-memory")
     assert sorted(shown) == ["ports are in b.yml", "tests run in CI"]

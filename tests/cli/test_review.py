@@ -149,7 +149,7 @@ def test_a_memory_that_cites_what_is_gone_waits_for_a_decision(repository: Proje
     [item] = ralph("review", "--format", "json").json
     assert (item["kind"], item["status"]) == ("citation", "stale")
     assert "src/cart.py" in item["why"]
-    assert f"ralph memory archive {item['id']}" in item["actions"]
+    assert f"ralph memory edit {item['id']} --archive" in item["actions"]
     said = ralph("review", "accept", item["id"])
     assert said.code == 1
     assert "ralph memory edit" in said.err

@@ -58,10 +58,10 @@ def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
 def test_migrate_leaves_a_sign_with_a_secret_and_turns_the_others(ralph: Project) -> None:
     signs = f"### Sign: same\nfirst\n\n### Sign: same\nuse {TOKEN}\n\n### Sign: same\n<private>Ann</private> last\n"
     ralph.put(FILE, f"# Guardrails\n\n{signs}")
-    said = ralph("memory", "migrate")
+    said = ralph("doctor", "--fix")
     assert said.code == 1
-    assert f"{FILE}:6: this Sign was not converted: " in said.err
-    assert "left out 1 private section(s)" in said.err
+    assert f"{FILE}:3: warning: this Sign cannot be converted to an entry: " in said.out
+    assert "without 1 private section(s)" in said.out
     assert TOKEN not in said.err + said.out
     assert "converted 2 Sign(s)" in said.out
     after = ralph.read(FILE)
@@ -76,11 +76,11 @@ def test_migrate_writes_nothing_when_every_sign_holds_a_secret_unless_that_is_al
 ) -> None:
     ralph.put(FILE, f"### Sign: one\nuse {TOKEN}\n")
     before = ralph.marks()
-    said = ralph("memory", "migrate")
-    assert (said.code, said.out) == (1, "")
-    assert f"{FILE}:1: this Sign was not converted" in said.err
+    said = ralph("doctor", "--fix")
+    assert (said.code, "fixed" in said.out) == (1, False)
+    assert f"{FILE}:1: warning: this Sign cannot be converted" in said.out
     assert ralph.marks() == before
-    assert ralph("memory", "migrate", "--allow-secret").code == 0
+    assert ralph("doctor", "--fix", "--allow-secret").code == 0
 
 
 # --- streams and signals --------------------------------------------------------------------------
@@ -416,7 +416,7 @@ def test_git_does_not_see_backups(repository: Project) -> None:
     for words in (
         ["memory", "init", "--force"],
         ["memory", "init", "--force"],
-        ["memory", "migrate"],
+        ["doctor", "--fix"],
     ):
         assert executable(repository.root, *words).returncode == 0
     assert {path.name for path in repository.files()} >= {

@@ -130,10 +130,10 @@ def test_every_verb_of_memory_works_with_personal_ones(here: World) -> None:
     assert TABS in ralph("memory", "show", f"mem-{name[-4:]}").out
     assert ralph("memory", "edit", name, "--text", "Zebras have spaces").code == 0
     assert "Zebras have spaces" in ralph("memory", "prime", "--in", "personal").out
-    assert ralph("memory", "archive", name).code == 0
+    assert ralph("memory", "edit", name, "--archive").code == 0
     assert ralph("memory", "list", "--in", "personal", "--format", "json").json == []
     assert "Zebras have" not in start(here)
-    assert ralph("memory", "unarchive", name).code == 0
+    assert ralph("memory", "edit", name, "--restore").code == 0
     assert ralph("memory", "delete", name).code == 0
     assert "Zebras" not in personal_file().read_text(encoding="utf-8")
     assert stat.S_IMODE(personal_file().stat().st_mode) == 0o600

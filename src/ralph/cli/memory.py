@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -34,9 +33,6 @@ from ralph.memory import memory, memory_files, reading
 from ralph.memory.memory import NewEntry
 from ralph.memory.record_shapes import mark_weak, memory_json
 from ralph.storage.library import NAMES, Library, Stored
-
-if TYPE_CHECKING:
-    from ralph.install.signs import SignMigration
 
 LIMIT = 5  # results in a search, unless the caller asks for all
 LIST_LIMIT = 1_000  # entries in a table, unless the caller asks for more
@@ -372,17 +368,27 @@ def _warn_problems(
 
 @cli.command(
     "show",
-    examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'],
+    examples=[
+        "ralph memory show mem-a3f8",
+        "ralph memory show mem-a3f8 --log",
+        'ralph memory show "Release steps" --format markdown',
+    ],
 )
 @options.record_id
+@click.option("--log", is_flag=True, help="Show its history: each change with author and diff.")
 @_as_of
 @options.formats("table", "json", "markdown")
 @pass_call
-def show(call: Invocation, name: str, form: str, as_of: str) -> None:
+def show(call: Invocation, name: str, log: bool, form: str, as_of: str) -> None:
     """Show one memory in full, with its links and its evidence.
 
-    The evidence is what it was learned from. Knowledge can also be named by its title.
+    The evidence is what it was learned from. Knowledge can also be named by its title. The history
+    (--log) comes from git and the logs, and also exists for a memory that is gone.
     """
+    if log:
+        options.exclude({"--log": log, "--as-of": as_of, "--format markdown": form == "markdown"})
+        _print_history(call, name, form)
+        return
     stored = reading.get_entry(call.root, name)
     if as_of:
         from ralph.learning.history import record_at
@@ -396,17 +402,8 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
         print_memory(stored, call)
 
 
-@cli.command(
-    "log", examples=["ralph memory log mem-a3f8", "ralph memory log mem-a3f8 --format json"]
-)
-@options.record_id
-@options.formats("table", "json")
-@pass_call
-def log(call: Invocation, name: str, form: str) -> None:
-    """Show a memory's history.
-
-    Each change has its author, its date and a diff, from git and the logs.
-    """
+def _print_history(call: Invocation, name: str, form: str) -> None:
+    """Print a memory's changes with their authors, dates and diffs, from git and the logs."""
     from ralph.learning import history
     from ralph.search.record_ids import expand_id
 
@@ -433,12 +430,20 @@ def log(call: Invocation, name: str, form: str) -> None:
 # --- changing -------------------------------------------------------------------------------------
 
 
-@cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
+@cli.command(
+    "edit",
+    examples=[
+        "ralph memory edit mem-a3f8 --type decision --tags build,ci",
+        "ralph memory edit mem-a3f8 --archive",
+    ],
+)
 @options.record_id
 @click.option("--text", help='New text ("-" reads it from standard input).')
 @click.option("--title", help="New title of a knowledge entry (its file keeps its name).")
 @options.kind("New type. The entry moves to the section of that type.")
 @options.tags("New tags, which replace all old ones (an empty string removes them).")
+@click.option("--archive", is_flag=True, help="Hide it from searches, listings and agents.")
+@click.option("--restore", is_flag=True, help="Make an archived memory visible again.")
 @options.allow_secret
 @pass_call
 def edit(
@@ -448,9 +453,19 @@ def edit(
     title: str | None,
     kind: MemoryKind | None,
     tags: tuple[str, ...] | None,
+    archive: bool,
+    restore: bool,
     allow_secret: bool,
 ) -> None:
-    """Correct a memory, in $EDITOR or with options."""
+    """Correct a memory, in $EDITOR or with options.
+
+    An archived memory stays in its file.
+    """
+    options.exclude({"--archive": archive, "--restore": restore})
+    if archive or restore:
+        options.allow_only("archiving", "archive", "restore")
+        _change_archived(call, name, restore=restore)
+        return
     before = None
     if text is not None:
         text = read_text(text)
@@ -474,6 +489,15 @@ def edit(
         raise
     print_notes(saved)
     print_change("Changed", "Nothing changed in {}", saved, call)
+
+
+def _change_archived(call: Invocation, name: str, *, restore: bool) -> None:
+    from ralph.learning import removal
+
+    if restore:
+        print_change("Restored", "{} is not archived", removal.unarchive(call.root, name), call)
+    else:
+        print_change("Archived", "{} is already archived", removal.archive(call.root, name), call)
 
 
 def _rescued(text: str, error: Exception, call: Invocation) -> str:
@@ -506,29 +530,6 @@ def open_editor(text: str) -> str:
     if edited is None:
         return text
     return edited
-
-
-@cli.command("archive", examples=["ralph memory archive mem-a3f8"])
-@options.record_id
-@pass_call
-def archive(call: Invocation, name: str) -> None:
-    """Hide a memory from searches, listings and agents.
-
-    It stays in its file.
-    """
-    from ralph.learning import removal
-
-    print_change("Archived", "{} is already archived", removal.archive(call.root, name), call)
-
-
-@cli.command("unarchive", examples=["ralph memory unarchive mem-a3f8"])
-@options.record_id
-@pass_call
-def unarchive(call: Invocation, name: str) -> None:
-    """Restore an archived memory."""
-    from ralph.learning import removal
-
-    print_change("Unarchived", "{} is not archived", removal.unarchive(call.root, name), call)
 
 
 @cli.command(
@@ -622,35 +623,3 @@ def prime(
     omitted = primed.total - len(primed.records)
     if omitted:
         say(f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget")
-
-
-@cli.command("migrate", examples=["ralph memory migrate"])
-@options.allow_secret
-@pass_call
-def migrate(call: Invocation, allow_secret: bool) -> int:
-    """Convert legacy Signs in guardrails.md to entries.
-
-    A backup of the file is kept. The exit code is 1 if some Signs cannot be converted.
-    """
-    from ralph.install import signs
-
-    migrations = signs.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
-    for migration in migrations:
-        _print_migration(migration, call)
-    if not migrations:
-        formats = []
-        for path, name in signs.guardrail_formats(call.root):
-            formats.append(f"{call.show_path(path)}: {name}")
-        click.echo(f"There are no Signs to migrate ({', '.join(formats)})")
-    has_leftovers = any(migration.kept for migration in migrations)
-    return 1 if has_leftovers else 0
-
-
-def _print_migration(migration: SignMigration, call: Invocation) -> None:
-    file = call.show_path(migration.path)
-    output.print_private(migration.private_parts)
-    for line, why in migration.kept:
-        warn(f"{file}:{line}: this Sign was not converted: {why}")
-    if migration.backup is not None:
-        backup = call.show_path(migration.backup)
-        click.echo(f"{file}: converted {migration.signs} Sign(s) to entries; backup: {backup}")

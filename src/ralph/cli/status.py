@@ -43,6 +43,9 @@ _WATCH_SECONDS = 1.0  # between two checks for changes
 _CONTINUATION = "\n" + " " * 14  # starts another line of a field, aligned with its value
 _MIN_MEGABYTES = 100_000  # bytes; smaller sizes are printed in KB
 
+_PROJECT_CHECK = ("fix", "secrets", "allow_secret", "everything", "form")
+"""Parameters of `ralph doctor` that apply to the check of a project."""
+
 _LEVEL_COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {
     CitationState.GONE: "red",
@@ -318,6 +321,11 @@ def statusline() -> None:
     help="Also search all stored text for secrets. With --fix, redact them, without a backup.",
 )
 @click.option(
+    "--allow-secret",
+    is_flag=True,
+    help="With --fix: also convert Signs whose text looks like a secret.",
+)
+@click.option(
     "--all",
     "everything",
     is_flag=True,
@@ -352,6 +360,7 @@ def doctor_(
     names: tuple[str, ...],
     fix: bool,
     secrets: bool,
+    allow_secret: bool,
     everything: bool,
     form: str,
     **checks: Any,
@@ -371,10 +380,16 @@ def doctor_(
         return code
     if names:
         raise UsageError("IDs require --citations", hint="ralph doctor --citations [ID]... [--ci]")
-    options.allow_only("a check of the project", "fix", "secrets", "everything", "form")
+    options.allow_only("a check of the project", *_PROJECT_CHECK)
     repairs: list[Repair] = []
     if fix:
-        repairs += doctor.fix(call.folder, os.environ, project=not call.is_home)
+        repairs += doctor.fix(
+            call.folder,
+            os.environ,
+            project=not call.is_home,
+            allow_secret=allow_secret,
+            patterns=_patterns(call),
+        )
     if fix and secrets and not call.is_home:
         with bar("searching for secrets", every=1) as progress:
             repairs += doctor.remove_secrets(call.root, _patterns(call), progress)

@@ -229,7 +229,7 @@ class MemoriesDocument:
         if is_sign(entry.record):
             raise Refused(
                 f"{record_id} is a legacy Sign",
-                hint="run `ralph memory migrate` first, then edit it",
+                hint="run `ralph doctor --fix` first, then edit it",
             )
         if record.kind != entry.record.kind:
             return self.remove(record_id).add(replace(record, label=record.kind.value))

@@ -17,7 +17,7 @@ from ralph.core.config import ConfigProblem, Layer
 from ralph.core.repository import Repository
 from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.merge import can_merge
-from ralph.install import hook_state, merge_registration, rules_check, stored_secrets
+from ralph.install import hook_state, merge_registration, rules_check, signs, stored_secrets
 from ralph.install.check_limits import MAX_GIT_SECONDS, MAX_SECONDS, TimeLimit, left_out
 from ralph.install.file_checks import (
     check_files,
@@ -69,6 +69,7 @@ def examine(
         *find_shared_files(root),
         *find_second_stores(root, limit),
         *check_files(root, limit),
+        *signs.find_signs(root, custom),
         *find_forgotten(root, limit),
     ]
     findings += hook_state.find_problems(root, env)
@@ -125,11 +126,22 @@ def config_findings(
 # --- repair -------------------------------------------------------------------------------------
 
 
-def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
-    """Make all safe repairs in the user's coding agents and, with `project`, in the project."""
+def fix(
+    root: Path,
+    env: Mapping[str, str],
+    *,
+    project: bool = True,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
+) -> list[Repair]:
+    """Make all safe repairs in the user's coding agents and, with `project`, in the project.
+
+    Signs that contain a secret are left alone unless `allow_secret` is set.
+    """
     repairs: list[Repair] = []
     if project:
         repairs += _fix_project(root, env)
+        repairs += _convert_signs(root, allow_secret=allow_secret, patterns=patterns)
     repairs += hook_state.repair_installation(root, env)
     return repairs
 
@@ -165,6 +177,14 @@ def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
     config = merge_registration.register_missing(root, env)
     if config is not None:
         yield Repair(config, "registered the merge driver that .gitattributes names")
+
+
+def _convert_signs(root: Path, *, allow_secret: bool, patterns: Sequence[str]) -> Iterator[Repair]:
+    for migration in signs.migrate_signs(root, allow_secret=allow_secret, patterns=patterns):
+        what = f"converted {migration.signs} Sign(s) to entries"
+        if migration.private_parts:
+            what += f", without {migration.private_parts} private section(s)"
+        yield Repair(migration.path, what, migration.backup)
 
 
 def _fix_merges(root: Path) -> Iterator[Repair]:

@@ -17,6 +17,7 @@ _FIXABLE_CODES = (  # of the problems that `doctor.fix` repairs
     "merge-driver",
     "merge",
     "secret",
+    "signs",
 )
 _LEVELS = ("error", "warning", "note")  # most severe first
 

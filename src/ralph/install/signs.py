@@ -1,4 +1,4 @@
-"""Convert legacy Signs in guardrails.md to entries (`ralph memory migrate`).
+"""Convert legacy Signs in guardrails.md to entries (`ralph doctor --fix`).
 
 A Sign is a guardrail in the format of older loops. It has a name instead of an id:
 
@@ -11,7 +11,7 @@ It becomes an entry of type fix. The entry's text is the name followed by the li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record
 from ralph.formats.memories import parse_memories
 from ralph.formats.memories_writer import is_sign
+from ralph.install.findings import Finding, new_finding
 from ralph.memory.memory import new_id
 from ralph.memory.memory_files import backup
 from ralph.privacy.privacy import clean_memory, clean_tags
@@ -44,6 +45,34 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
     return formats
 
 
+def find_signs(root: Path, patterns: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yield a note for each file with Signs, and a warning for each Sign that has a secret."""
+    library = Library(root)
+    for path, form in guardrail_formats(root):
+        if form not in ("legacy", "mixed"):
+            continue
+        document = parse_memories(files.read(path) or "", library.guardrails.layout)
+        converted = 0
+        for entry in document.entries:
+            if not is_sign(entry.record):
+                continue
+            try:
+                _clean_sign(entry.record, allow_secret=False, patterns=patterns)
+            except Refused as error:
+                reason = error.message.removesuffix(": nothing was stored")
+                what = f"this Sign cannot be converted to an entry: {reason}"
+                hint = "remove the secret, or use `ralph doctor --fix --allow-secret`"
+                yield new_finding(
+                    path, what, hint=hint, level="warning", code="sign-secret", line=entry.line
+                )
+            else:
+                converted += 1
+        if converted:
+            what = f"has {converted} Sign(s), the format of older loops; they are read as they are"
+            hint = "run `ralph doctor --fix` to convert them to entries"
+            yield new_finding(path, what, hint=hint, level="note", code="signs")
+
+
 class SignMigration(NamedTuple):
     """The result of converting the Signs in one file."""
 
@@ -51,7 +80,6 @@ class SignMigration(NamedTuple):
     signs: int  # number of converted Signs
     backup: Path | None
     private_parts: int  # number of private sections that were removed
-    kept: list[tuple[int, str]]  # line of each Sign that was not converted, and the reason
 
 
 def migrate_signs(
@@ -67,7 +95,7 @@ def migrate_signs(
         migration = _migrate_file(
             path, library.guardrails, allow_secret=allow_secret, patterns=patterns
         )
-        if migration.signs or migration.kept:
+        if migration.signs:
             migrations.append(migration)
     return migrations
 
@@ -79,25 +107,20 @@ def _migrate_file(
     document = parse_memories(text, collection.layout)
     sign_ids = []
     fixes = []
-    kept = []
     private_parts = 0
     for entry in document.entries:
         sign = entry.record
         if not is_sign(sign):
             continue
-        content = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
         try:
-            clean_text, parts = clean_memory(
-                content, sign.tags, allow_secret=allow_secret, patterns=patterns
-            )
-        except Refused as error:
-            kept.append((entry.line, str(error).replace("\n  ", "; ")))
+            clean_text, parts = _clean_sign(sign, allow_secret=allow_secret, patterns=patterns)
+        except Refused:
             continue
         private_parts += parts
         sign_ids.append(sign.id)
         fixes.append(_as_fix(sign, clean_text))
     if not fixes:
-        return SignMigration(path, 0, None, private_parts, kept)
+        return SignMigration(path, 0, None, private_parts)
     for sign_id in reversed(sign_ids):  # Signs with the same name are numbered from the top
         document = document.remove(sign_id)
     for fix in fixes:
@@ -106,7 +129,16 @@ def _migrate_file(
         document = document.add(replace(fix, id=fix_id))
     copy = backup(path, collection.root, text)
     files.write(path, str(document), root=collection.root, expect=text)
-    return SignMigration(path, len(fixes), copy, private_parts, kept)
+    return SignMigration(path, len(fixes), copy, private_parts)
+
+
+def _clean_sign(sign: Record, *, allow_secret: bool, patterns: Sequence[str]) -> tuple[str, int]:
+    """Return the text of the entry, and the number of private sections removed from it.
+
+    Raises Refused if it contains a secret, unless `allow_secret` is set.
+    """
+    content = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
+    return clean_memory(content, sign.tags, allow_secret=allow_secret, patterns=patterns)
 
 
 def _as_fix(sign: Record, text: str) -> Record:

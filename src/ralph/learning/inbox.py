@@ -405,6 +405,8 @@ def _with_actions(item: ReviewItem) -> ReviewItem:
 def _command(verb: str, item: ReviewItem) -> str:
     if verb == "supersede":
         return f"ralph memory supersede {item.other} {item.id}"
+    if verb == "archive":
+        return f"ralph memory edit {item.id} --archive"
     if verb == "promote":
         return f"ralph review promote {item.id} --to patterns"
     if verb == "edit" and item.kind == PROPOSAL:
