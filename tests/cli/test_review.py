@@ -2,11 +2,12 @@
 
 import pytest
 from tests.support.insights import BUILD, PROTO, note, observe
+from tests.support.people import Window
 from tests.support.repositories import git, repository
 from tests.support.runner import Project
 from tests.support.situations import TEACHING, session
 
-from ralph.learning import task_insights
+from ralph.learning import insights, review, task_insights
 from ralph.tasks import task
 
 __all__ = ["repository"]
@@ -28,8 +29,9 @@ def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None
     ids = ralph("review", "--status", "all", "--format", "json").ids
     shown = ralph("review", "show", ids[0])
     assert "evidence: " in shown.out
-    assert ralph("review", "accept", ids[0]).out == f"Accepted {ids[0]}\n"
-    assert ralph("review", "reject", ids[1]).out == f"Rejected {ids[1]}\n"
+    with Window(ralph.root) as person:
+        assert f"Accepted {ids[0]}" in person.run(f"review accept {ids[0]}")
+        assert f"Rejected {ids[1]}" in person.run(f"review reject {ids[1]}")
     assert ralph("review", "--status", "rejected", "--format", "quiet").out == f"{ids[1]}\n"
     assert [
         each["status"] for each in ralph("review", "--status", "all", "--format", "json").json
@@ -37,6 +39,28 @@ def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None
         "accepted",
         "rejected",
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("accept",), ("reject",), ("promote", "--to", "claude")],
+    ids=["accept", "reject", "promote"],
+)
+def test_an_agent_cannot_decide_on_an_insight_of_a_task(
+    ralph: Project, name: str, words: tuple[str, ...]
+) -> None:
+    [_, found] = insights_of(ralph, name)
+    verb, *options = words
+    refused = ralph("review", verb, found, *options)
+    assert (refused.code, refused.out) == (1, "")
+    assert "waits for a person" in refused.err
+    assert not ralph.file("CLAUDE.md").exists()
+    assert insights.state(insights.find(ralph.root, found).record) == "proposed"
+
+
+def insights_of(ralph: Project, task_id: str) -> list[str]:
+    extracted = task_insights.extract(ralph.root, task_id)
+    return [record.id for record in extracted.added]
 
 
 def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once(
@@ -47,8 +71,9 @@ def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once
     waiting = ralph("review", "--format", "json").json
     [found] = [each for each in waiting if each["text"] == PROTO]
     assert f"ralph review promote {found['id']} --to patterns" in found["actions"]
-    said = ralph("review", "accept", found["id"]).out
-    assert said == f"Accepted {found['id']}\npromoted to .ralph/global-patterns.md\n"
+    with Window(ralph.root) as person:
+        said = person.run(f"review accept {found['id']}")
+    assert "promoted to .ralph/global-patterns.md" in said
     assert PROTO in ralph.read(".ralph/global-patterns.md")
 
 
@@ -97,6 +122,7 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(
 ) -> None:
     task_insights.extract(ralph.root, name)
     found = ralph("review", "--status", "all", "--format", "json").ids[0]
+    review.accept(ralph.root, found)
     before = ralph.marks()
     dry = ralph("review", "promote", found, "--to", "agents", "--dry-run")
     assert dry.out.startswith("--- /dev/null\n+++ b/AGENTS.md\n")

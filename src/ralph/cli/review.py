@@ -356,7 +356,7 @@ def promote_(
         page=page,
         dry_run=dry_run,
         force=force,
-        context=call.write_context(),
+        context=call.decision_context(),
     )
     if dry_run and promoted.changed:
         print_raw(promoted.diff)

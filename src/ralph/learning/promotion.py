@@ -272,7 +272,7 @@ def _check_proposal(root: Path, original: Record, context: WriteContext) -> None
     """Raise Refused if an agent promotes a proposal that waits for a person."""
     with suppress(NotFound):
         found = insights.find(root, original.id)
-        if found.task == insights.NO_TASK and found.record.status is not Status.ACCEPTED:
+        if found.record.status is not Status.ACCEPTED:
             acceptance.check_is_person(found, context)
 
 

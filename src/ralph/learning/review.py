@@ -105,12 +105,7 @@ def _accept_insight(root: Path, name: str, text: str, context: WriteContext) -> 
     found = insights.find(root, name)
     if found.task == insights.NO_TASK:
         return acceptance.accept_proposal(root, found, context, text)
-    reason = insights.reason_to_wait(root, found.record)
-    if reason and not context.is_decided_by_person:
-        raise Refused(
-            f"{found.record.id} waits for a person: {reason}",
-            hint="decide it at a terminal of your own, not through an agent",
-        )
+    acceptance.check_is_person(found, context)
     found = _decide(root, name, Status.ACCEPTED, context.observer)
     with suppress(RalphError):  # nothing is promoted if the task is missing or unreadable
         if board.status_of(task_files.find_task(root, found.task).task) is TaskStatus.DONE:
@@ -151,9 +146,7 @@ def reject(root: Path, name: str, *, context: WriteContext = BY_PERSON) -> Store
     held = _find_held(root, name, context.author)
     if held is None:
         with suppress(NotFound):  # `_decide` says what it is instead
-            found = insights.find(root, name)
-            if found.task == insights.NO_TASK:
-                acceptance.check_is_person(found, context)
+            acceptance.check_is_person(insights.find(root, name), context)
         return _decide(root, name, insights.REJECTED, context.observer).stored
     if isinstance(held, Stored):
         raise Refused(f"{name} is stored in a file", hint=f"ralph memory delete {name}")
