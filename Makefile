@@ -40,8 +40,8 @@ $(BIN)/ralph: pyproject.toml
 demo: $(BIN)/ralph
 	@$(BIN)/ralph demo
 
-# What is read from the source alone is left to `make check`.
-CHECKS := tests/test_layers.py tests/test_docs.py tests/test_exports.py tests/test_language.py tests/test_versions.py
+# What is read from the source alone, and the commands in the documentation, are left to `make check`.
+CHECKS := tests/test_layers.py tests/test_docs.py tests/test_console.py tests/test_exports.py tests/test_language.py tests/test_versions.py
 
 test: $(READY)
 	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/e2e $(CHECKS:%=--ignore=%)

@@ -1,9 +1,14 @@
-"""What the pages show is what the program prints: their console blocks are run, in order, in a fresh project.
+"""The commands of the pages work: their blocks are run, in order, in a fresh project.
 
-Ids and dates differ from run to run and folders from machine to machine, so dates are masked, the
-project's folder is called as the pages call it, and each id of a page stands for one id of the run,
-which is also put in its place in later commands. What a page tells between two blocks (somebody
-edits a file) is done by `MEANWHILE`. The commands run in this process; `test_wheel.py` starts the real one.
+A `console` block shows commands and what they print, and both are compared. Ids and dates differ
+from run to run and folders from machine to machine, so dates are masked, the project's folder is
+called as the pages call it, and each id of a page stands for one id of the run, which is also put
+in its place in later commands. These commands run in this process.
+
+A `sh` block is a script for bash, which must succeed. A comment above a block that cannot run says
+why: `<!-- not run: needs a PostgreSQL server -->`.
+
+What a page tells between two blocks (somebody edits a file) is done by `MEANWHILE`.
 """
 
 import contextlib
@@ -28,48 +33,79 @@ from ralph.memory import caller, terminals
 from ralph.search import local_embedder
 
 ROOT = Path(__file__).parents[1]
-SHOWN = "/home/ann/shop"
+SHOWN_HOME = "/home/ann"
+SHOWN = f"{SHOWN_HOME}/shop"
 ID = re.compile(
     r"(?<![0-9A-Za-z])(?:[a-z]+-\d{9,}-[0-9a-f]{4,6}|(?:mem|fix|obs|ins)-[0-9a-f]{4}|t-[0-9a-f]{6}|run-[0-9a-f]{8})"
     r"(?![0-9A-Za-z])"
 )
-ANY_HIT = "..."  # a search in a block without output must find something
+SCRIPT_SECONDS = 60
 LEFT_OUT = "..."  # a line that stands for others
-DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b(?:T[\d:.]+Z)?")
+DATE = re.compile(
+    r"\b\d{4}-\d\d-\d\d\b(?:T[\d:.]+Z| \d\d:\d\d\b)?"
+    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2}\b"
+)
 TOKENS = re.compile(r"\b[\d,]+ (?=tokens|received)")
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>.+?) -->\n\n?)?"
+    r"(?P<fence>`{3,})(?P<language>\w*)\n(?P<text>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+COMMAND = re.compile(r"^(?:\$ )?ralph ", re.MULTILINE)
+MOST_BLOCKS_NOT_RUN = 16
+FOUND_NOTHING = re.compile(r"^No \w+ found", re.MULTILINE)
+PAGES_WITHOUT_BLOCKS_TO_RUN = (
+    "CHANGELOG.md",
+    "AGENTS.md",
+    "CLAUDE.md",
+    "docs/cli.md",  # generated from the help, whose examples have their own test
+    "docs/json.md",
+)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command of a page, what the page says it prints, and the last markdown block above it."""
+    """One command or script of a page, and the last markdown block above it."""
 
     line: int
     command: str
-    output: list[str]
+    output: list[str] | None
+    """What the page says that a command prints; None for a script."""
     above: str
+
+
+def blocks(page: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """The blocks of a page, each with the line on which its text begins."""
+    for block in BLOCK.finditer(page):
+        yield page.count("\n", 0, block.start("text")) + 1, block
 
 
 def steps(page: str) -> Iterator[Step]:
     above = ""
-    for block in FENCE.finditer(page):
-        if block[1] == "markdown":
-            above = block[2]
-        first = page.count("\n", 0, block.start()) + 2
-        if block[1] == "sh":
-            for number, text in enumerate(block[2].splitlines(), first):
-                if re.match(r"ralph (memory )?search ", text):
-                    yield Step(number, text.partition("  #")[0], [ANY_HIT], above)
-        if block[1] != "console":
+    for first, block in blocks(page):
+        if block["language"] == "markdown":
+            above = block["text"]
+        if block["reason"]:
             continue
-        command, line, output = "", 0, list[str]()
-        for number, text in enumerate([*block[2].splitlines(), "$ "], first):
-            if not text.startswith("$ "):
-                output.append(text)
-                continue
-            if command:
-                yield Step(line, command, _without_blank_ends(output), above)
-            command, line, output = text[2:], number, []
+        if block["language"] == "sh":
+            yield Step(first, block["text"], None, above)
+        if block["language"] == "console":
+            yield from _commands(first, block["text"], above)
+
+
+def _commands(first: int, text: str, above: str) -> Iterator[Step]:
+    command = ""
+    line = 0
+    output: list[str] = []
+    for number, shown in enumerate([*text.splitlines(), "$ "], first):
+        if not shown.startswith("$ "):
+            output.append(shown)
+            continue
+        if command:
+            yield Step(line, command, _without_blank_ends(output), above)
+        command = shown[2:]
+        line = number
+        output = []
 
 
 def _settled(lines: list[str]) -> list[str]:
@@ -106,7 +142,22 @@ class Shop:
         ):
             run(words[1:])
         text = printed.getvalue().decode()
-        return _without_blank_ends(text.replace(str(self.folder), SHOWN).splitlines())
+        text = text.replace(str(self.folder), SHOWN).replace(str(self.folder.parent), SHOWN_HOME)
+        return _without_blank_ends(text.splitlines())
+
+    def run_script(self, script: str) -> tuple[int, str]:
+        """The exit code of a script in bash, and what it printed."""
+        result = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", self.here(script)],
+            cwd=self.folder / self.stand,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=SCRIPT_SECONDS,
+            check=False,
+        )
+        return result.returncode, result.stdout
 
     def here(self, text: str) -> str:
         """A text of the page with the ids of this run."""
@@ -222,6 +273,10 @@ def _a_week_passes(shop: Shop, step: Step) -> None:
         assert TOKENS.sub("N ", ID.sub("ID", message)) in TOKENS.sub("N ", page)
 
 
+def _sessions_are_held(shop: Shop, step: Step) -> None:
+    assert shop_week.live(shop.folder)
+
+
 def _an_agent_can_be_asked(shop: Shop, step: Step) -> None:
     shop_week.write_agent(shop.folder / "distil")
 
@@ -229,8 +284,8 @@ def _an_agent_can_be_asked(shop: Shop, step: Step) -> None:
 _FIRST = 'ralph memory add "ECONNREFUSED on 5432: the database is down, run docker compose up -d db" -t fix'
 MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ("README.md", f"{_FIRST} --tags docker,db"): _the_project_is_made,
-    ("docs/quickstart.md", "ralph memory list --in guardrails"): _a_sign_is_there,
-    ("docs/quickstart.md", "ralph doctor"): _somebody_copied_an_entry,
+    ("docs/quickstart.md", "ralph session list"): _sessions_are_held,
+    ("docs/howto/troubleshooting.md", "ralph doctor"): _somebody_copied_an_entry,
     (
         "docs/tasks.md",
         'ralph task add "Pay with vouchers" --priority 1 --worktree',
@@ -243,8 +298,81 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
 """What happens in the story of a page before a command."""
 
 
+def _claude_code_is_there(shop: Shop) -> None:
+    (shop.folder.parent / ".claude").mkdir()
+    for setting in (("user.name", "ann"), ("user.email", "ann@example.com")):
+        subprocess.run(["git", "-C", shop.folder, "config", *setting], check=True)
+
+
+def _new_machine(shop: Shop) -> None:
+    _claude_code_is_there(shop)
+    _an_agent_for_the_loop(shop)
+
+
+def _work_for_a_loop(shop: Shop) -> None:
+    shop.run("ralph init")
+    _an_agent_for_the_loop(shop)
+    _committed(shop.folder)
+
+
+def _an_agent_for_the_loop(shop: Shop) -> None:
+    """A project whose test fails, and a scripted agent that makes it pass."""
+    (shop.folder / "Makefile").write_text(
+        "test:\n\t@test -f src/vouchers.js\n", encoding="utf-8", newline=""
+    )
+    agent = shop.folder.parent / "agent.json"
+    steps = [
+        {"say": "Done.\n<task-done>{task}</task-done>", "write": {"src/vouchers.js": "// 1\n"}},
+        {"say": "<verify-pass/>", "read_only": True},
+    ]
+    agent.write_text(json.dumps({"steps": steps}), encoding="utf-8", newline="")
+    os.environ["RALPH_RALPH_AGENT"] = "scripted"
+    os.environ["RALPH_RALPH_AGENT_COMMAND"] = str(agent)
+
+
+def _initialised(shop: Shop) -> None:
+    shop.run("ralph init")
+
+
+def _committing(shop: Shop) -> None:
+    _initialised(shop)
+    for setting in (("user.name", "ann"), ("user.email", "ann@example.com")):
+        subprocess.run(["git", "-C", shop.folder, "config", *setting], check=True)
+
+
+PREPARED: dict[str, Callable[[Shop], None]] = {
+    "docs/context.md": _initialised,
+    "docs/howto/import.md": _initialised,
+    "docs/howto/privacy.md": _initialised,
+    "docs/howto/team.md": _committing,
+    "docs/howto/troubleshooting.md": _initialised,
+    "docs/howto/start.md": _claude_code_is_there,
+    "docs/quickstart.md": _new_machine,
+    "docs/howto/loop.md": _work_for_a_loop,
+}
+"""What is there before a page begins."""
+
+
+IN_A_TERMINAL = (
+    "docs/howto/privacy.md",
+    "docs/learning.md",
+    "docs/quickstart.md",
+)
+IN_A_PIPE = (
+    "README.md",
+    "docs/context.md",
+    "docs/howto/import.md",
+    "docs/howto/loop.md",
+    "docs/howto/start.md",
+    "docs/howto/team.md",
+    "docs/howto/troubleshooting.md",
+    "docs/tasks.md",
+)
+PAGES = (*IN_A_TERMINAL, *IN_A_PIPE)
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="the pages' project is a git repository")
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/tasks.md"])
+@pytest.mark.parametrize("name", IN_A_PIPE)
 def test_the_console_blocks_of_a_page_show_what_the_program_prints(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,15 +381,16 @@ def test_the_console_blocks_of_a_page_show_what_the_program_prints(
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="the pages' project is a git repository")
-def test_the_page_about_learning_shows_what_a_person_gets_in_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", IN_A_TERMINAL)
+def test_the_page_shows_what_a_person_gets_in_a_terminal(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caller, "_parent_variables", list)  # an agent may run the tests
     monkeypatch.setattr(terminals, "is_at_own_terminal", lambda _: True)  # it has no shell in it
     with terminal() as (outer, inner), os.fdopen(os.dup(inner), encoding="utf-8") as keyboard:
         os.write(outer, b"n\n")  # `ralph init` asks about the merge driver
         monkeypatch.setattr(sys, "stdin", keyboard)
-        play("docs/learning.md", tmp_path, monkeypatch)
+        play(name, tmp_path, monkeypatch)
 
 
 def play(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,30 +399,67 @@ def play(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(tmp_path / "shop")
     for variable in set(os.environ) - {"PATH", "LD_LIBRARY_PATH", "PYTHONWARNDEFAULTENCODING"}:
         monkeypatch.delenv(variable)
-    for variable, value in {"HOME": str(tmp_path), "COLUMNS": "120", "NO_COLOR": "1"}.items():
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {"HOME": str(tmp_path), "PATH": programs, "COLUMNS": "120", "NO_COLOR": "1"}
+    for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
     subprocess.run(["git", "init", "--quiet", "-b", "main", shop.folder], check=True)
+    if name in PREPARED:
+        PREPARED[name](shop)
     story = list(steps((ROOT / name).read_text(encoding="utf-8")))
-    assert story, f"{name} has no console block"
+    assert story, f"{name} has no block to run"
     for step in story:
         if step.command == "cd shop":
             continue
-        if (name, step.command) in MEANWHILE:
-            MEANWHILE[name, step.command](shop, step)
-        printed = shop.run(step.command)
-        if step.output == [ANY_HIT]:
-            assert not re.match(r"No\w* |error|\Z", "\n".join(printed)), (
-                f"{name}:{step.line}: {step.command} finds none"
-            )
+        if (name, _first_line(step)) in MEANWHILE:
+            MEANWHILE[name, _first_line(step)](shop, step)
+        if step.output is None:
+            code, said = shop.run_script(step.command)
+            assert code == 0, f"{name}:{step.line}: exit code {code}\n{step.command}\n{said}"
+            assert not FOUND_NOTHING.search(said), f"{name}:{step.line}: {step.command}\n{said}"
             continue
+        printed = shop.run(step.command)
         assert _is_shown(shop, step.output, printed), (
             f"{name}:{step.line}: {step.command}\n"
             + "\n".join(["prints:", *printed, "not:", *step.output])
         )
 
 
+def _first_line(step: Step) -> str:
+    return step.command.partition("\n")[0]
+
+
 def test_every_event_between_blocks_belongs_to_a_command_of_its_page() -> None:
     for name, command in MEANWHILE:
         assert command in {
-            step.command for step in steps((ROOT / name).read_text(encoding="utf-8"))
+            _first_line(step) for step in steps((ROOT / name).read_text(encoding="utf-8"))
         }
+
+
+def pages_with_blocks() -> Iterator[tuple[str, str]]:
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
+        name = path.relative_to(ROOT).as_posix()
+        if name not in PAGES_WITHOUT_BLOCKS_TO_RUN:
+            yield name, path.read_text(encoding="utf-8")
+
+
+def test_a_block_with_commands_is_run_or_says_why_not() -> None:
+    for name, page in pages_with_blocks():
+        for line, block in blocks(page):
+            if block["reason"] or not COMMAND.search(block["text"]):
+                continue
+            if block["language"] == "text":  # a piece of the demo's output, see test_demo.py
+                continue
+            place = f"{name}:{line}"
+            assert block["language"] in {"sh", "console"}, f"{place}: call the block `sh`"
+            assert name in PAGES, f"{place}: no test runs the blocks of this page"
+
+
+def test_few_blocks_are_not_run() -> None:
+    not_run = [
+        f"{name}:{line}: {block['reason']}"
+        for name, page in pages_with_blocks()
+        for line, block in blocks(page)
+        if block["reason"]
+    ]
+    assert len(not_run) <= MOST_BLOCKS_NOT_RUN, "\n".join(not_run)

@@ -1,6 +1,6 @@
-"""`ralph demo` runs to its end and checks itself; README and quickstart quote its output.
+"""`ralph demo` runs to its end and checks itself; the README quotes its output.
 
-The pages' `text` blocks that begin with `$`, `>` or `|` are pieces of the demo's output, with the numbers and ids of
+The README's `text` blocks that begin with `$`, `>` or `|` are pieces of the demo's output, with the numbers and ids of
 another run; a line `...` stands for what was left out. Blocks called `console` are run by `test_console.py`.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/quickstart.md")
+PAGES = ("README.md",)
 QUOTED = re.compile(r"^(`{3,})text\n(?=[$>|] )(.*?)^\1$", re.MULTILINE | re.DOTALL)
 ID = re.compile(r"\b(?:[a-z]+-\d{9,}-[0-9a-f]{4,12}|run-[0-9a-f]{8}|t-[0-9a-f]{6})\b")
 LEFT_OUT = "..."
