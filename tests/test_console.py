@@ -360,6 +360,7 @@ IN_A_TERMINAL = (
 )
 IN_A_PIPE = (
     "README.md",
+    "docs/config.md",
     "docs/context.md",
     "docs/howto/import.md",
     "docs/howto/loop.md",
