@@ -28,7 +28,14 @@ MAY_IMPORT["__init__"] = {"lean", "core", "storage"}  # for type checkers alone
 MAY_IMPORT["testing"] = {"core", "search", "loop"}  # the public fakes; no part imports them
 
 EVERYBODY = {"__version__"}
-STARTS_PROCESSES = {"cli", "loop", "core/process.py", "core/paths.py"}
+STARTS_PROCESSES = {
+    "cli",
+    "loop",
+    "core/process.py",
+    "core/pipes.py",
+    "core/windows_processes.py",
+    "core/paths.py",
+}
 CONFIG_LOADERS = {"cli", "hooks", "mcp", "web", "storage/config.py", "core/config.py"}
 """The adapters; and the handling of an event, which must look at the files before it loads them (`hook_state`)."""
 BROAD_EXCEPT = {"cli", "hooks", "mcp", "web"}

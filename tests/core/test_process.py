@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.living import children, is_alive, living
 
-from ralph.core import process
+from ralph.core import pipes, process
 from ralph.core.process import run
 from ralph.core.work import ProcessResult
 
@@ -387,3 +387,28 @@ def test_we_and_our_ancestors_are_never_among_them(tmp_path: Path) -> None:
 def test_a_reused_number_is_not_signalled() -> None:
     process.end_processes([])
     process.end_processes([(os.getpid(), "another start")])
+
+
+@pytest.mark.parametrize("kind", [pipes.SelectedPipes, pipes.ThreadedPipes])
+def test_both_kinds_of_pipes_pass_all_bytes(
+    kind: Callable[..., pipes.Pipes], tmp_path: Path
+) -> None:
+    code = "import sys; text = sys.stdin.buffer.read(); sys.stdout.buffer.write(text); sys.stderr.write('x' * 70_000)"
+    program = subprocess.Popen(
+        python(code),
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    sent = bytes(range(256)) * 1_000
+    output: list[bytes] = []
+    errors: list[bytes] = []
+    connected = kind(program, sent, output.append, errors.append)
+    while not connected.are_outputs_closed():
+        connected.move_bytes(0.1)
+    connected.close()
+    program.wait(10)
+    assert b"".join(output) == sent
+    assert b"".join(errors) == b"x" * 70_000

@@ -154,7 +154,9 @@ def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text:
     assert names >= RECORDING | RULES | {"re", "json"}
     assert ("signal" in names) == (len(text) > 16_384)  # a timer is for what may take long
     assert not names & HEAVY
-    with_timer = RECORDING | TOOL_CALLS | RULES | {"ralph.core", "ralph.core.errors"}
+    with_timer = (
+        RECORDING | TOOL_CALLS | RULES | {"ralph.core", "ralph.core.alarms", "ralph.core.errors"}
+    )
     assert {name for name in names if name.startswith("ralph")} <= with_timer
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ralph.core.record import NO_EXTRA
+from ralph.lean import discovery
 
 Json = Mapping[str, object]
 
@@ -195,15 +196,22 @@ def response_text(value: object, depth: int = 0) -> str:
 
 def relative_path(path: str, cwd: str) -> str:
     """Return a path relative to `cwd`, or unchanged if it is not inside it."""
-    if not path or not cwd.startswith("/") or "\0" in path or "\0" in cwd:
+    if not path or not _is_absolute(cwd) or "\0" in path or "\0" in cwd:
         return path
-    if path.startswith("/"):
-        relative = os.path.relpath(path, cwd)
+    if _is_absolute(path):
+        try:
+            relative = os.path.relpath(path, cwd)
+        except ValueError:  # on another drive
+            return path
     else:
         relative = os.path.normpath(path)
     if relative.startswith(".."):
         return path
-    return relative
+    return discovery.with_slashes(relative)
+
+
+def _is_absolute(path: str) -> bool:
+    return os.path.isabs(path)  # noqa: PTH117 - called for every path of every event
 
 
 def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:

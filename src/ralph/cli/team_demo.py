@@ -33,7 +33,7 @@ def show() -> None:
 
     Raises `UsageError` if PostgreSQL is not installed or cannot run.
     """
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    if sys.platform != "win32" and os.geteuid() == 0:
         _drop_root()
     with (
         tempfile.TemporaryDirectory(prefix="ralph-team-") as name,
@@ -54,6 +54,8 @@ def _drop_root() -> None:
 
     PostgreSQL refuses to run as root, and the package would add a user to the system.
     """
+    if sys.platform == "win32":
+        return
     import pwd
 
     nobody = pwd.getpwnam("nobody")

@@ -4,6 +4,7 @@ Other packages import only the modules listed in `__all__`.
 """
 
 __all__ = [
+    "alarms",
     "budget",
     "bullets",
     "config",

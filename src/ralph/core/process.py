@@ -14,16 +14,20 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from ralph.core import pipes
 from ralph.core.work import ProcessResult, ignore_text, never_stop
+
+if sys.platform == "win32":
+    from ralph.core import windows_processes
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,15 +41,22 @@ LINGER = 1.0  # seconds that a child may keep a pipe open after the program has 
 LIMIT = 4_000_000  # characters kept from each stream
 
 _TICK_SECONDS = 0.05
-_CLOSED_PIPES_TICK_SECONDS = 0.001
 _STOP_CHECK_SECONDS = 0.2
 _PS_SECONDS = 5
-_CHUNK_BYTES = 1 << 16
 _LINE_LIMIT = 1 << 26  # bytes of one line that asyncio buffers; the ACP SDK joins longer lines
 # Reads a line when the program has ended. Without one, whoever started the guard has died.
 _GUARD_SCRIPT = 'read -r ended || kill -s KILL -- "-$1"'
 _PROC = Path("/proc")
 _BOOT_ID_CHARACTERS = 8
+
+NEW_GROUP: dict[str, Any]
+"""Options of `subprocess` that start a program in a process group of its own."""
+if sys.platform == "win32":
+    NEW_GROUP = {"creationflags": windows_processes.CREATION_FLAGS}
+    FORCE = signal.SIGTERM  # ends a process at once on Windows
+else:
+    NEW_GROUP = {"start_new_session": True}
+    FORCE = signal.SIGKILL
 
 ProcessId = tuple[int, str]
 """A process id, and when the process started."""
@@ -84,7 +95,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            start_new_session=True,
+            **NEW_GROUP,
         )
     except (OSError, ValueError, IndexError) as error:
         return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
@@ -100,6 +111,9 @@ def run(
 @contextlib.contextmanager
 def _guarding(group: int) -> Iterator[None]:
     """Kill a process group if this process dies inside the block."""
+    if sys.platform == "win32":
+        yield  # the program's job ends with this process
+        return
     guard = subprocess.Popen(
         ["/bin/sh", "-c", _GUARD_SCRIPT, "sh", str(group)],
         cwd="/",
@@ -170,8 +184,36 @@ class _BoundedText:
         return text
 
 
+class _ProcessGroup:
+    """A program and the processes that it started."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        if sys.platform == "win32":
+            self._job = windows_processes.Job(pid)
+
+    def ask_to_end(self) -> None:
+        """Ask all processes of the group to end. On Windows, end them."""
+        if sys.platform == "win32":
+            self._job.end()
+        else:
+            _signal_group(self._pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End all processes of the group."""
+        if sys.platform == "win32":
+            self._job.end()
+        else:
+            _signal_group(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Forget the group."""
+        if sys.platform == "win32":
+            self._job.close()
+
+
 class _RunningProgram:
-    """A running program and its non-blocking pipes.
+    """A running program and its pipes.
 
     The program is reaped last, so that the system cannot reuse its process id before that.
     """
@@ -180,19 +222,10 @@ class _RunningProgram:
         self, process: subprocess.Popen[bytes], stdin: str, out: _BoundedText, err: _BoundedText
     ) -> None:
         self._process = process
+        self._group = _ProcessGroup(process.pid)
         self._out = out
         self._err = err
-        self._unsent = memoryview(stdin.encode("utf-8", "replace"))
-        self._selector = selectors.DefaultSelector()
-        self._open_streams = 2  # standard output and standard error
-        self._register(process.stdout, selectors.EVENT_READ, out)
-        self._register(process.stderr, selectors.EVENT_READ, err)
-        self._register(process.stdin, selectors.EVENT_WRITE, None)
-
-    def _register(self, pipe: IO[bytes] | None, event: int, text: _BoundedText | None) -> None:
-        if pipe is not None:
-            os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, event, (pipe, text))
+        self._pipes = pipes.connect(process, stdin.encode("utf-8", "replace"), out.add, err.add)
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
         """Pass data until the program exits or has to be stopped, then end all its processes."""
@@ -203,7 +236,7 @@ class _RunningProgram:
         is_over = False
         try:
             while not (timed_out or was_stopped or self._ended()):
-                self._move_bytes(_TICK_SECONDS)
+                self._pipes.move_bytes(_TICK_SECONDS)
                 now = time.monotonic()
                 timed_out = now >= deadline
                 if not timed_out and now >= next_stop_check:
@@ -211,10 +244,10 @@ class _RunningProgram:
                     was_stopped = stopped()
             if not (timed_out or was_stopped):
                 # Read the rest of the output, and kill whatever is left of the process group.
-                self._move_bytes_until(self._streams_closed, LINGER)
-                _signal_group(self._process.pid, signal.SIGKILL)
+                self._move_bytes_until(self._pipes.are_outputs_closed, LINGER)
+                self._group.kill()
                 is_over = True
-                self._move_bytes_until(self._streams_closed, LINGER)
+                self._move_bytes_until(self._pipes.are_outputs_closed, LINGER)
         finally:
             try:
                 if not is_over:
@@ -230,81 +263,37 @@ class _RunningProgram:
         """Return whether the program has exited, if possible without reaping it."""
         if self._process.returncode is not None:
             return True
-        if hasattr(os, "waitid"):
+        if sys.platform != "win32" and hasattr(os, "waitid"):
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self._process.pid, options) is not None
         return self._process.poll() is not None
 
-    def _streams_closed(self) -> bool:
-        return self._open_streams == 0
-
     def _ended_and_closed(self) -> bool:
-        return self._ended() and self._streams_closed()
-
-    def _move_bytes(self, wait: float) -> None:
-        """Read output and write input, waiting at most `wait` seconds for a pipe to be ready."""
-        if not self._selector.get_map():
-            # All pipes are closed, so the program has exited or will soon.
-            time.sleep(_CLOSED_PIPES_TICK_SECONDS)
-            return
-        for key, _ in self._selector.select(wait):
-            pipe, text = key.data
-            if text is None:
-                is_over = self._write_input(pipe)
-            else:
-                is_over = self._read_output(pipe, text)
-            if is_over:
-                self._selector.unregister(pipe)
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-
-    def _read_output(self, pipe: IO[bytes], text: _BoundedText) -> bool:
-        """Read what is available from a pipe, and return whether it is closed."""
-        raw: bytes | None = pipe.read(_CHUNK_BYTES)
-        if raw is None:  # nothing to read yet
-            return False
-        text.add(raw)
-        if raw:
-            return False
-        self._open_streams -= 1
-        return True
-
-    def _write_input(self, pipe: IO[bytes]) -> bool:
-        """Write as much as a pipe accepts, and return whether there is nothing left to write."""
-        try:
-            written = pipe.write(self._unsent[:_CHUNK_BYTES]) or 0
-        except BrokenPipeError:
-            self._unsent = memoryview(b"")
-            return True
-        self._unsent = self._unsent[written:]
-        return not self._unsent
+        return self._ended() and self._pipes.are_outputs_closed()
 
     def _move_bytes_until(self, is_done: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not is_done() and time.monotonic() < deadline:
-            self._move_bytes(_TICK_SECONDS)
+            self._pipes.move_bytes(_TICK_SECONDS)
 
     def _terminate(self) -> None:
-        """End the program and its descendants, first with SIGTERM and then with SIGKILL."""
+        """End the program and its descendants, first politely and then by force."""
         pid = self._process.pid
         members = find_descendants(pid)
         try:
-            _signal_group(pid, signal.SIGTERM)
+            self._group.ask_to_end()
             self._move_bytes_until(self._ended, GRACE)
         finally:
             members |= find_descendants(pid)
-            _signal_group(pid, signal.SIGKILL)
+            self._group.kill()
             kill_processes(members)
         self._move_bytes_until(self._ended_and_closed, LINGER)
 
     def _reap(self) -> None:
-        self._selector.close()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None and not pipe.closed:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        self._pipes.close()
         with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs inside the kernel
             self._process.wait(GRACE)
+        self._group.close()
 
 
 @contextlib.asynccontextmanager
@@ -325,24 +314,26 @@ async def start_async(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
-        start_new_session=True,
         limit=_LINE_LIMIT,
+        **NEW_GROUP,
     )
+    group = _ProcessGroup(program.pid)
     try:
         yield program
     finally:
         members = find_descendants(program.pid)
         try:
             if program.returncode is None:
-                _signal_group(program.pid, signal.SIGTERM)
+                group.ask_to_end()
             deadline = time.monotonic() + GRACE
             while program.returncode is None and time.monotonic() < deadline:
                 await asyncio.sleep(_TICK_SECONDS)
         finally:  # does not use the event loop, which an interrupt may have stopped
             members |= find_descendants(program.pid)
             if program.returncode is None:  # otherwise its id may belong to another process
-                _signal_group(program.pid, signal.SIGKILL)
+                group.kill()
             kill_processes(members)
+            group.close()
         with contextlib.suppress(TimeoutError):  # it hangs inside the kernel
             await asyncio.wait_for(program.wait(), GRACE)
 
@@ -362,6 +353,8 @@ def started_at(pid: int) -> str:
     """Return when a process started, or "" if it does not exist or is a zombie."""
     if pid <= 0:
         return ""
+    if sys.platform == "win32":
+        return windows_processes.started_at(pid)
     if _has_proc():
         entry = _read_proc(pid)
     else:
@@ -378,6 +371,8 @@ def is_alive(pid: int, started: str) -> bool:
 
 def process_host() -> str:
     """Return the names of the machine and PID namespace within which process ids are unique."""
+    if sys.platform == "win32":
+        return os.environ.get("COMPUTERNAME", "")
     try:
         return f"{os.uname().nodename} {(_PROC / 'self' / 'ns' / 'pid').readlink()}"
     except OSError:
@@ -434,8 +429,8 @@ def _ancestors(pid: int, parents: Mapping[int, int]) -> set[int]:
 # --- ending processes -----------------------------------------------------------------------------
 
 
-def kill_processes(members: Iterable[ProcessId], number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal, by default SIGKILL, to those processes that are still alive."""
+def kill_processes(members: Iterable[ProcessId], number: signal.Signals = FORCE) -> None:
+    """Send a signal, by default the strongest one, to those processes that are still alive."""
     for pid, started in members:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if is_alive(pid, started):
@@ -456,6 +451,8 @@ def end_processes(members: Iterable[ProcessId]) -> None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
+    if sys.platform == "win32":
+        return
     # macOS forbids signalling a group of zombies.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
@@ -475,6 +472,11 @@ def _boot_id() -> str:
 
 
 def _list_processes() -> Iterator[_ProcessEntry]:
+    if sys.platform == "win32":
+        for pid, parent in windows_processes.list_parents():
+            started = windows_processes.started_at(pid)
+            yield _ProcessEntry(pid, parent, group=0, started=started, zombie=not started)
+        return
     if not _has_proc():
         yield from _read_ps("-A")
         return

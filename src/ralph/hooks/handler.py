@@ -152,9 +152,9 @@ def run_event(
 def _event_folder(payload: Payload, env: Mapping[str, str]) -> str:
     """Return the folder of an event: the host's project, its working folder, or else our own."""
     for folder in (env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")):
-        if folder.startswith("/") and "\0" not in folder:
-            return folder
-    return os.getcwd()
+        if os.path.isabs(folder) and "\0" not in folder:
+            return discovery.with_slashes(folder)
+    return discovery.with_slashes(os.getcwd())
 
 
 def _handle(
@@ -444,16 +444,13 @@ def _set_deadline(seconds: float) -> None:
 
     A later call replaces an earlier one.
     """
-    import signal  # loads enum, which recording must not
-
+    from ralph.core.alarms import set_alarm  # loads enum, which recording must not
     from ralph.core.errors import DeadlineExceeded
 
-    def give_up(_number: int, _frame: object) -> None:
+    def give_up() -> None:
         raise DeadlineExceeded("took too long and was given up")
 
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    set_alarm(seconds, give_up)
 
 
 # --- the plugin ---------------------------------------------------------------------------------
@@ -510,7 +507,7 @@ def _can_start(hook: Mapping[str, object]) -> bool:
         return False
     if isinstance(command, str):
         words.append(command)
-    programs = [word for word in words if word.startswith("/") and word != runners[0]]
+    programs = [word for word in words if os.path.isabs(word) and word != runners[0]]
     return bool(programs) and os.access(runners[0], os.R_OK) and all(map(_is_program, programs))
 
 

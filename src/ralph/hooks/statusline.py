@@ -69,9 +69,9 @@ def _folder(payload: Payload, env: Mapping[str, str]) -> str:
         payload.text("cwd"),
     )
     for folder in candidates:
-        if folder.startswith("/"):
-            return folder
-    return os.getcwd()
+        if os.path.isabs(folder):
+            return discovery.with_slashes(folder)
+    return discovery.with_slashes(os.getcwd())
 
 
 def _read_injected(project: Project, session: str) -> _Injected:

@@ -123,12 +123,7 @@ class Location:
         path = self.main
         if self.common:
             path = f"{self.common}/{self.inside}"
-        name = _escape_path(_real_path(path))
-        if len(name) <= _MAX_NAME:
-            return name
-        import hashlib  # few paths are so long
-
-        return hashlib.sha256(os.fsencode(name)).hexdigest()
+        return path_as_name(_real_path(path))
 
     @property
     def index(self) -> str:
@@ -149,6 +144,16 @@ class Location:
         if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}"):
             return name
         return ""
+
+
+def path_as_name(path: str) -> str:
+    """Return a name for a file or folder that belongs to a path, different for every path."""
+    name = _escape_path(path)
+    if len(name) <= _MAX_NAME:
+        return name
+    import hashlib  # few paths are so long
+
+    return hashlib.sha256(os.fsencode(name)).hexdigest()
 
 
 def _escape_path(path: str) -> str:

@@ -160,8 +160,8 @@ def probe(folder: str) -> str:
 
     If the folder does not exist, its nearest existing parent is checked.
     """
-    while not os.path.lexists(folder):
-        folder = folder.rpartition("/")[0]
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
     try:
         if _can_hold_failures(folder):
             return ""
@@ -257,7 +257,7 @@ def count_failure(state: str, event: str, problem: str, *, top: str = "") -> boo
 
 
 def _folders_below(top: str, path: str) -> list[str]:
-    return path[len(top) + 1 :].split("/")
+    return discovery.with_slashes(path)[len(top) + 1 :].split("/")
 
 
 def _create_private(top: str, folders: Sequence[str], name: str, text: bytes) -> None:
@@ -557,7 +557,7 @@ _MAX_MEMORY_STATES = 1 << 18  # bytes
 def seal_fields(path: str) -> list[int]:
     """Return the numbers that a seal has for a database. Raises OSError if it is missing."""
     now = os.stat(path)
-    folder = os.stat(path.rpartition("/")[0] or "/")
+    folder = os.stat(os.path.dirname(path) or "/")
     return [now.st_size, now.st_mtime_ns, now.st_ino, folder.st_ino]
 
 

@@ -1,7 +1,8 @@
 """Lock, read and sync open files on every operating system.
 
 On POSIX a process locks a folder by opening it. Windows cannot open folders, so there the lock is
-a file inside the folder. Closing the file, or the end of the process, releases a lock.
+a file in the user's state folder, named after the folder. Closing the file, or the end of the
+process, releases a lock.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+
+from ralph.lean import discovery
 
 if sys.platform == "win32":
     import msvcrt
@@ -28,9 +31,18 @@ if sys.platform == "win32":
     # Windows denies access to locked bytes, so the lock is on a byte that no file contains.
     _LOCKED_BYTE = 1 << 30
 
+    def folder_lock(folder: str) -> str:
+        """Return the path of the file that locks a folder. Its own folder exists."""
+        state = discovery.user_folder("STATE")
+        if not state:
+            return f"{folder}/{LOCK_NAME}"
+        os.makedirs(f"{state}/locks", exist_ok=True)
+        path = os.path.normcase(os.path.realpath(folder))
+        return f"{state}/locks/{discovery.path_as_name(discovery.with_slashes(path))}"
+
     def open_to_lock_folder(folder: str) -> int:
         """Open what has to be locked to lock a folder."""
-        return os.open(f"{folder}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | BINARY, 0o666)
+        return os.open(folder_lock(folder), os.O_RDWR | os.O_CREAT | BINARY, 0o666)
 
     def try_lock(handle: int) -> bool:
         """Lock an open file, or return False if another process holds the lock."""
@@ -56,7 +68,7 @@ if sys.platform == "win32":
 
     def is_locked_file(handle: int, folder: str) -> bool:
         """Return whether an open file is what locks a folder at this moment."""
-        return os.path.samestat(os.fstat(handle), os.stat(f"{folder}/{LOCK_NAME}"))
+        return os.path.samestat(os.fstat(handle), os.stat(folder_lock(folder)))
 
     def read_at(handle: int, size: int, position: int) -> bytes:
         """Read bytes at a position of an open file."""

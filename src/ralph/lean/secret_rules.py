@@ -14,6 +14,8 @@ by the lengths of their parts, and text encoded as base64.
 
 from __future__ import annotations
 
+import os
+
 from ralph.lean import TYPE_CHECKING, hook_files
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def _token_lines() -> list[str]:
 
     Raises FileNotFoundError rather than recording an event that no rule has seen.
     """
-    path = __file__.rpartition("/")[0] + "/" + _TOKENS_FILE
+    path = os.path.dirname(__file__) + "/" + _TOKENS_FILE
     data = hook_files.read_file(path, _MAX_TOKENS_FILE)
     if data is None:
         raise FileNotFoundError(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -150,6 +151,8 @@ def _parent_variables() -> list[list[str]]:
     The list is empty or incomplete where the system does not show them.
     """
     found: list[list[str]] = []
+    if sys.platform == "win32":
+        return found
     process = os.getppid()
     try:
         while process > 1 and len(found) < _MAX_PARENTS:

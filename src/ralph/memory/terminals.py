@@ -17,6 +17,7 @@ terminal, or reads the letters from a screen (see docs/adr/0006-trust.md).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +150,12 @@ def _is_terminal_program(name: str) -> bool:
 
 
 def is_at_own_terminal(descriptor: int) -> bool:
-    """Return whether a descriptor is this process's own terminal, and a person uses it."""
+    """Return whether a descriptor is this process's own terminal, and a person uses it.
+
+    Windows does not tell which program owns a console, so the answer there is always no.
+    """
+    if sys.platform == "win32":
+        return False
     try:
         os.tcgetpgrp(descriptor)
     except OSError:
@@ -160,6 +166,8 @@ def is_at_own_terminal(descriptor: int) -> bool:
 
 def find_process(process_id: int) -> Process | None:
     """Return a process, or None if it has ended or the system hides it."""
+    if sys.platform == "win32":
+        return None
     if Path("/proc/self/stat").exists():
         return _read_proc(process_id)
     return _ask_ps(process_id)
@@ -193,7 +201,7 @@ def _ask_ps(process_id: int) -> Process | None:
     listed = process.run(argv, cwd=Path("/"), timeout=_PS_SECONDS)
     try:
         parent, group, user, terminal, name = listed.out.split(maxsplit=4)
-        session = os.getsid(process_id)
+        session = _session_of(process_id)
         return Process(
             process_id,
             int(parent),
@@ -205,3 +213,9 @@ def _ask_ps(process_id: int) -> Process | None:
         )
     except (OSError, ValueError):
         return None
+
+
+def _session_of(process_id: int) -> int:
+    if sys.platform == "win32":
+        return process_id
+    return os.getsid(process_id)

@@ -60,7 +60,7 @@ class ImportContext:
     def is_in_project(self, cwd: str) -> bool:
         """Return whether a session that began in the folder `cwd` belongs to the project."""
         if cwd not in self._known:
-            is_absolute = cwd.startswith("/") and "\0" not in cwd
+            is_absolute = "\0" not in cwd and Path(cwd).is_absolute()
             self._known[cwd] = is_absolute and self._contains(os.path.normpath(cwd))
         return self._known[cwd]
 
@@ -73,7 +73,7 @@ class ImportContext:
         return bool(self._remote) and _remote_of(real) == self._remote
 
     def _is_inside(self, path: str) -> bool:
-        return any(f"{path}/".startswith(f"{folder}/") for folder in self._folders)
+        return any(Path(path).is_relative_to(folder) for folder in self._folders)
 
     def _is_nested_project(self, folder: str) -> bool:
         """Return whether a folder in this project belongs to a nested project or repository.

@@ -508,7 +508,7 @@ def lock_folder(folder: Path) -> int:
     """
     try:
         if sys.platform == "win32":
-            handle = lock_file(folder / LOCK_NAME, _patience, mode=_SHARED_FILE)
+            handle = lock_file(Path(open_files.folder_lock(str(folder))), _patience)
         else:
             handle = lock_file(folder, _patience, os.O_RDONLY | open_files.DIRECTORY)
     except OSError as error:

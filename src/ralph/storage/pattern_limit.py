@@ -10,12 +10,12 @@ thread. A server that handles requests in worker threads must therefore call
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from ralph.core import paths
+from ralph.core.alarms import Clock, set_alarm
 from ralph.lean import hook_files
 
 T = TypeVar("T")
@@ -58,17 +58,16 @@ class PatternLimit:
     def _run_in_time(self, search: Callable[[], T], seconds: float) -> T:
         """Run a search in the main thread. Raises TimeoutError after `seconds` of CPU time."""
         try:
-            signal.signal(signal.SIGVTALRM, _give_up)
+            set_alarm(seconds, _give_up, Clock.CPU)
         except ValueError:  # not the main thread
             return self._run_from_worker(search, seconds)
         try:
-            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
             found = search()
             # Stopped inside the `try`, so that a late signal is raised here as well.
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            set_alarm(0, _give_up, Clock.CPU)
             return found
         finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            set_alarm(0, _give_up, Clock.CPU)
 
     def _run_from_worker(self, search: Callable[[], T], seconds: float) -> T:
         """Run a search in the main thread on behalf of a worker thread.
@@ -84,5 +83,5 @@ class PatternLimit:
         return found
 
 
-def _give_up(_number: int, _frame: object) -> None:
+def _give_up() -> None:
     raise TimeoutError

@@ -9,7 +9,7 @@ reads it.
 from __future__ import annotations
 
 import asyncio
-import resource
+import sys
 from typing import Any
 
 import h11
@@ -48,6 +48,10 @@ class LimitedProtocol(H11Protocol):
             self._start_request_timer()
 
     def _connection_limit(self) -> int:
+        if sys.platform == "win32":
+            return self.most_connections
+        import resource
+
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return min(self.most_connections, open_files // 2)
 
