@@ -30,11 +30,11 @@ $(READY): pyproject.toml constraints.txt
 		$$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])')
 	touch $(READY)
 
-# The demo needs the program alone; the developers' tools come with `make test`.
+# The demo needs the program and its pages; the developers' tools come with `make test`.
 $(BIN)/ralph: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[web]'
 	touch $(BIN)/ralph
 
 demo: $(BIN)/ralph

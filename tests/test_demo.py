@@ -4,9 +4,14 @@ The README's `text` blocks that begin with `$`, `>` or `|` are pieces of the dem
 another run; a line `...` stands for what was left out. Blocks called `console` are run by `test_console.py`.
 """
 
+import json
+import os
+import pty
 import re
+import shutil
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,17 +24,82 @@ ID = re.compile(r"\b(?:[a-z]+-\d{9,}-[0-9a-f]{4,12}|run-[0-9a-f]{8}|t-[0-9a-f]{6
 LEFT_OUT = "..."
 
 
+PAUSE = "-- Enter to go on, Ctrl-C to stop --"
+OFFER = "Open it in a browser now? [Y/n]: "
+ROWS = 100
+COLUMNS = 160
+MAX_PAGE_LINES = 40
+
+
 @pytest.fixture(scope="module")
-def output() -> str:
-    result = subprocess.run(
-        [sys.executable, "-m", "ralph", "demo"],
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The pages that a reader with a terminal sees, who keeps the sample and opens no browser."""
+    folder = tmp_path_factory.mktemp("demo")
+    outer, inner = pty.openpty()
+    termios.tcsetwinsize(inner, (ROWS, COLUMNS))
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "ralph", "demo", "--keep"],
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+    )
+    os.close(inner)
+    try:
+        printed = _read_pages(outer)
+        assert demo.wait() == 0, printed
+        yield printed.split(PAUSE)
+    finally:
+        demo.kill()
+        demo.wait()
+        os.close(outer)
+        shutil.rmtree(folder)
+
+
+def _read_pages(terminal: int) -> str:
+    """Return what a program prints, and press Enter whenever it waits."""
+    printed = b""
+    answered = 0
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # the program has ended
+            return printed.decode().replace("\r\n", "\n")
+        printed += piece
+        waits = printed.count(PAUSE.encode()) + printed.count(OFFER.encode())
+        if waits > answered:
+            answered = waits
+            os.write(terminal, b"n\n")
+
+
+@pytest.fixture(scope="module")
+def output(pages: list[str]) -> str:
+    return "".join(page.removeprefix("n\n") for page in pages)
+
+
+def test_no_page_has_more_than_forty_lines(pages: list[str]) -> None:
+    sizes = [page.removeprefix("n\n").count("\n") for page in pages]
+    assert max(sizes) <= MAX_PAGE_LINES
+    assert len(pages) > 5
+    assert "=== 1/8 " in pages[0]
+    assert "=== 8/8 " in "".join(pages)
+
+
+def test_the_sample_is_kept_and_can_be_looked_at(pages: list[str]) -> None:
+    [line] = re.findall(r"^  (XDG_STATE_HOME=.*)$", pages[-1], re.MULTILINE)
+    assert OFFER in pages[-1]
+    variable, _, command = line.partition(" ")
+    [project] = re.findall(r" web --root (\S+)$", command)
+    env = {**os.environ, "XDG_STATE_HOME": variable.partition("=")[2]}
+    listed = subprocess.run(
+        [sys.executable, "-m", "ralph", "--root", project, "session", "list", "--format", "json"],
+        env=env,
         capture_output=True,
         encoding="utf-8",
-        check=False,
+        check=True,
     )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    assert len(json.loads(listed.stdout)) == 2
 
 
 def between(output: str, start: str, end: str) -> str:
@@ -41,7 +111,7 @@ def test_demo_runs_to_its_end(output: str) -> None:
 
 
 def test_session_starts_with_guardrails_memories_and_the_last_session(output: str) -> None:
-    brief = between(output, "=== Session 2", "> prompt:")
+    brief = between(output, "Session 2:", "> prompt:")
     assert "npm test fails: run npm run build first" in brief
     assert "| - [mem-" in brief
     assert "Let login in src/auth.ts return a JWT. Outcome: " in brief
@@ -52,7 +122,7 @@ def test_prompt_is_remembered_and_an_accepted_fix_is_known_in_the_next_session(o
     assert "Ralph: remembered mem-" in between(output, "> prompt: remember:", "=== ")
     assert fix in between(output, "$ ralph review", "> Ann")
     assert "Accepted mem-" in between(output, "> Ann", "$ ")
-    assert fix in between(output, "=== Session 2", "> prompt:")
+    assert fix in between(output, "Session 2:", "> prompt:")
 
 
 def test_secret_of_a_tool_is_recorded_redacted(output: str) -> None:

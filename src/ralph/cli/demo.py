@@ -3,8 +3,9 @@
 A line with `$` is a real command, followed by its output. A line with `>` is an action of a
 scripted agent that stands in for Claude Code: it runs the hooks that `ralph install claude` wrote
 into the settings, with the JSON that Claude Code would send. A line with `|` is injected text, and
-a line that begins with `Ralph:` is what the client shows its user. The demo needs no key and no
-network. It writes only to a temporary folder, which it shows as /home/ann.
+a line that begins with `Ralph` is what the client shows its user. The demo needs no key and no
+network. It writes only to a temporary folder, which it shows as /home/ann. On a terminal, it waits
+for the reader after each page.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import shlex
 import shutil
 import sys
 import tempfile
+import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
+from ralph.cli import options
 from ralph.cli.commands import Command
-from ralph.core import process
+from ralph.cli.invocation import Invocation, can_ask
+from ralph.core import launchers, process
 from ralph.core.errors import RalphError
 from ralph.storage import files
 
@@ -41,6 +45,7 @@ _ACCEPT = [
 """Accept a proposal as a person does by pressing a key. No person is there to ask."""
 
 _MAX_SECONDS = 120  # that one command in the demo may take
+_SCENES = 8
 
 _SETTINGS = '{\n  "model": "opus",\n  "includeCoAuthoredBy": false\n}\n'
 _AUTH = "export function login(user: User): string {\n  return sessions.open(user.id);\n}\n"
@@ -85,34 +90,124 @@ _AGENT = [
 """The loop's scripted agent. It fixes the cart, and a second session verifies the fix."""
 
 
-@click.command(name="demo", cls=Command, examples=["ralph demo", "ralph demo --team"])
+@click.command(
+    name="demo", cls=Command, examples=["ralph demo", "ralph demo --keep", "ralph demo --team"]
+)
+@click.option("--yes", is_flag=True, help="Do not wait for Enter after each page.")
+@click.option("--keep", is_flag=True, help="Keep the sample project, and print how to look at it.")
 @click.option(
     "--team",
     is_flag=True,
     help="Watch two simulated machines share a memory, with a temporary PostgreSQL server.",
 )
-def cli(team: bool) -> None:
+def cli(yes: bool, keep: bool, team: bool) -> None:
     """Watch Ralph work on sample projects.
 
     The demo shows a loop, two sessions, what is learned in between, search, and what stays
-    private. It needs no key and no network.
+    private. It needs no key and no network. On a terminal, it waits for Enter after each page, and
+    offers to show the sample project in a browser at the end.
     """
+    options.exclude({"--team": team, "--keep": keep})
     if team:
         from ralph.cli import team_demo
 
         team_demo.show()
         return
-    with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
-        stage = Stage(Path(folder).resolve())
-        _run_loop(stage)
-        _first_session(stage)
-        _keep_lessons(stage)
-        _second_session(stage)
-        _check_privacy(stage)
-        _search_and_uninstall(stage)
-        stage.title(
-            "Done: worked until the test passed, recorded, learned and injected, in plain files."
-        )
+    can_wait = can_ask() and sys.stdout.isatty() and not yes
+    home = Path(tempfile.mkdtemp(prefix="ralph-demo-")).resolve()
+    is_kept = False
+    try:
+        stage = Stage(home, pages=_Pages(_page_size()) if can_wait else None)
+        _play(stage)
+        is_kept = keep
+        if keep:
+            click.echo(f"\nThe sample project is in {stage.project}. To see it in a browser:")
+            click.echo(f"  {_web_command(stage)}")
+        else:
+            click.echo("\n`ralph demo --keep` keeps the sample project for you to look at.")
+        if can_wait and click.confirm("Open it in a browser now?", default=True):
+            _open_web(stage)
+    finally:
+        if not is_kept:
+            files.remove_tree(home)
+
+
+def _play(stage: Stage) -> None:
+    _run_loop(stage)
+    _first_session(stage)
+    _keep_lessons(stage)
+    _second_session(stage)
+    _check_privacy(stage)
+    _search_and_uninstall(stage)
+    stage.title(
+        "Done: worked until the test passed, recorded, learned and injected, in plain files."
+    )
+
+
+# --- looking at the sample project ----------------------------------------------------------------
+
+
+def _state_home(stage: Stage) -> str:
+    """Return where the sample's user keeps state, without which its logs are another machine's."""
+    return str(stage.home / ".local" / "state")
+
+
+def _web_command(stage: Stage) -> str:
+    program = launchers.agent_program(sys.executable, os.environ)
+    return f"XDG_STATE_HOME={_state_home(stage)} {program} web --root {stage.project}"
+
+
+def _open_web(stage: Stage) -> None:
+    from ralph.cli.servers import web
+
+    os.environ["XDG_STATE_HOME"] = _state_home(stage)
+    call = Invocation(explicit_root=stage.project)
+    click.echo("Ctrl-C ends it.")
+    web.main([], prog_name="ralph web", standalone_mode=False, obj=call)
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+_MAX_PAGE_LINES = 40
+_MIN_PAGE_LINES = 10  # also on a very small terminal
+_PROMPT_LINES = 2  # the line that asks for Enter, and the one that the reader left
+
+
+def _page_size() -> os.terminal_size:
+    size = shutil.get_terminal_size()
+    lines = max(min(size.lines - _PROMPT_LINES, _MAX_PAGE_LINES), _MIN_PAGE_LINES)
+    return os.terminal_size((size.columns, lines))
+
+
+class _Pages:
+    """Divides what is printed into pages, and waits for the reader after each one."""
+
+    def __init__(self, size: os.terminal_size) -> None:
+        self._size = size
+        self._lines = 0  # on the current page
+        self._is_reader_gone = False
+
+    def add_line(self, line: str) -> None:
+        """Count a line before it is printed. If it does not fit on the page, wait first."""
+        columns = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line)
+        rows = max(1, -(-columns // self._size.columns))
+        if self._lines + rows > self._size.lines:
+            self.end_page()
+        self._lines += rows
+
+    def end_scene(self) -> None:
+        """Begin a new page, unless little of the current one is used."""
+        if self._lines * 2 > self._size.lines:
+            self.end_page()
+
+    def end_page(self) -> None:
+        """Wait until the reader presses Enter. At the end of the input, stop waiting."""
+        self._lines = 0
+        if self._is_reader_gone:
+            return
+        click.echo("-- Enter to go on, Ctrl-C to stop --", nl=False)
+        self._is_reader_gone = not sys.stdin.readline()
 
 
 # --- the stage ------------------------------------------------------------------------------------
@@ -128,9 +223,13 @@ class ProgramResult(NamedTuple):
 class Stage:
     """A user with an empty home and a project. Programs run there, and their output is printed."""
 
-    def __init__(self, home: Path, shown_home: str = "/home/ann") -> None:
+    def __init__(
+        self, home: Path, shown_home: str = "/home/ann", pages: _Pages | None = None
+    ) -> None:
         self.home = home
         self._shown_home = shown_home
+        self._pages = pages
+        self._scenes = 0
         self.project = home / "shop"
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)
@@ -144,12 +243,23 @@ class Stage:
         }
 
     def title(self, text: str) -> None:
-        """Print the title of a scene."""
+        """Print a title."""
         self.show(f"\n=== {text}\n")
+
+    def scene(self, text: str) -> None:
+        """Print the title of the next scene, with its number."""
+        if self._pages is not None:
+            self._pages.end_scene()
+        self._scenes += 1
+        self.title(f"{self._scenes}/{_SCENES} {text}")
 
     def show(self, text: str) -> None:
         """Print text, showing the temporary folder as a home folder."""
-        click.echo(text.replace(str(self.home), self._shown_home), nl=False)
+        shown = text.replace(str(self.home), self._shown_home)
+        for line in shown.splitlines(keepends=True):
+            if self._pages is not None:
+                self._pages.add_line(line.rstrip("\n"))
+            click.echo(line, nl=False)
 
     def check(self, holds: bool, problem: str) -> None:
         """Stop the demo if it does not do what it claims to show.
@@ -269,7 +379,7 @@ class _Session:
 
 
 def _run_loop(stage: Stage) -> None:
-    stage.title("A project with a failing test, and an agent that works until it passes")
+    stage.scene("A project with a failing test, and an agent that works until it passes")
     shop = stage.project
     stage.project = stage.home / "cart"
     stage.write("cart.py", "def total(prices):\n    return sum(prices) - 1\n")
@@ -280,7 +390,7 @@ def _run_loop(stage: Stage) -> None:
     stage.ralph("init")
     stage.ralph('loop start "make the cart\'s test pass" --agent scripted --command agent.json')
     stage.ralph("loop show --journal")
-    stage.title("What the loop learned is in the next prompt about the cart")
+    stage.scene("What the loop learned is in the next prompt about the cart")
     context = stage.ralph('context "add with_vat() to cart.py"')
     stage.check(
         "Round every sum to two digits" in context, "the next prompt lacks what the loop learned"
@@ -289,7 +399,7 @@ def _run_loop(stage: Stage) -> None:
 
 
 def _first_session(stage: Stage) -> None:
-    stage.title(
+    stage.scene(
         "Session 1: login with a token; two commands fail and are fixed; a tool prints a secret"
     )
     stage.ralph("init")
@@ -313,13 +423,13 @@ def _first_session(stage: Stage) -> None:
     session.end(
         "login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current()."
     )
-    stage.title("What was recorded, without a model")
+    stage.scene("What was recorded, without a model")
     stage.ralph("session list")
     stage.ralph("session summary")
 
 
 def _keep_lessons(stage: Stage) -> None:
-    stage.title("What Ralph proposes to keep, and what somebody adds")
+    stage.scene("What Ralph proposes to keep, and what somebody adds")
     stage.ralph("review")
     [proposal] = stage.run([*_RALPH, "review", "--format", "quiet"]).output.split()
     stage.show("> Ann runs `ralph review` in a terminal and presses a (accept)\n")
@@ -335,7 +445,7 @@ def _keep_lessons(stage: Stage) -> None:
 
 
 def _second_session(stage: Stage) -> None:
-    stage.title("Session 2: the same file again; nobody explains anything twice")
+    stage.scene("Session 2: the same file again; nobody explains anything twice")
     session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
     for lesson in ("keys.current()", "npx playwright install chromium"):
         stage.check(lesson in session.brief, "the session does not start with what was learned")
@@ -356,7 +466,7 @@ def _second_session(stage: Stage) -> None:
 
 
 def _check_privacy(stage: Stage) -> None:
-    stage.title("The tool's secret and the prompt's private words are nowhere on the disk")
+    stage.scene("The tool's secret and the prompt's private words are nowhere on the disk")
     written = [path for path in stage.home.rglob("*") if path.is_file()]
     content = b"".join(path.read_bytes() for path in written)
     stage.check(b"GITHUB_TOKEN" in content, "the event with the secret was not recorded at all")
@@ -368,7 +478,7 @@ def _check_privacy(stage: Stage) -> None:
 
 
 def _search_and_uninstall(stage: Stage) -> None:
-    stage.title("Search word forms, typos and Korean; then uninstall")
+    stage.scene("Search word forms, typos and Korean; then uninstall")
     stage.ralph('search --layer 2 --limit 1 "expiring tokens"')
     stage.ralph('search "인증"')
     stage.ralph('memory search "conection docker"')
