@@ -70,6 +70,25 @@ def test_a_file_of_the_worktree_is_its_own(shop: Workshop, tree: Path) -> None:
     assert index.sync(tree).read == 0
 
 
+def test_a_task_is_given_the_patterns_of_the_main_checkout_and_of_its_worktree(
+    shop: Workshop,
+) -> None:
+    def write_patterns(root: Path, *texts: str) -> None:
+        bullets = "".join(f"- {text}\n" for text in texts)
+        write(paths.global_patterns(root), f"# Patterns\n\n## Tips\n\n{bullets}")
+
+    write_patterns(shop.root, BULLET)
+    git(shop.root, "add", ".ralph/global-patterns.md")
+    git(shop.root, "commit", "-q", "-m", "patterns")
+    task = progress.add(shop.root, "refunds", in_worktree=True).task
+    write_patterns(shop.root, BULLET, LATER)
+    write_patterns(worktree.working_folder(shop.root, task), BULLET, BLUE)
+    request = LoopRequest(task=task.id, criteria=("none",), verify=False)
+    prompt = shop.prompt(shop.start(says_done(), request=request), 1)
+    for text in (BULLET, LATER, BLUE):
+        assert prompt.count(f"- {text}\n") == 1
+
+
 def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(
     shop: Workshop, tree: Path
 ) -> None:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import paths
-from ralph.core.errors import NotFound
+from ralph.core.errors import NotFound, Refused
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Task
 from ralph.formats.journal import journal_id
-from ralph.formats.patterns import parse_patterns
+from ralph.formats.patterns import PatternsDocument, parse_patterns
 from ralph.loop import scratchpad_file
 from ralph.loop.prompt_memories import select_memories
 from ralph.loop.prompt_sections import ALWAYS, Section, join_sections, titled_section, truncate_text
@@ -241,7 +241,7 @@ def _or_empty(read: Callable[[], str]) -> str:
 
 def _patterns(root: Path) -> str:
     """Return the global patterns that may be injected, without the page's header lines."""
-    document = parse_patterns(files.read(paths.patterns_file(root)) or "")
+    document = _all_patterns(root)
     may_inject = quarantine.injection_filter(root)
     for entry in document.entries:
         if not may_inject(entry.record):
@@ -253,6 +253,20 @@ def _patterns(root: Path) -> str:
     ]
     body = "\n".join(_without_empty_sections(lines)).strip()
     return f"\n{body}".replace("\n## ", "\n### ").lstrip("\n")
+
+
+def _all_patterns(root: Path) -> PatternsDocument:
+    """Return the patterns of the main checkout, with those that only this worktree has.
+
+    A finished task adds its patterns to the main checkout. A worktree that was created before
+    anybody committed them has an older copy of the file.
+    """
+    document = parse_patterns(files.read(paths.global_patterns(paths.main_checkout(root))) or "")
+    of_worktree = parse_patterns(files.read(paths.global_patterns(root)) or "")
+    for entry in of_worktree.entries:
+        with suppress(Refused):  # a line that only that file can hold
+            document = document.add(entry.record)
+    return document
 
 
 def _without_empty_sections(lines: Sequence[str]) -> list[str]:
