@@ -169,9 +169,9 @@ def test_session_resume(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     task = shop("task", "add", "Refund an order", "--format", "json").json["id"]
-    begun = shop("session", "new", "--task", task, "--agent", "claude", "How?", "--format", "json")
+    begun = shop("session", "chat", "--task", task, "--agent", "claude", "How?", "--format", "json")
     assert begun.code == 0, begun.err
     session = begun.json["id"]
     RECORDER.on = True
-    shop("session", "resume", session, "And then?")
+    shop("session", "chat", session, "And then?")
     assert len(chain("/sessions/")) <= MOST

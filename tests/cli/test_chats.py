@@ -1,4 +1,4 @@
-"""`ralph session new`, `resume` and `export` through the front door, with programs of our own as agents."""
+"""`ralph session chat` and `show --conversation` through the front door, with programs of our own as agents."""
 
 import os
 import subprocess
@@ -40,13 +40,13 @@ QUESTION = "How should login work?"
 def test_a_chat_is_begun_listed_resumed_shown_and_exported(
     chats: Project, task: str, tmp_path: Path
 ) -> None:
-    said = chats("session", "new", "--task", task, "--mode", "plan", "--agent", "claude", QUESTION)
+    said = chats("session", "chat", "--task", task, "--mode", "plan", "--agent", "claude", QUESTION)
     assert (said.code, said.out) == (0, f"You said: {QUESTION}\n")
     assert f": plan, claude, {task}" in said.err
     name = said.err.split(":")[0].splitlines()[-1]
     assert "--tools" in record(tmp_path)
     assert f'"task": "{task}"' in record(tmp_path)
-    again = chats("session", "resume", name[:12], "-", stdin=b"And then?")
+    again = chats("session", "chat", name[:12], "-", stdin=b"And then?")
     assert (again.code, again.out) == (0, "You said: And then?\n")
     listed = chats("session", "list", "--task", task).out.splitlines()
     assert listed[0].split()[:7] == [
@@ -63,20 +63,22 @@ def test_a_chat_is_begun_listed_resumed_shown_and_exported(
     assert chats("session", "show", name).out.count("You said: ") == 2
     assert chats("session", "show", name, "--limit", "1").out.endswith("You said: And then?\n")
     assert len(chats("session", "show", name, "--format", "json").json["hits"]) == 4
-    turns = chats("session", "export", name, "--format", "json").json
+    turns = chats("session", "show", name, "--conversation", "--format", "json").json
     assert [each["role"] for each in turns["messages"]] == ["user", "assistant"] * 2
-    assert chats("session", "export", name).out.startswith(f"# {QUESTION}\n\n- session: ")
+    assert chats("session", "show", name, "--conversation").out.startswith(
+        f"# {QUESTION}\n\n- session: "
+    )
 
 
 def test_json_holds_the_answer_and_nothing_else_is_printed(chats: Project, task: str) -> None:
-    said = chats("session", "new", "--task", task, "--agent", "claude", "How?", "--format", "json")
+    said = chats("session", "chat", "--task", task, "--agent", "claude", "How?", "--format", "json")
     assert (said.json["text"], said.json["mode"], said.json["stop"]) == (
         "You said: How?",
         "agent",
         "end_turn",
     )
     assert said.err == ""
-    again = chats("session", "resume", said.json["id"], "Again?", "--format", "json").json
+    again = chats("session", "chat", said.json["id"], "Again?", "--format", "json").json
     assert (again["id"], again["mode"], again["text"]) == (
         said.json["id"],
         "agent",
@@ -87,13 +89,13 @@ def test_json_holds_the_answer_and_nothing_else_is_printed(chats: Project, task:
 def test_an_agent_that_does_not_answer_is_an_error_and_leaves_no_session(
     chats: Project, task: str
 ) -> None:
-    said = chats("session", "new", "--task", task, "--agent", "claude", "fail")
+    said = chats("session", "chat", "--task", task, "--agent", "claude", "fail")
     assert said.code == 1
     assert "claude exited with 1: Not logged in" in said.err
     assert chats("session", "list", "--format", "json").json == []
     assert (
         chats(
-            "session", "new", "--task", task, "--agent", "claude", "fail", "--format", "json"
+            "session", "chat", "--task", task, "--agent", "claude", "fail", "--format", "json"
         ).code
         == 1
     )
@@ -105,21 +107,21 @@ def test_a_task_that_is_not_there_is_told_and_one_without_sessions_lists_none(
     assert chats("session", "list", "--task", task).out == "No sessions.\n"
     assert chats("session", "list", "--task", task, "--format", "json").json == []
     assert "there is no task t-nope" in chats("session", "list", "--task", "t-nope").err
-    assert chats("session", "new", "--task", "t-nope", "--agent", "claude", "How?").code == 1
-    assert "there is no session nope" in chats("session", "resume", "nope", "How?").err
+    assert chats("session", "chat", "--task", "t-nope", "--agent", "claude", "How?").code == 1
+    assert "there is no session nope" in chats("session", "chat", "nope", "How?").err
 
 
 def test_without_a_message_no_agent_starts(chats: Project, task: str, tmp_path: Path) -> None:
-    said = chats("session", "new", "--task", task, "--agent", "claude")
+    said = chats("session", "chat", "--task", task, "--agent", "claude")
     assert said.code == 2
-    assert "missing argument 'MESSAGE'" in said.err
-    assert chats("session", "resume", "x").code == 2
+    assert "missing argument '[ID] MESSAGE'" in said.err
+    assert chats("session", "chat", "x").code == 2
     assert not (tmp_path / "record").exists()
 
 
 def test_while_capture_is_paused_a_chat_keeps_no_word(chats: Project, task: str) -> None:
     assert chats("capture", "off").code == 0
-    said = chats("session", "new", "--task", task, "--agent", "claude", "A quiet word")
+    said = chats("session", "chat", "--task", task, "--agent", "claude", "A quiet word")
     assert said.code == 0
     assert "this conversation is not recorded" in said.err
     assert b"A quiet word" not in chats.everything()
@@ -131,7 +133,7 @@ def test_ctrl_c_ends_the_agent_and_keeps_the_chat(
     words = [
         *command(),
         "session",
-        "new",
+        "chat",
         "--task",
         task,
         "--mode",
@@ -150,3 +152,22 @@ def test_ctrl_c_ends_the_agent_and_keeps_the_chat(
     assert running.returncode == 130, err
     [listed] = chats("session", "list", "--task", task, "--format", "json").json
     assert (listed["mode"], listed["messages"]) == ("plan", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("chat", "3f2a", "How?", "--task", "t-1"), "ID and --task exclude each other"),
+        (("chat", "How?"), "a conversation needs a session or a task"),
+        (("chat", "3f2a", "How", "now?"), "the message is one argument"),
+        (("show", "--summary", "--conversation"), "exclude each other"),
+        (("show", "--summary", "--layer", "2"), "--layer does not apply to a summary"),
+        (("show", "--conversation", "--since", "7d"), "--since does not apply to a conversation"),
+        (("show", "--improve"), "--improve does not apply to what happened"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    ralph: Project, words: tuple[str, ...], told: str
+) -> None:
+    said = ralph("session", *words)
+    assert (said.code, said.out, told in said.err) == (2, "", True), said.err

@@ -51,7 +51,7 @@ def fill(ralph: Project) -> None:
     ralph("config", "memories.budget", "9")
     ralph("config", "memories.budget", "8", "--local")
     ralph("install", "claude", "--scope", "project")
-    ralph("session", "new")
+    ralph("session", "chat")
     ralph("capture", "off")
     assert ralph("search", "barrel").code == 0
 

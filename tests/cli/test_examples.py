@@ -33,7 +33,7 @@ PREPARATIONS = {
     "ralph task merge": "ralph task start t-1a2b3c --worktree",
     "ralph task drop": "ralph task start t-1a2b3c --worktree",
     "ralph restore": "ralph backup memory.tar.gz",
-    "ralph session resume": 'ralph session new --task t-1a2b3c "How?"',
+    "ralph session chat 3f2a": 'ralph session chat --task t-1a2b3c "How?"',
 }
 """Beginnings of examples, and what must happen before them."""
 

@@ -52,7 +52,7 @@ def test_a_list_has_a_line_for_each_session(recorded: Project) -> None:
 
 def test_the_id_in_the_table_is_enough_for_the_other_commands(recorded: Project) -> None:
     short = recorded("session", "list").out.splitlines()[1].split()[0]
-    assert recorded("session", "summary", short).out.startswith("Goal: fix")
+    assert recorded("session", "show", short, "--summary").out.startswith("Goal: fix")
 
 
 def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> None:
@@ -64,7 +64,7 @@ def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> N
 
 def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
     assert ralph("session", "list", "--format", "json").json == []
-    assert ralph("session", "summary", "--format", "json").json is None
+    assert ralph("session", "show", "--summary", "--format", "json").json is None
     assert ralph("session", "show", "--format", "json").json["hits"] == []
     assert ralph("session", "show").out == "No session is recorded here.\n"
     assert ralph("session", "show", "3f2a").code == 1
@@ -76,7 +76,7 @@ def test_json_has_the_whole_session(recorded: Project) -> None:
     assert (first["host"], first["observations"], first["seconds"]) == ("claude", 2, 240)
     shown = recorded("session", "show", "3f2a", "--format", "json").json
     assert [hit["text"] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
-    summed = recorded("session", "summary", "3f2a", "--format", "json").json
+    summed = recorded("session", "show", "3f2a", "--summary", "--format", "json").json
     assert summed["stored"] is False
     assert summed["summary"].startswith("Goal: fix")
 
@@ -107,11 +107,11 @@ def test_a_summary_is_improved_when_somebody_asks_for_it(
     recorded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('A better one.')"))
-    assert recorded("session", "summary", "3f2a").out.startswith("Goal: fix")
-    said = recorded("session", "summary", "3f2a", "--improve")
+    assert recorded("session", "show", "3f2a", "--summary").out.startswith("Goal: fix")
+    said = recorded("session", "show", "3f2a", "--summary", "--improve")
     assert (said.code, said.out) == (0, "A better one.\n")
     assert "rewrote the summary" in said.err
-    assert recorded("session", "summary", "3f2a").out == "A better one.\n"
+    assert recorded("session", "show", "3f2a", "--summary").out == "A better one.\n"
 
 
 def test_a_summary_over_its_budget_is_compressed_by_a_command(
@@ -122,10 +122,12 @@ def test_a_summary_over_its_budget_is_compressed_by_a_command(
         line("long", 1, "fix it") + line("long", 2, f"Done: {'all ' * 40}", by="agent"),
     )
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('Short.')"))
-    assert recorded("session", "summary", "long", "--budget", "9").out == "Short.\n"
-    assert recorded("session", "summary", "long").out.startswith("Goal: fix it\nLast: Done: all")
+    assert recorded("session", "show", "long", "--summary", "--budget", "9").out == "Short.\n"
+    assert recorded("session", "show", "long", "--summary").out.startswith(
+        "Goal: fix it\nLast: Done: all"
+    )
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("raise SystemExit(3)"))
-    said = recorded("session", "summary", "long", "--budget", "9")
+    said = recorded("session", "show", "long", "--summary", "--budget", "9")
     assert (said.code, said.out) == (0, "Goal: fix it\n")
     assert "summarize.command" in said.err
 
@@ -135,7 +137,7 @@ def test_a_command_that_fails_is_told_in_a_line_and_leaves_all_as_it_was(
 ) -> None:
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("raise SystemExit(3)"))
     log = recorded.read(LOG.format("old"))
-    said = recorded("session", "summary", "old", "--improve")
+    said = recorded("session", "show", "old", "--summary", "--improve")
     assert (said.code, said.out) == (1, "Goal: an older one\n")
     assert "old: the summary is unchanged: " in said.err
     assert "exited with 3" in said.err
@@ -143,17 +145,17 @@ def test_a_command_that_fails_is_told_in_a_line_and_leaves_all_as_it_was(
 
 
 def test_without_a_command_or_with_one_that_nobody_trusts_nothing_is_run(recorded: Project) -> None:
-    said = recorded("session", "summary", "old", "--improve")
+    said = recorded("session", "show", "old", "--summary", "--improve")
     assert said.code == 2
     assert "summarize.command is not set" in said.err
     recorded.put(
         "ralph.yml", f"summarize:\n  command: {json.dumps(command('open(chr(120), chr(119))'))}\n"
     )
-    said = recorded("session", "summary", "old", "--improve")
+    said = recorded("session", "show", "old", "--summary", "--improve")
     assert said.code == 2
     assert "until you trust it" in said.err
     assert not recorded.file("x").exists()
     assert recorded("trust", "--yes").code == 0
-    assert recorded("session", "summary", "old", "--improve").code == 1
+    assert recorded("session", "show", "old", "--summary", "--improve").code == 1
     assert recorded.file("x").exists()
-    assert recorded("session", "summary", "old", "--last", "2").code == 2
+    assert recorded("session", "show", "old", "--summary", "--last", "2").code == 2

@@ -165,7 +165,7 @@ def test_a_node_that_only_another_task_has_is_not_found_by_its_title(
 
 
 @pytest.mark.parametrize(
-    "words", [("session", "show", "s-one"), ("session", "export", "s-one"), ("session", "summary", "s-one"),
+    "words", [("session", "show", "s-one"), ("session", "show", "s-one", "--conversation"), ("session", "show", "s-one", "--summary"),
               ("review", "show", "ins-1"), ("search", "--around", "obs-1762000001-0001")]
 )  # fmt: skip
 def test_every_verb_says_not_found_for_what_is_another_task_s(

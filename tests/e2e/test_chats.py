@@ -146,7 +146,7 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
         ("user", "Which word?"), ("assistant", "SECOND ANSWER"),
     ]  # fmt: skip
     assert [tool["title"] for tool in told[1]["tools"]][-1] == "Edit till.py"
-    page = chats.ralph("session", "export", done["id"])
+    page = chats.ralph("session", "show", done["id"], "--conversation")
     assert "2 tools: Read till.py, Edit till.py" in page
     assert page.startswith("# The word is PELICAN.\n")
     assert page.count("## User (") == page.count("## Assistant (") == 2
@@ -180,10 +180,10 @@ def test_a_session_that_its_host_has_lost_is_told(chats: Chats) -> None:
     for path in (chats.client.home / ".claude/projects").rglob("*.jsonl"):
         path.unlink()
     before = chats.notes(done["id"])
-    lost = chats.ralph.call("session", "resume", done["id"], "Which word?")
+    lost = chats.ralph.call("session", "chat", done["id"], "Which word?")
     assert lost.returncode == 1
     assert f"claude no longer knows the session {done['id']}" in lost.stderr
-    assert f"ralph session new --task {chats.task}" in lost.stderr
+    assert f"ralph session chat --task {chats.task}" in lost.stderr
     assert chats.notes(done["id"]) == before, "what nobody heard is not recorded"
 
 
@@ -203,7 +203,7 @@ def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(
 
 def test_a_model_that_refuses_leaves_a_clear_error(chats: Chats) -> None:
     chats.client.server.script(*[refuse(401)] * 5)
-    done = chats.ralph.call("session", "new", "--task", chats.task, "--agent", "claude", "Hello?")
+    done = chats.ralph.call("session", "chat", "--task", chats.task, "--agent", "claude", "Hello?")
     assert done.returncode == 1
     assert "claude did not finish its answer" in done.stderr
     assert "401" in done.stderr

@@ -163,7 +163,7 @@ def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_writ
     started = chats.project / "started"
     started.touch()
     codex.server.script(use("exec_command", cmd="cat started; sleep 600"))
-    words = [sys.executable, "-I", "-m", "ralph", "session", "new", "--task", chats.task, "--mode", "plan",
+    words = [sys.executable, "-I", "-m", "ralph", "session", "chat", "--task", chats.task, "--mode", "plan",
              *chats.words, "Plan it."]  # fmt: skip
     logs = paths.log_folder(chats.project) / "sessions"
     with subprocess.Popen(

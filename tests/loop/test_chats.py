@@ -102,7 +102,7 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
     agent = here.by(*answers("Hi."), name="command")
     with pytest.raises(Refused, match="keeps no sessions") as refused:
         chats.resume(here.root, here.config, said.chat.id, "And?", ChatRequest(agent=agent))
-    assert f"ralph session new --task {here.task}" in refused.value.hint
+    assert f"ralph session chat --task {here.task}" in refused.value.hint
     assert agent.asks == []
 
 
@@ -125,7 +125,7 @@ def test_a_session_that_its_host_has_lost_is_an_error_and_not_recorded(
         here.resume(
             HOST, "And?", lambda ask: Reply("", StopReason.CRASHED, session=HOST, error=words)
         )
-    assert f"ralph session new --task {here.task}" in lost.value.hint
+    assert f"ralph session chat --task {here.task}" in lost.value.hint
     assert here.log(HOST) == before
 
 

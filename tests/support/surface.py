@@ -64,8 +64,8 @@ context rotateRefreshToken --explain
 session list
 session show {session}
 session show {session} --layer 3
-session summary {session}
-session export {session}
+session show {session} --summary
+session show {session} --conversation
 loop show
 loop status {run}
 loop show {run}

@@ -425,7 +425,7 @@ def _first_session(stage: Stage) -> None:
     )
     stage.scene("What was recorded, without a model")
     stage.ralph("session list")
-    stage.ralph("session summary")
+    stage.ralph("session show --summary")
 
 
 def _keep_lessons(stage: Stage) -> None:

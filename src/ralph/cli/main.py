@@ -69,7 +69,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "feature": CommandEntry("feature:cli", "Group tasks under a spec and a plan"),
     },
     "Look back": {
-        "session": CommandEntry("session:cli", "Show, continue and export recorded sessions"),
+        "session": CommandEntry("session:cli", "Show and continue recorded sessions"),
         "graph": CommandEntry("graph:cli", "Show how records, files and tasks are linked"),
     },
     "Move": {

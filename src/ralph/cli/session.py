@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ralph.cli import options
+from ralph.cli import options, suggestions
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.loop_terminal import handling_signals
@@ -28,10 +28,11 @@ from ralph.cli.output import (
     warn,
 )
 from ralph.cli.search import print_answer
-from ralph.core.errors import NothingYet, RalphError
+from ralph.core.errors import NothingYet, RalphError, UsageError
 from ralph.core.record import Detail
 from ralph.core.work import StopReason
-from ralph.recall import conversation, session_summary, sessions, summarize_command
+from ralph.recall import conversation as conversations
+from ralph.recall import session_summary, sessions, summarize_command
 from ralph.recall.chat_log import Mode
 from ralph.recall.json_shapes import history_json, session_json
 from ralph.recall.sessions import Session
@@ -49,7 +50,7 @@ _HOUR = 3600  # seconds
 _MODES = click.Choice([mode.value for mode in Mode])
 
 _STOP_HINTS = {
-    StopReason.UNAVAILABLE: "check that its own client works, then run `ralph session resume`",
+    StopReason.UNAVAILABLE: "check that its own client works, then run `ralph session chat ID`",
     StopReason.REFUSAL: "say it in other words",
 }
 
@@ -58,7 +59,7 @@ _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, def
 
 @click.group(name="session", cls=Group, examples=["ralph session list", "ralph session show 3f2a"])
 def cli() -> None:
-    """Show, continue and export recorded sessions.
+    """Show and continue recorded sessions.
 
     A session has its prompts, what happened, and how it ended. You can also start one about a task.
     """
@@ -103,16 +104,45 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
         print_more(total, len(listed))
 
 
-@cli.command("show", examples=["ralph session show 3f2a", "ralph session show --layer 3 --limit 5"])
+@cli.command(
+    "show",
+    examples=[
+        "ralph session show 3f2a",
+        "ralph session show --layer 3 --limit 5",
+        "ralph session show 3f2a --summary",
+        "ralph session show 3f2a --conversation > plan.md",
+    ],
+    sections={"Summary": ("--summary", "--budget", "--improve")},
+)
 @_newest_or_id
 @click.option(
     "--layer",
     type=click.IntRange(1, 3),
     default=1,
-    help="Level of detail of each observation: 1 one line, 2 more, 3 everything.",
+    help="Level of detail of what happened: 1 one line each, 2 more, 3 everything.",
 )
-@options.limit(None, "Maximum number of observations, counted from the newest.")
+@options.limit(None, "Maximum number of lines, counted from the newest.")
 @options.since
+@click.option(
+    "--conversation",
+    is_flag=True,
+    help="Print it as a conversation, in Markdown or with --format json.",
+)
+@click.option("--summary", is_flag=True, help="Print a summary of a few lines.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=0),
+    default=session_summary.SUMMARY_TOKENS,
+    show_default=True,
+    metavar="TOKENS",
+    help="Maximum number of tokens in a new summary (0: no limit). "
+    "If summarize.command is set, it shortens the summary.",
+)
+@click.option(
+    "--improve",
+    is_flag=True,
+    help="Let summarize.command rewrite the stored summary; exit with 1 if that fails.",
+)
 @options.all_tasks
 @options.formats("table", "json")
 @pass_call
@@ -122,17 +152,49 @@ def show(
     layer: int,
     limit: int | None,
     since: str,
+    conversation: bool,
+    summary: bool,
+    budget: int,
+    improve: bool,
     within: str,
     form: str,
-) -> None:
+) -> int:
     """Show what happened in a session, in order.
 
-    Without ID, this is the newest session.
+    Without ID, this is the newest session. A conversation is meant for a file or a program.
     """
-    start = parse_time(since)
+    options.exclude({"--conversation": conversation, "--summary": summary})
+    if conversation:
+        options.allow_only("a conversation", "conversation", "all_tasks", "form")
+        _print_conversation(call, session_id, within, form)
+        return 0
+    if summary:
+        options.allow_only("a summary", "summary", "budget", "improve", "all_tasks", "form")
+        return _print_summary(call, session_id, within, budget=budget, improve=improve, form=form)
+    options.allow_only("what happened", "layer", "limit", "since", "all_tasks", "form")
+    request = _Timeline(session_id, Detail(layer), limit, parse_time(since))
+    _print_timeline(call, request, within, form)
+    return 0
+
+
+class _Timeline(NamedTuple):
+    """Which part of a session is shown, and in how much detail."""
+
+    session_id: str
+    layer: Detail
+    limit: int | None
+    since: str
+
+
+def _print_timeline(call: Invocation, request: _Timeline, within: str, form: str) -> None:
     try:
         session, answer = sessions.show(
-            call.root, session_id, layer=Detail(layer), limit=limit, since=start, within=within
+            call.root,
+            request.session_id,
+            layer=request.layer,
+            limit=request.limit,
+            since=request.since,
+            within=within,
         )
     except NothingYet:
         _print_no_session(form, {"hits": [], "total": 0, "tokens": 0})
@@ -165,49 +227,18 @@ def _length(session: Session) -> str:
     return f"{seconds / _HOUR:.1f} h"
 
 
-@cli.command("export", examples=["ralph session export 3f2a > plan.md"])
-@_newest_or_id
-@options.all_tasks
-@options.formats("markdown", "json")
-@pass_call
-def export(call: Invocation, session_id: str, within: str, form: str) -> None:
-    """Print a session as a conversation.
-
-    The output is meant for a file or a program. Without ID, this is the newest session.
-    """
-    history = conversation.read_history(call.root, session_id, within=within)
+def _print_conversation(call: Invocation, session_id: str, within: str, form: str) -> None:
+    history = conversations.read_history(call.root, session_id, within=within)
     if form == "json":
         print_json(history_json(history))
     else:
-        print_raw(conversation.render_markdown(history))
+        print_raw(conversations.render_markdown(history))
 
 
-@cli.command("summary", examples=["ralph session summary", "ralph session summary 3f2a --improve"])
-@_newest_or_id
-@click.option(
-    "--budget",
-    type=click.IntRange(min=0),
-    default=session_summary.SUMMARY_TOKENS,
-    show_default=True,
-    metavar="TOKENS",
-    help="Maximum number of tokens in a new summary (0: no limit). "
-    "If summarize.command is set, it shortens the summary.",
-)
-@click.option(
-    "--improve",
-    is_flag=True,
-    help="Let summarize.command rewrite the stored summary; exit with 1 if that fails.",
-)
-@options.all_tasks
-@options.formats("table", "json")
-@pass_call
-def summary(
-    call: Invocation, session_id: str, budget: int, improve: bool, within: str, form: str
+def _print_summary(
+    call: Invocation, session_id: str, within: str, *, budget: int, improve: bool, form: str
 ) -> int:
-    """Summarise a session in a few lines.
-
-    Without ID, this is the newest session.
-    """
+    """Print a session's summary, and return 1 if it should have been improved but was not."""
     try:
         name = sessions.find(call.root, session_id, within=within).id
     except NothingYet:
@@ -253,66 +284,33 @@ def _improve_summary(call: Invocation, session_id: str) -> bool:
 
 
 @cli.command(
-    "new", examples=['ralph session new --task t-1a2b3c --mode plan "How would you split this up?"']
+    "chat",
+    examples=[
+        'ralph session chat --task t-1a2b3c --mode plan "How would you split this up?"',
+        'ralph session chat 3f2a --mode agent "Do it as planned."',
+    ],
 )
-@click.argument("message")
-@click.option("--task", required=True, metavar="ID", help="Task that the conversation is about.")
+@click.argument(
+    "words",
+    metavar="[ID] MESSAGE",
+    nargs=-1,
+    required=True,
+    type=suggestions.Text(suggestions.sessions),
+)
+@click.option("--task", default="", metavar="ID", help="Task of a new conversation.")
 @click.option(
     "--mode",
     type=_MODES,
-    default="agent",
-    show_default=True,
-    help="In plan mode the agent cannot write files; in agent mode it can.",
+    help="In plan mode the agent cannot write files; in agent mode it can "
+    "[default: agent, or the mode of the session].",
 )
 @options.agent
 @options.formats("text", "json")
 @pass_call
-def new(
+def chat(
     call: Invocation,
-    message: str,
+    words: tuple[str, ...],
     task: str,
-    mode: str,
-    agent: str,
-    command: str,
-    model: str,
-    permission: str,
-    form: str,
-) -> int:
-    """Start a conversation with an agent about a task.
-
-    The agent's answer is printed. "-" reads the message from standard input.
-    """
-    from ralph.loop import chats
-
-    text = read_text(message)
-    chosen = chats.ChatRequest(
-        task=task,
-        mode=Mode(mode),
-        agent=agent,
-        command=command,
-        model=model,
-        permission=permission,
-    )
-    with _listening(call, form, chosen) as request:
-        reply = chats.new(call.root, call.config, request, text)
-    return _print_reply(reply, form)
-
-
-@cli.command("resume", examples=['ralph session resume 3f2a --mode agent "Do it as planned."'])
-@click.argument("session_id", metavar="ID")
-@click.argument("message")
-@click.option(
-    "--mode",
-    type=_MODES,
-    help="Switch to this mode. A plan is carried out in agent mode.  [default: keep the mode]",
-)
-@options.agent
-@options.formats("text", "json")
-@pass_call
-def resume(
-    call: Invocation,
-    session_id: str,
-    message: str,
     mode: str | None,
     agent: str,
     command: str,
@@ -320,23 +318,48 @@ def resume(
     permission: str,
     form: str,
 ) -> int:
-    """Continue a session of Claude Code or Codex.
+    """Talk with an agent about a task, or continue a session.
 
-    It keeps the mode in which it was started unless you switch it. The agent's answer is printed.
+    Without ID, a conversation about --task begins. With ID, a session of Claude Code or Codex goes
+    on, in its mode unless you switch it; a plan is carried out in agent mode. MESSAGE is one
+    argument ("-" reads it from standard input), and the agent's answer is printed.
     """
     from ralph.loop import chats
 
-    text = read_text(message)
+    session_id = _session_to_continue(words, task)
+    text = read_text(words[-1])
+    default_mode = None if session_id else Mode.AGENT
     chosen = chats.ChatRequest(
-        mode=Mode(mode) if mode else None,
+        task=task,
+        mode=Mode(mode) if mode else default_mode,
         agent=agent,
         command=command,
         model=model,
         permission=permission,
     )
     with _listening(call, form, chosen) as request:
-        reply = chats.resume(call.root, call.config, session_id, text, request)
+        if session_id:
+            reply = chats.resume(call.root, call.config, session_id, text, request)
+        else:
+            reply = chats.new(call.root, call.config, request, text)
     return _print_reply(reply, form)
+
+
+def _session_to_continue(words: Sequence[str], task: str) -> str:
+    """Return the id of the session in `[ID] MESSAGE`, or "" for a new conversation.
+
+    Raises `UsageError` if there are more words, or neither an id nor a task.
+    """
+    if len(words) > 2:
+        raise UsageError("the message is one argument", hint="put it in quotes")
+    session_id = words[0] if len(words) == 2 else ""
+    options.exclude({"ID": session_id, "--task": task})
+    if not session_id and not task:
+        raise UsageError(
+            "a conversation needs a session or a task",
+            hint='ralph session chat ID "...", or ralph session chat --task ID "..."',
+        )
+    return session_id
 
 
 @contextmanager
@@ -430,7 +453,7 @@ def _print_resume_hint(result: ChatReply) -> None:
     if chat.task:
         line += f", {chat.task}"
     say(line)
-    resume = f"ralph session resume {one_line(chat.id[:SHORT_SESSION_ID])}"
+    resume = f"ralph session chat {one_line(chat.id[:SHORT_SESSION_ID])}"
     say(f'  {resume} "..."   continues it')
     if chat.mode is Mode.PLAN:
         say(f'  {resume} --mode agent "..."   lets the agent carry the plan out')

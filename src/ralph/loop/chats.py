@@ -1,4 +1,4 @@
-"""Hold conversations about a task, one turn at a time: `ralph session new` and `resume`.
+"""Hold conversations about a task, one turn at a time: `ralph session chat`.
 
 A chat's mode is written to disk before its agent starts, so that a planning chat stays read-only
 when it is resumed, unless the person asks for the other mode. The host is the program that runs the
@@ -164,7 +164,7 @@ def resume(
     """
     chat = find_chat(root, session_id)
     agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
-    hint = f'`ralph session new --task {chat.task or "ID"} "..."` begins another one'
+    hint = f'`ralph session chat --task {chat.task or "ID"} "..."` begins another one'
     if agent.name != chat.agent:
         held_with = chat.agent or "an unknown agent"
         raise Refused(f"{chat.id} was held with {held_with}, not with {agent.name}", hint=hint)

@@ -1,6 +1,6 @@
 """Read and write the log of a chat: its task, mode and agent, and its messages.
 
-A chat is a session started with `ralph session new`. Its state is stored in the member `chat` of a
+A chat is a session started with `ralph session chat`. Its state is stored in the member `chat` of a
 log line:
 
     {"v": 1, "type": "session", "id": "chat-...", "chat": {"task": "T-3", "mode": "plan", ...}}

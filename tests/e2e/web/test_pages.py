@@ -38,7 +38,7 @@ COMMANDS = {
     "/": "ralph install",
     "/memory": "ralph install",
     "/sessions": "ralph install",
-    "/sessions?view=tasks": "ralph session new",
+    "/sessions?view=tasks": "ralph session chat",
     "/runs": "ralph loop start",
     "/tasks": "ralph task add",
     "/context": "ralph context",

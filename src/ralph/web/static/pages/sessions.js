@@ -66,7 +66,7 @@ function ByTask({ tasks }) {
       const groups = groupByTask(data.items);
       if (!groups.length) return html`<${Empty} title="No sessions belong to a task"
           text="A chat can belong to a task. In plan mode the agent cannot write files, in agent mode it can."
-          command='ralph session new --task ID --mode plan "How would you do it?"' />`;
+          command='ralph session chat --task ID --mode plan "How would you do it?"' />`;
       return groups.map(([task, sessions]) => html`<${Group} key=${task} task=${task} title=${titles.get(task)} sessions=${sessions} />`);
     }}
   <//>`;

@@ -125,7 +125,7 @@ function Chats({ sessions, task }) {
           ${sessions.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
       : html`<${Empty} title="No sessions yet"
           text="A chat can belong to a task: plan the work in plan mode, where the agent cannot write files, or let it work in agent mode."
-          command=${`ralph session new --task ${task.id} --mode plan`} />`}
+          command=${`ralph session chat --task ${task.id} --mode plan`} />`}
   <//>`;
 }
 
