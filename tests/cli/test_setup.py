@@ -147,3 +147,13 @@ def test_a_broken_settings_file_stops_everything_before_the_first_write(
     assert (said.code, said.out) == (1, "")
     assert "nothing was written" in said.err
     assert not ralph.file("ralph.yml").exists()
+
+
+def test_a_problem_in_the_project_stops_it_before_the_settings_change(
+    ralph: Project, home: Path, tmp_path: Path
+) -> None:
+    (ralph.root / ".agent").symlink_to(tmp_path)
+    said = ralph("setup")
+    assert (said.code, said.out) == (1, "")
+    assert "outside the project" in said.err
+    assert not (home / ".claude/settings.json").exists()

@@ -72,8 +72,11 @@ def setup_(
     if plan.root is None and not plan.hosts:
         raise UsageError("there is nothing to set up here", hint=f"{_NO_PROJECT}; {_NO_AGENT}")
     if form == "json":
-        done = None if dry_run else _carry_out(call, plan)
-        output.print_json(_as_json(plan, done))
+        imported = None
+        if not dry_run:
+            setup.apply_setup(plan, os.environ)
+            imported = _import_sessions(call, plan)
+        output.print_json(_as_json(plan, imported))
         return
     if plan.is_empty:
         _print_nothing_to_do(plan)
@@ -85,8 +88,13 @@ def setup_(
     if is_asking and not click.confirm("Make these changes?", default=True, err=True):
         click.echo("Nothing was changed.")
     elif not dry_run:
-        imported = _carry_out(call, plan)
-        _print_done(plan, imported, is_short=is_asking)
+        setup.apply_setup(plan, os.environ)
+        _print_done(plan, is_short=is_asking)
+        imported = _import_sessions(call, plan)
+        _print_imported(imported)
+        if not is_asking:
+            say(*_explanations(plan))
+        _print_next_step(plan, imported)
 
 
 def _project_of(call: Invocation) -> Path | None:
@@ -100,8 +108,7 @@ def _project_of(call: Invocation) -> Path | None:
     return None
 
 
-def _carry_out(call: Invocation, plan: SetupPlan) -> _Imported:
-    setup.apply_setup(plan, os.environ)
+def _import_sessions(call: Invocation, plan: SetupPlan) -> _Imported:
     if plan.root is None or not plan.sessions.count:
         return _Imported()
     from ralph.cli.move import import_sources, propose_from_imported
@@ -163,7 +170,8 @@ def _print_nothing_to_do(plan: SetupPlan) -> None:
     say(*_explanations(plan))
 
 
-def _print_done(plan: SetupPlan, imported: _Imported, *, is_short: bool) -> None:
+def _print_done(plan: SetupPlan, *, is_short: bool) -> None:
+    """Print what was changed, without the files if they were just shown."""
     if plan.install.changes:
         click.echo(f"Installed for {', '.join(plan.titles)}.")
         if not is_short:
@@ -172,16 +180,20 @@ def _print_done(plan: SetupPlan, imported: _Imported, *, is_short: bool) -> None
         click.echo(f"Set up {one_line(str(plan.root))}.")
         if not is_short:
             click.echo(f"  created or changed {', '.join(map(one_line, plan.project_files))}")
+    for note in plan.install.notes:
+        say(f"note: {note}")
+
+
+def _print_imported(imported: _Imported) -> None:
     if imported.sessions:
         noun = "session" if imported.sessions == 1 else "sessions"
         click.echo(f"Imported {imported.sessions} {noun} ({imported.records} records).")
     if imported.proposals:
-        click.echo(f"{imported.proposals} proposal(s) wait in `ralph review`.")
-    for note in (*plan.install.notes, *imported.notes):
+        click.echo(
+            f"{imported.proposals} proposal(s) from past sessions. Decide with `ralph review`."
+        )
+    for note in imported.notes:
         say(f"note: {one_line(note)}")
-    if not is_short:
-        say(*_explanations(plan))
-    _print_next_step(plan, imported)
 
 
 def _print_next_step(plan: SetupPlan, imported: _Imported) -> None:

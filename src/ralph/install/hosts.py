@@ -257,8 +257,7 @@ def apply_plan(plan: InstallPlan) -> None:
     Raises WriteFailed, before anything is written, if a file is read-only. Raises Conflict if a
     file has changed since the plan was made.
     """
-    for edit in plan.edits:
-        _check_writable(edit)
+    check_writable(plan)
     for folder in plan.shared_folders:
         files.restrict(folder, files.PRIVATE_FOLDER)
     for edit in plan.edits:
@@ -273,9 +272,12 @@ def apply_plan(plan: InstallPlan) -> None:
             files.remove_folder(folder)
 
 
-def _check_writable(edit: FileEdit) -> None:
-    real = files.target(edit.path, edit.inside)
-    if real.exists() and not real.stat().st_mode & _WRITE_PERMISSIONS:
-        raise WriteFailed(
-            f"{edit.path} is read-only", hint="make it writable and run again; nothing was written"
-        )
+def check_writable(plan: InstallPlan) -> None:
+    """Raise WriteFailed if a file that the plan changes is read-only."""
+    for edit in plan.edits:
+        real = files.target(edit.path, edit.inside)
+        if real.exists() and not real.stat().st_mode & _WRITE_PERMISSIONS:
+            raise WriteFailed(
+                f"{edit.path} is read-only",
+                hint="make it writable and run again; nothing was written",
+            )

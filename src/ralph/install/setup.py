@@ -106,15 +106,19 @@ def _config_to_change(
 
 
 def apply_setup(plan: SetupPlan, env: Mapping[str, str]) -> list[str]:
-    """Install Ralph and set up the project. Returns what was changed in the project.
+    """Set up the project and install Ralph. Returns what was changed in the project.
 
+    A problem in the project or with the settings of an agent is raised before Ralph is installed.
     The sessions are left to the caller, which shows the progress of the import.
     """
+    hosts.check_writable(plan.install)
+    changes = []
+    if plan.root is not None:
+        changes = project.init(plan.root)
     hosts.apply_plan(plan.install)
-    if plan.root is None:
-        return []
-    changes = project.init(plan.root)
-    return [*changes, *register_driver(plan.root, env)]
+    if plan.root is not None:
+        changes += register_driver(plan.root, env)
+    return changes
 
 
 def register_driver(root: Path, env: Mapping[str, str]) -> list[str]:
