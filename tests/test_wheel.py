@@ -188,7 +188,8 @@ def test_the_first_minutes(ann: Newcomer) -> None:
     assert "Installed for Claude Code." in ann.run("ralph", "setup")
     assert ann.run("ralph-memory", "--version").startswith("ralph")
     # The first session records; nobody writes anything down.
-    assert "systemMessage" not in ann.event("s-1", "SessionStart", source="startup")
+    first = ann.event("s-1", "SessionStart", source="startup")
+    assert first["systemMessage"] == "Ralph is recording; your next session will know"
     ann.event("s-1", "UserPromptSubmit", prompt="let login return a token")
     edit = {
         "file_path": str(ann.project / "src/auth.ts"),
@@ -255,4 +256,4 @@ def test_everything_goes_again(ann: Newcomer) -> None:
     assert ann.settings.read_text(encoding="utf-8") == '{"model": "opus"}\n'
     assert not Path(launcher).exists()
     left = sorted(path.name for path in ann.home.rglob("*") if path.is_file())
-    assert left == ["machine-id", "settings.json"]
+    assert left == ["machine-id", "removed-projects", "settings.json"]
