@@ -357,6 +357,7 @@ IN_A_TERMINAL = (
     "docs/howto/privacy.md",
     "docs/learning.md",
     "docs/quickstart.md",
+    "docs/tasks.md",
 )
 IN_A_PIPE = (
     "README.md",
@@ -367,7 +368,6 @@ IN_A_PIPE = (
     "docs/howto/start.md",
     "docs/howto/team.md",
     "docs/howto/troubleshooting.md",
-    "docs/tasks.md",
 )
 PAGES = (*IN_A_TERMINAL, *IN_A_PIPE)
 
