@@ -76,7 +76,9 @@ _MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platfor
 CLINE = Package(
     f"@cline/cli-{sys.platform}-{_MACHINE}", "3.0.65", "node_modules/@cline/cli-*/bin/cline"
 )
-ALWAYS = (CLAUDE, CODEX, CLAUDE_ACP, OPENCODE)
+AXE = Package("axe-core", "4.14.0", "node_modules/axe-core/axe.min.js")
+"""Not a client: it checks the accessibility of the pages in the browser."""
+ALWAYS = (AXE, CLAUDE, CODEX, CLAUDE_ACP, OPENCODE)
 OPTIONAL = (GEMINI, QWEN, COPILOT, CLINE)
 """Fetched with RALPH_E2E_ALL=1 alone: some 600 MB."""
 

@@ -129,7 +129,7 @@ def test_a_new_task_has_nothing_around_it(tmp_path: Path) -> None:
 
 def test_progress_is_shown_without_markers_and_with_its_fields_apart() -> None:
     text = "## 2026 - t-1\nThread: ralph://session/a\n[//]: # (ralph: jrn-run-1-1)\nOutcome: done\n- [//] stays\n"
-    shown = "## 2026 - t-1\nThread: ralph://session/a  \nOutcome: done  \n- [//] stays\n"
+    shown = "## 2026 - t-1\nSession: ralph://session/a  \nOutcome: done  \n- [//] stays\n"
     assert readable_progress(text) == shown
 
 

@@ -144,3 +144,15 @@ def test_a_path_is_in_order_and_none_is_no_error(shop: Site, here: sample.Sample
     assert (told["found"], told["edges"]) == (False, [])
     assert shop.refusal("/api/graph/path", a="tag:auth", b="tag:nope")[0] == 404
     assert shop.refusal("/api/graph/path", a="tag:auth")[0] == 400
+
+
+def test_a_session_that_is_linked_to_nothing_is_not_shown(shop: Site) -> None:
+    lone = [node for node in shop.get("/api/graph")["nodes"] if node["degree"] == 0]
+    assert [node["id"] for node in lone if node["type"] == "session"] == []
+
+
+def test_a_graph_without_edges_opens_around_a_memory(tmp_path: Path) -> None:
+    added = memory.add(tmp_path, "Releases are named after rivers.", MemoryKind.CONTEXT)
+    told = Site(tmp_path).get("/api/graph", around="newest")
+    assert told["around"] == added.stored.record.id
+    assert told["total_nodes"] == 1

@@ -10,7 +10,7 @@ from tests.support.page_texts import TAGS
 
 from ralph.web.markdown import MAX_LENGTH, SCHEMES, render_html
 
-ATTRIBUTES = frozenset(["href", "title", "rel", "target", "class", "start"])
+ATTRIBUTES = frozenset(["href", "title", "rel", "target", "class", "start", "data-link"])
 
 PIECES = [
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "<!--", "-->", "<![CDATA[",
@@ -24,6 +24,7 @@ PIECES = [
     "//evil.example", "\\\\evil", "http://a.example/", "https:x", "mailto:a@b.example", "tel:1", "<http://a.example>",
     "<javascript:alert(1)>", "<a@b.example>", "[a]: javascript:alert(1)\n", "[a]", "[a][a]",
     "[[x](http://a)](http://b)", "[![i](http://a)](http://b)",
+    "[[", "]]", "[[a-b]]", "ralph://session/", "ralph://memory/%0Ajavascript:",
     '"', "'", "`", "```", "```js onload=x\n", "~~~", "    code", "# ", "###### ", "- ", "1. ", "2147483648. ", "> ",
     "|", "|-|\n", "| :-: | --: |\n",
     "| a | b |\n", "\n", "\n\n", "---\n", "***", "__", "~~", "*", "&lt;", "&amp;", "&quot;", "&#0;", "\x00",
@@ -178,3 +179,29 @@ def test_a_very_long_text_is_shown_as_it_is() -> None:
     found = seen(text)
     assert [tag for tag, _ in found.tags] == ["pre", "code"]
     assert found.text.strip() == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "href", "words"),
+    [
+        ("See [[Release steps]].", "/memory?q=Release%20steps", "Release steps"),
+        ("([[sums-of-prices]])", "/memory?q=sums%20of%20prices", "sums of prices"),
+        (
+            "Thread: ralph://session/0e551011-0000-4000",
+            "/sessions/0e551011-0000-4000",
+            "0e551011-0000",
+        ),
+        ("ralph://memory/mem-1-ab12", "/memory/mem-1-ab12", "mem-1-ab12"),
+    ],
+    ids=["title", "slug", "session", "memory"],
+)
+def test_a_reference_is_a_link_to_its_page(text: str, href: str, words: str) -> None:
+    html = render_html(text)
+    assert f'<a href="{href}" data-link="">{words}</a>' in html
+    assert "[[" not in html
+    assert "ralph://" not in html
+
+
+@pytest.mark.parametrize("text", ["`[[x]]`", "[a [[b]]](http://x.example)"], ids=["code", "link"])
+def test_a_reference_in_code_or_in_a_link_is_text(text: str) -> None:
+    assert "data-link" not in render_html(text)

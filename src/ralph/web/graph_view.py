@@ -54,13 +54,23 @@ class GraphSnapshot(NamedTuple):
         return [edge for edge in _edges_within(valid, self.edges) if edge.is_valid_at(at)]
 
     def newest(self, edges: Iterable[Edge]) -> str:
-        """Return the newest record that has an edge, or "" if nothing is linked."""
-        linked = {name for name in _ends(edges) if _is_record(name)}
+        """Return the newest record, preferably one with an edge, or "" if there are no records."""
+        records = {name for name in self.nodes if _is_record(name)}
+        linked = records & _ends(edges)
         return max(
-            linked & self.nodes.keys(),
+            linked or records,
             key=lambda name: (self.nodes[name].recorded, name),
             default="",
         )
+
+    def without_lone_sessions(self, edges: Iterable[Edge]) -> set[str]:
+        """Return all nodes except for sessions without an edge, which say nothing."""
+        ends = _ends(edges)
+        return {
+            name
+            for name, node in self.nodes.items()
+            if node.type is not NodeType.SESSION or name in ends
+        }
 
     def near(self, names: AbstractSet[str], edges: Sequence[Edge], hops: int) -> set[str]:
         """Return the given nodes and everything within `hops` of them."""
@@ -144,7 +154,8 @@ def graph_part(
     """Return the part of the graph that matches all given filters, as JSON.
 
     The nodes are near `around`, belong to the task and the tag, and contain every word of `text`.
-    Raises NotFound for an unknown node, and UsageError for a time that cannot be parsed.
+    Sessions that are linked to nothing are left out. Raises NotFound for an unknown node, and
+    UsageError for a time that cannot be parsed.
     """
     at = parse_time(at)
     snapshot, edges = _snapshot(root, at)
@@ -153,7 +164,7 @@ def graph_part(
         centre = snapshot.newest(edges)
     elif around:
         centre = graph.show(root, around).node.id
-    names = set(snapshot.nodes)
+    names = snapshot.without_lone_sessions(edges)
     if centre:
         names = snapshot.near({centre}, edges, _AROUND_HOPS)
     if task:

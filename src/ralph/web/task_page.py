@@ -16,7 +16,8 @@ Json = dict[str, Any]
 
 _MAX_RUNS = 100  # for each task
 _PROGRESS_MARKER = "[//]: # (ralph: "
-_PROGRESS_FIELDS = ("Thread: ", "Outcome: ")
+_SESSION_FIELD = "Thread: "
+_PROGRESS_FIELDS = ("Session: ", "Outcome: ")
 _MARKDOWN_LINE_BREAK = "  "
 
 
@@ -72,6 +73,8 @@ def readable_progress(text: str) -> str:
     for line in text.split("\n"):
         if line.startswith(_PROGRESS_MARKER):
             continue
+        if line.startswith(_SESSION_FIELD):
+            line = f"Session: {line.removeprefix(_SESSION_FIELD)}"
         if line.startswith(_PROGRESS_FIELDS):
             line += _MARKDOWN_LINE_BREAK
         lines.append(line)

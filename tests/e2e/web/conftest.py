@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.e2e import install_browser
 from tests.e2e.install_clients import Unavailable
 from tests.e2e.web.explorer import LONGEST, Look, Reader, Site, Windows
+from tests.e2e.web.page_states import ids_of_pages
 from tests.support import sample
 
 
@@ -68,6 +69,12 @@ def site(
         return
     with Site(project, tmp_path_factory.mktemp("home")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def page_ids(site: Site) -> dict[str, str]:
+    """What the addresses of the pages' states are filled with."""
+    return ids_of_pages(site)
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,15 @@ each width: it is opened in one theme, and the system turns to the other one, as
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import PROJECT, Look, Reader, Site, keep
-from tests.e2e.web.shop import LOADING, Shop, loaded, painted
+from tests.e2e.web.page_states import DIALOG, STATES, brought
+from tests.e2e.web.shop import Shop, loaded, painted
 from tests.support import sample
 
 pytestmark = pytest.mark.e2e
@@ -62,135 +63,11 @@ UNMET = """() => {
 }"""
 MOST_STOPS = 400
 
-Step = Callable[[Page], None]
-
-
-DIALOG = "dialog[open]"
-
-
-def _press(name: str, then: str) -> Step:
-    """Press a button, and wait for what it brings."""
-
-    def step(page: Page) -> None:
-        page.get_by_role("button", name=name).first.click()
-        page.locator(then).first.wait_for()
-
-    return step
-
-
-def _help(page: Page) -> None:
-    page.keyboard.press("?")
-    page.locator(DIALOG).wait_for()
-
-
-def _more(page: Page) -> None:
-    if page.locator(".bottom-bar").is_visible():
-        page.get_by_role("button", name="More").click()
-        page.locator(DIALOG).wait_for()
-
-
-def _filters(page: Page) -> None:
-    if page.get_by_role("button", name="Filters").is_visible():
-        page.get_by_role("button", name="Filters").click()
-        page.locator(DIALOG).wait_for()
-
-
-def _typed(page: Page) -> None:
-    page.get_by_role("combobox", name="Find a node").fill("auth")
-    page.get_by_role("option").first.wait_for()
-
-
-def _opened(page: Page) -> None:
-    for summary in page.locator("main summary").all():
-        if summary.is_visible() and not summary.evaluate("summary => summary.parentElement.open"):
-            summary.click()
-
-
-def _all_settings(page: Page) -> None:
-    page.get_by_role("button", name="All").click()
-    page.get_by_text("memories.enabled").wait_for()
-
-
-def _nothing(page: Page) -> None:
-    """As it opens."""
-
-
-STATES: dict[str, tuple[str, Step]] = {
-    "dashboard": ("/", _nothing),
-    "dashboard-opened": ("/", _opened),
-    "help": ("/", _help),
-    "more": ("/", _more),
-    "memory": ("/memory", _nothing),
-    "memory-search": ("/memory?q=redis", _press("More of", ".row-detail [role=tab]")),
-    "memory-filters": ("/memory", _filters),
-    "memory-add": ("/memory", _press("Add a memory", DIALOG)),
-    "record": ("/memory/{keys}", _nothing),
-    "record-markdown": ("/memory/{markdown}", _nothing),
-    "record-hostile": ("/memory/{hostile}", _nothing),
-    "record-history": ("/memory/{keys}", _press("Show git history", ".commits")),
-    "record-edit": ("/memory/{keys}", _press("Edit", DIALOG)),
-    "record-missing": ("/memory/mem-0-0000", _nothing),
-    "review": ("/review", _nothing),
-    "review-all": ("/review?status=all", _nothing),
-    "sessions": ("/sessions", _nothing),
-    "sessions-by-task": ("/sessions?view=tasks", _nothing),
-    "session": ("/sessions/{session}", _nothing),
-    "session-given": ("/sessions/{session}?view=given", _nothing),
-    "session-summary": ("/sessions/{session}?view=summary", _nothing),
-    "chat": ("/sessions/{chat}", _opened),
-    "runs": ("/runs", _nothing),
-    "run": ("/runs/{run}", _nothing),
-    "run-opened": ("/runs/{run}", _opened),
-    "tasks": ("/tasks", _nothing),
-    "task": ("/tasks/{task}", _nothing),
-    "task-progress": ("/tasks/{done}", _nothing),
-    "context": ("/context", _nothing),
-    "context-prompt": ("/context?prompt=Which+key+signs+a+JWT%3F", _nothing),
-    "context-start": ("/context?event=SessionStart", _opened),
-    "graph": ("/graph", _nothing),
-    "graph-find": ("/graph", _typed),
-    "graph-path": ("/graph?all=1&a={keys}&b={env}", _nothing),
-    "compare": ("/compare?a={run}&b={other}", _nothing),
-    "connections": ("/connections", _all_settings),
-    "graph-node": ("/graph?node={keys}", _nothing),
-    "graph-nodes": ("/graph?all=1&view=nodes", _nothing),
-    "graph-edges": ("/graph?view=edges", _nothing),
-    "nowhere": ("/nowhere", _nothing),
-}
-"""Each state by its name: its address, and what brings it about."""
 WALKED = [
     name
     for name in STATES
     if name not in ("dashboard-opened", "context-start", "run-opened", "record-missing")
 ]
-
-
-@pytest.fixture(scope="module")
-def ids(site: Site) -> dict[str, str]:
-    """What the addresses of `STATES` are filled with."""
-    shop = Shop(site)
-    return {
-        "keys": shop.memory("The JWT signing key comes from"),
-        "env": shop.memory("The JWT signing key is read from"),
-        "markdown": shop.memory("Release notes"),
-        "hostile": shop.memory("The page title <script>"),
-        "session": shop.session("The refresh tokens"),
-        "chat": shop.session("Begin with the address"),
-        "run": shop.run("Round sums in the cart"),
-        "other": shop.run("Number invoices without gaps"),
-        "task": shop.task("Checkout in one page"),
-        "done": shop.task("Round sums in the cart"),
-    }
-
-
-def brought(reader: Reader, ids: dict[str, str], name: str) -> Page:
-    """A page in one of its states."""
-    path, step = STATES[name]
-    page = loaded(reader, path.format(**ids))
-    step(page)
-    painted(page)  # what is still on its way says so by now
-    expect(page.locator(LOADING)).to_have_count(0)
-    return page
 
 
 def looked_at(page: Page, name: str, look: Look) -> list[str]:
@@ -230,12 +107,12 @@ def _looks() -> Iterator[object]:
 
 @pytest.mark.parametrize(("name", "wide"), list(_looks()))
 def test_a_page_is_for_everybody_and_for_the_keyboard_alone(
-    reader: OpenReader, ids: dict[str, str], name: str, wide: bool
+    reader: OpenReader, page_ids: dict[str, str], name: str, wide: bool
 ) -> None:
     first, then = WIDE if wide else NARROW
     window = reader(width=first.width, height=first.height, dark=first.dark)
     window.excused.append("404 (Not Found)")  # that something is not there is no trouble here
-    page = brought(window, ids, name)
+    page = brought(window, page_ids, name)
     wrong = [*looked_at(page, name, first), *looked_at(page, name, then)]
     if name in WALKED:
         wrong += walked(page)

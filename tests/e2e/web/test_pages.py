@@ -229,7 +229,7 @@ def test_connections_show_response_times_and_all_settings(reader: OpenReader) ->
     expect(page.get_by_role("row", name="UserPromptSubmit")).to_contain_text(" ms")
     settings = page.get_by_role("region", name="Settings", exact=True).last.locator("tbody tr")
     own = settings.count()
-    page.get_by_role("button", name="All").click()
+    page.get_by_role("button", name="All ").last.click()
     expect(settings.filter(has_text="context.window")).to_contain_text("default")
     assert settings.count() > own
 

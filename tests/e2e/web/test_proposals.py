@@ -21,6 +21,8 @@ pytestmark = pytest.mark.e2e
 BUILD = TEACHING["a build that the tests need"]
 SERVICE = TEACHING["a service that was not up"]
 ERROR = "Cannot find module '../dist/parser.js'"
+FEW_STOPS = 40
+"""Tab reaches everything on the page within so many stops."""
 SIMILAR = "Run `npm run build` before `npm test`, because ../dist/parser.js is generated."
 
 
@@ -98,6 +100,33 @@ def test_proposals_are_edited_merged_and_rejected_on_the_review_page(
     dialog.get_by_role("button", name="Merge", exact=True).click()
     expect(section).to_have_count(0)
     assert texts(project) == [f"{SIMILAR} It is not committed."]
+
+
+def test_proposals_are_decided_with_the_keyboard_alone(reader: OpenReader, project: Path) -> None:
+    page = loaded(reader(), "/")
+    page.keyboard.press("g")
+    page.keyboard.press("v")
+    cards = page.get_by_role("region", name="Proposals").locator(".insight")
+    expect(cards).to_have_count(2)
+    first = cards.first.get_by_role("button", name="Accept")
+    for _ in range(FEW_STOPS):
+        page.keyboard.press("Tab")
+        if first.evaluate("button => button === document.activeElement"):
+            break
+    expect(first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(cards).to_have_count(1)
+    expect(cards.first.get_by_role("button", name="Accept")).to_be_focused()
+    for _ in range(FEW_STOPS):
+        if cards.first.get_by_role("button", name="Reject").evaluate(
+            "button => button === document.activeElement"
+        ):
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(cards).to_have_count(0)
+    expect(page.locator("main")).to_be_focused()
+    assert len(texts(project)) == 1
 
 
 def test_the_pages_say_what_was_learned_and_from_what(reader: OpenReader, project: Path) -> None:

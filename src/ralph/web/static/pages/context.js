@@ -5,7 +5,7 @@ import { Budget } from "../parts/budget.js";
 import { AddMemory } from "../parts/changes.js";
 import { recordPath, sessionPath } from "../parts/controls.js";
 import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
-import { Choice, Section } from "../parts/widgets.js";
+import { Choice, Code, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { useMedia, useQueryText } from "../parts/hooks.js";
@@ -95,7 +95,7 @@ function Preview({ preview }) {
     ${data.left_out.length > 0 && html`<details class="more-of left-out" open=${!narrow || undefined}>
           <summary>Left out (${number(data.left_out.length)}), by reason</summary><${LeftOut} items=${data.left_out} /></details>`}
     ${data.text && html`<details class="more-of exact">
-          <summary>Full text for the agent (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
+          <summary>Full text for the agent (${number(data.tokens)} tokens)</summary><${Code} text=${data.text} label="Full text for the agent" /></details>`}
   </div>`;
 }
 
@@ -116,7 +116,7 @@ function Item({ item }) {
     <p class="item-why"><${Kind} kind=${item.type} />
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>
           html`<span key=${one} class="reason">${one}</span>`)}</p>
-    ${item.text && html`<details class="item-text"><summary>Text</summary><pre class="code">${item.text}</pre></details>`}`;
+    ${item.text && html`<details class="item-text"><summary>Text</summary><${Code} text=${item.text} label=${`Text of item ${item.order}`} /></details>`}`;
 }
 
 /** The memories that were left out, grouped by reason. */

@@ -45,7 +45,7 @@ function Filters({ asked, data }) {
   if (asked.task && !options.some(([id]) => id === asked.task)) options.push([asked.task, asked.task]);
   if (asked.tag && !words.some(([tag]) => tag === asked.tag)) words.push([asked.tag, asked.tag]);
   return html`<div class="toolbar">
-    <${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />
+    ${options.length > 1 && html`<${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />`}
     <${Choice} label="Tag" name="tag" value=${asked.tag} options=${words} onChange=${(tag) => setQuery({ tag })} />
     <${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
   </div>`;
@@ -160,6 +160,7 @@ function counted(seen, data) {
 }
 
 function Picture({ seen, selected, onOpen, control }) {
+  const touch = useMedia("(pointer: coarse), (max-width: 640px)");
   if (!seen.nodes.length) {
     return html`<${Empty} title="No nodes match"
       text="Nothing was recorded by that time, or the filters exclude everything. Move the slider or remove a filter." />`;
@@ -174,7 +175,8 @@ function Picture({ seen, selected, onOpen, control }) {
       <button type="button" class="button small" onClick=${() => control.current?.farther()} aria-label="Zoom out">−</button>
       <button type="button" class="button small" onClick=${() => control.current?.fit()}>All</button>
     </div>
-    <p class="picture-hint quiet">Drag to pan, Ctrl + scroll to zoom, click a node to open it.</p>
+    <p class="picture-hint quiet">${touch ? "Drag to pan, pinch to zoom, tap a node to open it."
+      : "Drag to pan, Ctrl + scroll to zoom, click a node to open it."}</p>
   </div>`;
 }
 

@@ -5,7 +5,7 @@ import { Diff } from "../parts/diff.js";
 import { Empty, Loaded, RichText } from "../parts/placeholders.js";
 import { onEvent } from "../parts/events.js";
 import { Html } from "../parts/markdown.js";
-import { secondsBetween, Facts, Section, State, Tabs } from "../parts/widgets.js";
+import { Code, secondsBetween, Facts, Section, State, Tabs } from "../parts/widgets.js";
 import { money } from "../parts/entries.js";
 import { PageHead } from "../parts/shell.js";
 import { number, seconds, sentence, Time } from "../parts/format.js";
@@ -94,7 +94,7 @@ export function Checks({ checks }) {
         ${check.output
           ? html`<details open=${check.passed ? undefined : true}>
               <summary><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></summary>
-              <pre class="code">${check.output}</pre></details>`
+              <${Code} text=${check.output} label=${`Output of ${check.name}`} /></details>`
           : html`<p class="check-line"><${State} state=${check.passed ? "passed" : "failed"} /><code>${check.name}</code></p>`}
       </li>`,
     )}
@@ -130,7 +130,7 @@ function Snapshot({ run, nth }) {
           ${number(data.tokens)} tokens${data.previous && !data.diff ? `, the same as in iteration ${data.previous}` : ""}</p>
         ${data.note && html`<p class="quiet">${data.note}</p>`}
         <${Tabs} label=${`Prompt of iteration ${nth}`} tabs=${tabs} chosen=${chosen} onChoose=${setView}>
-          ${chosen === "diff" ? html`<${Diff} text=${data.diff} />` : html`<pre class="code prompt">${data.text}</pre>`}
+          ${chosen === "diff" ? html`<${Diff} text=${data.diff} />` : html`<${Code} text=${data.text} label=${`Prompt of iteration ${nth}`} look="prompt" />`}
         <//>`;
     }}
   <//>`;

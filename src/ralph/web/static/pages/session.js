@@ -7,10 +7,10 @@ import { NothingRecorded } from "../parts/setup.js";
 import { labelOf } from "../parts/record_row.js";
 import { Html } from "../parts/markdown.js";
 import { Paged, useRows } from "../parts/paging.js";
-import { secondsBetween, Facts, Mode, Section, State, Tabs } from "../parts/widgets.js";
+import { Code, secondsBetween, Facts, Mode, Section, State, Tabs } from "../parts/widgets.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { coded, count, Kind, Time, number, seconds } from "../parts/format.js";
+import { coded, count, Kind, Time, number, seconds, unlinked } from "../parts/format.js";
 
 /** The page at `/sessions/ID`. */
 export function Page({ params }) {
@@ -106,7 +106,7 @@ function Tool({ tool }) {
   return html`<details class="tool">
     <summary><code>${tool.name}</code><span class="tool-input">${oneLine(tool.input)}</span>
       <${State} state=${tool.failed ? "failed" : "done"} /></summary>
-    <pre class="code">${plain(tool.input)}</pre>
+    <${Code} text=${plain(tool.input)} label=${`Input of ${tool.name}`} />
   </details>`;
 }
 
@@ -139,8 +139,8 @@ function Moment({ row }) {
   return html`<a class="moment ${rest ? "" : "is-single"}" href=${`/memory/${encodeURIComponent(row.id)}`} data-link tabindex="-1">
     <time class="moment-at num" datetime=${row.at} title=${row.at}>${clock(row.at)}</time>
     <span class="moment-kind"><${Kind} kind=${row.type} label=${labelOf(row)} /></span>
-    <span class="moment-text">${first}</span>
-    ${rest && html`<span class="moment-rest quiet">${rest}</span>`}
+    <span class="moment-text">${unlinked(first)}</span>
+    ${rest && html`<span class="moment-rest quiet">${unlinked(rest)}</span>`}
   </a>`;
 }
 

@@ -1,11 +1,11 @@
 // A task, session or run as one line with a link.
 import { html } from "../lib.js";
 import { secondsBetween, State } from "./widgets.js";
-import { count, number, seconds, Time } from "./format.js";
+import { count, number, seconds, Time, unlinked } from "./format.js";
 
 function Entry({ href, title, text, sub, state, aside, inList, look = "" }) {
   return html`<a class="entry ${look}" href=${href} data-link tabindex=${inList ? -1 : undefined}>
-    <span class="entry-main"><span class="entry-title">${title}</span>${text && html`<span class="entry-text">${text}</span>`}${sub && html`<span class="entry-sub">${sub}</span>`}</span>
+    <span class="entry-main"><span class="entry-title">${title}</span>${text && html`<span class="entry-text">${unlinked(text)}</span>`}${sub && html`<span class="entry-sub">${sub}</span>`}</span>
     ${state && html`<span class="entry-state">${state}</span>`}
     <span class="entry-aside">${aside}</span>
   </a>`;

@@ -149,9 +149,14 @@ export function Kind({ kind, label }) {
     >${other ? readable(other).toLowerCase() : words}</span>`;
 }
 
+/** "See [[Release steps]]" -> "See Release steps": references in a line that is itself a link. */
+export function unlinked(text) {
+  return text.replace(/\[\[([^\[\]\n]{1,200})\]\]/g, "$1").replace(/ralph:\/\/(memory|session|task|run)\/([\w.%~-]{1,200})/g, "$1 $2");
+}
+
 /** Text with names in backticks as code. `draw` renders each piece differently. */
 export function coded(text, draw = (part) => part) {
-  return text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? html`<code key=${at}>${draw(part)}</code>` : draw(part)));
+  return unlinked(text).split(/`([^`]+)`/).map((part, at) => (at % 2 ? html`<code key=${at}>${draw(part)}</code>` : draw(part)));
 }
 
 const REVIEWS = {

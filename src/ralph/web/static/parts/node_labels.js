@@ -1,5 +1,5 @@
-// The labels of nodes on the canvas, largest nodes first. A label never covers another label or a node. While the
-// layout moves, only a few are drawn. A selected or hovered node always has its label.
+// The labels of nodes on the canvas, largest nodes first. In a large graph, a label never covers another label or a
+// node. While the layout moves, only a few are drawn. A selected or hovered node always has its label.
 
 /** The size of a node, from the square root of its degree, so that hubs stand out without hiding the rest. */
 export function radius(node) {
@@ -13,8 +13,9 @@ function short(title, most = 32) {
 
 const MAX_LABELS = 60;
 const MAX_LABELS_MOVING = 12;
+const FEW_NODES = 24; // each of them has its name, even if it covers something
 
-/** Draws the names over all nodes, largest nodes first. A name that would cover another name or a node is left out. */
+/** Draws the names over all nodes, largest nodes first. Of many nodes, only those with room for it get their name. */
 export function drawLabels(nodes, canvas, scale, look) {
   const font = 11.5 / scale;
   canvas.font = `${font}px system-ui, sans-serif`;
@@ -30,8 +31,9 @@ export function drawLabels(nodes, canvas, scale, look) {
     const text = short(node.name || node.id, wanted ? 40 : 28);
     const width = canvas.measureText(text).width + font * 0.6;
     const places = labelPositions(node, width, font * 1.35).map((box) => within(box, view));
-    const box = wanted ? leastCovered(places, taken) : places[0];
-    if (!wanted && taken.some((other) => overlaps(box, other))) continue;
+    const free = places.find((place) => !taken.some((other) => overlaps(place, other)));
+    if (!free && !wanted && nodes.length > FEW_NODES) continue;
+    const box = free ?? leastCovered(places, taken);
     left -= 1;
     taken.unshift(box);
     drawLabel(text, box, canvas, look, font);

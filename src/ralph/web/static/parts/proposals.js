@@ -1,5 +1,5 @@
 // Memories that sessions without a task propose, with their evidence. Accept and Reject take one click and can be undone.
-import { html, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { applyNow, ChangeDialog } from "./changes.js";
 import { Button, IdLink, recordPath } from "./controls.js";
 import { coded, count, Kind, sentence } from "./format.js";
@@ -47,7 +47,19 @@ function Proposal({ one, busy, act }) {
 export function Proposals({ items }) {
   const [open, setOpen] = useState(null);
   const [busy, setBusy] = useState(false);
+  const list = useRef(null);
+  const decided = useRef(-1); // the position of the proposal that was decided last
+  useEffect(() => {
+    if (decided.current < 0 || busy || document.activeElement !== document.body) return;
+    const cards = list.current.children;
+    cards[Math.min(decided.current, cards.length - 1)]?.querySelector("button")?.focus();
+  }, [items.length, busy]);
+  useEffect(() => () => {
+    // The last card has gone, and the focus with it.
+    if (decided.current >= 0) queueMicrotask(() => document.activeElement === document.body && document.getElementById("main")?.focus());
+  }, []);
   const act = async (action, record) => {
+    decided.current = items.indexOf(record);
     if (!ONE_CLICK.includes(action)) {
       setOpen({ action, record });
       return;
@@ -56,7 +68,7 @@ export function Proposals({ items }) {
     await applyNow(action, record);
     setBusy(false);
   };
-  return html`<ul class="plain stack insight-list" aria-label="Proposals">
+  return html`<ul class="plain stack insight-list" aria-label="Proposals" ref=${list}>
       ${items.map((one) => html`<${Proposal} key=${one.id} one=${one} busy=${busy} act=${act} />`)}</ul>
     ${open && html`<${ChangeDialog} action=${open.action} record=${open.record} onClose=${() => setOpen(null)} />`}`;
 }

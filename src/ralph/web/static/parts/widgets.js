@@ -76,6 +76,11 @@ export function Tabs({ tabs, chosen, onChoose, label, aside, children }) {
   </div>`;
 }
 
+/** Long text as it is. It scrolls, so the keyboard must reach it, and it needs a name. */
+export function Code({ text, label, look = "" }) {
+  return html`<pre class="code ${look}" tabindex="0" role="region" aria-label=${label}>${text}</pre>`;
+}
+
 /** A drop-down list with a label. */
 export function Choice({ label, value, options, onChange, name }) {
   const own = useId();
