@@ -144,7 +144,23 @@ class Invocation:
 
 def can_ask() -> bool:
     """Return whether a person can answer questions, because standard input is a terminal."""
-    return sys.stdin is not None and sys.stdin.isatty()
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    if sys.platform == "win32":
+        return _is_console(sys.stdin.fileno())
+    return True
+
+
+def _is_console(descriptor: int) -> bool:
+    """Return whether a descriptor is a console. To Windows, the null device is a terminal, too."""
+    if sys.platform != "win32":
+        return False
+    import ctypes
+    import msvcrt
+
+    mode = ctypes.c_ulong()
+    handle = msvcrt.get_osfhandle(descriptor)
+    return bool(ctypes.windll.kernel32.GetConsoleMode(handle, ctypes.byref(mode)))
 
 
 def _has_typed_letters() -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,7 +142,9 @@ def find_shared_files(root: Path) -> list[Finding]:
         for name in (*folder.subfolders, *folder.files):
             names.append(f"{folder.path}{os.sep}{name}")
     hint = "run `ralph doctor --fix` to restrict it to its owner"
-    findings = []
+    findings: list[Finding] = []
+    if sys.platform == "win32":
+        return findings  # files have no modes there; the user's folder protects them
     for name in sorted(names):
         try:
             mode = os.lstat(name).st_mode

@@ -9,6 +9,7 @@ with 2 for a missing script, which would block the prompt or the tool.)
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -88,6 +89,8 @@ def launcher_folders(env: Mapping[str, str]) -> list[Path]:
 
 def is_writable_by_others(path: Path) -> bool:
     """Return whether users other than the owner may change a file or folder."""
+    if sys.platform == "win32":
+        return False  # files have no modes there; the user's folder protects them
     try:
         return bool(path.stat().st_mode & _OTHERS_MAY_WRITE)
     except OSError:
