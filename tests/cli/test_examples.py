@@ -12,6 +12,7 @@ import click
 import pytest
 from docs.generate import commands
 from tests.support import example_project
+from tests.support.people import Window
 from tests.support.runner import Project, command, executable
 
 from ralph.cli.main import cli
@@ -28,6 +29,9 @@ UNTIL_INTERRUPTED = ("ralph web", "ralph mcp serve --http")
 
 OWN_PROCESS = ("ralph mcp serve",)
 """Beginnings of examples that read the standard input of a process."""
+
+BY_A_PERSON = ("ralph review accept ins-", "ralph review reject ins-")
+"""Beginnings of examples that only a person at a terminal may run."""
 
 PREPARATIONS = {
     "ralph task merge": "ralph task start t-1a2b3c --worktree",
@@ -102,6 +106,11 @@ def test_an_example_runs(project: Project, example: str) -> None:
     if example.startswith(OWN_PROCESS):
         assert executable(project.root, *words_of(example)).returncode == 0
         return
+    if example.startswith(BY_A_PERSON):
+        with Window(project.root) as person:
+            printed = person.run(example.removeprefix("ralph "))
+        assert "error" not in printed
+        return
     answer = project(*words_of(example), stdin="jwt errors")
     assert answer.code == 0, f"{example}: {answer.out}{answer.err}"
     if "--detach" in example:
@@ -135,5 +144,5 @@ def test_an_example_runs_until_it_is_interrupted(project: Project, example: str)
 
 
 def test_only_examples_that_exist_are_exceptions() -> None:
-    for beginning in (*NOT_RUN, *UNTIL_INTERRUPTED, *OWN_PROCESS, *PREPARATIONS):
+    for beginning in (*NOT_RUN, *UNTIL_INTERRUPTED, *OWN_PROCESS, *BY_A_PERSON, *PREPARATIONS):
         assert any(example.startswith(beginning) for example in EXAMPLES), beginning

@@ -55,7 +55,7 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
         type=click.Path(path_type=Path),
         expose_value=False,
         callback=set_root,
-        help="Project to use [default: the one that contains this folder].",
+        help="Project folder [default: the project you are in].",
     )
     text = inspect.cleandoc(settings.get("help") or "")
     summary = text.partition("\n")[0]

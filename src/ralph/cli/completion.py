@@ -212,7 +212,7 @@ def answer(cli: click.Command, program: str, instruction: str) -> int:
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script that completes commands in your shell.
+    """Print a completion script for your shell.
 
     It completes commands, options and values such as ids, sessions, tasks and settings. Load it
     when the shell starts:

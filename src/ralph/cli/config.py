@@ -48,13 +48,13 @@ _VALUE_WIDTH = 60  # terminal columns for a setting's value in a table
     "sections",
     multiple=True,
     metavar="NAME",
-    help="List only the settings of this section, such as memories (may be repeated).",
+    help="Only settings of this section, such as memories (may be repeated).",
 )
 @click.option("--origin", is_flag=True, help="Also print where each value comes from.")
 @click.option(
     "--files",
     is_flag=True,
-    help="List the config files instead. Later files take precedence.",
+    help="List the config files instead, in order of increasing precedence.",
 )
 @options.formats("table", "json")
 @pass_call
@@ -71,9 +71,9 @@ def config_(
 ) -> None:
     """Show and change settings.
 
-    Without KEY, print every setting with its effective value. With KEY, print that value. With
-    VALUE as well, set it in ralph.yml; comments and the rest of the file are preserved. Lists are
-    printed as JSON, and set as comma-separated values.
+    Without KEY, print every setting with its effective value. With KEY, print that setting; with
+    VALUE, set it in ralph.yml, preserving comments and the rest of the file. Lists are printed as
+    JSON and set as comma-separated values.
     """
     exclude({"--local": local, "--user": user})
     exclude({"KEY": key, "--section": sections, "--files": files})

@@ -40,7 +40,7 @@ def cli() -> None:
 def add(call: Invocation, title: str, description: str, allow_secret: bool, form: str) -> None:
     """Add a feature, with a spec.md and a plan.md to fill in.
 
-    The prompts of its tasks contain both.
+    Both are included in the prompts of the feature's tasks.
     """
     added = feature.add(
         call.root,
@@ -63,9 +63,9 @@ def add(call: Invocation, title: str, description: str, allow_secret: bool, form
 @options.formats("table", "json", "quiet")
 @pass_call
 def show(call: Invocation, feature_id: str, form: str) -> None:
-    """Show one feature with its tasks, its spec and its plan.
+    """Show a feature with its tasks, spec and plan.
 
-    Without ID, list the features, oldest first, with their tasks' progress.
+    Without ID, list the features with the progress of their tasks, oldest first.
     """
     if not feature_id:
         _print_features(call, form)

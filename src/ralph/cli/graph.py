@@ -57,12 +57,12 @@ class _Graph(NamedTuple):
     examples=["ralph graph show src/db/schema.ts", "ralph graph show mem-a3f8"],
 )
 def cli() -> None:
-    """Show how records, files and tasks are linked.
+    """Show how memories, files and tasks are linked.
 
-    A node is named by its id; a record also by its title. Files, symbols, tags, tasks and sessions
-    are named as file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c and session:ID, or
-    without the prefix. Inside a task (RALPH_TASK, or its worktree) records of other unfinished
-    tasks are left out.
+    A node is named by its id, and a record also by its title. Files, symbols, tags, tasks and
+    sessions are written as file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c and
+    session:ID; the prefix can be left out. Inside a task (RALPH_TASK, or the task's worktree),
+    records of other unfinished tasks are left out.
     """
 
 
@@ -113,7 +113,7 @@ def cli() -> None:
     "as_of",
     default="",
     metavar="DATE",
-    help="Use the graph as of a date, or as of 7d, 2w or 3m ago.",
+    help="Show the graph as of this date or age (7d, 2w, 3m).",
 )
 @options.visibility
 @options.formats("table", "json", "quiet")
@@ -446,7 +446,7 @@ def _describe_reached(node: Node) -> str:
     "since",
     default="",
     metavar="DATE",
-    help="First day on which the link is valid (default: today).",
+    help="First day on which the link is valid [default: today].",
 )
 @click.option("--until", default="", metavar="DATE", help="Last day on which the link is valid.")
 @click.option("--remove", is_flag=True, help="Remove the link (only links added by hand).")
@@ -454,10 +454,10 @@ def _describe_reached(node: Node) -> str:
 def link(
     call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool
 ) -> None:
-    """Link A to B.
+    """Link a memory to a file, a task or another memory.
 
-    The link is written into the entry of A, which must be a memory, a guardrail or knowledge. B may
-    also be a file, a symbol, a tag, a task or a session. RELATION is one of related_to,
+    The link is stored in the entry of A, which must be a memory, a guardrail or a knowledge entry.
+    B can also be a file, a symbol, a tag, a task or a session. RELATION is one of related_to,
     discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
     """
     options.exclude({"--remove": remove, "--from or --until": since or until})
@@ -490,7 +490,7 @@ def _parse_day(text: str) -> str:
 
 @cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
 @click.option(
-    "--task", default="", metavar="ID", help="Export only this task's part (default: all tasks)."
+    "--task", default="", metavar="ID", help="Export only this task's part [default: all tasks]."
 )
 @options.formats("table", "json")
 @pass_call

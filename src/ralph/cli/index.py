@@ -41,7 +41,7 @@ def cli() -> None:
         "ralph index sync --embed --limit 1000",
     ],
 )
-@click.option("--rebuild", is_flag=True, help="Read every file again, not only those that changed.")
+@click.option("--rebuild", is_flag=True, help="Rebuild the index from all files.")
 @click.option("--embed", is_flag=True, help="Also embed every record with embedding.provider.")
 @options.limit(None, "With --embed: maximum number of records to embed. A later call continues.")
 @pass_call
@@ -126,22 +126,23 @@ def _describe_sync(synced: Synced) -> str:
     "--before",
     default="",
     metavar="WHEN",
-    help="Forget everything recorded before this time, as a date or an age (90d, 2w, 3m).",
+    help="Forget everything recorded before this date or age (90d, 2w, 3m).",
 )
 @click.option(
     "--matching",
     metavar="TEXT",
-    help='Forget everything that contains this text, ignoring case ("-" reads it from stdin).',
+    help='Forget everything that contains this text, ignoring case ("-" reads it from '
+    "standard input).",
 )
 @click.option(
     "--old-logs",
     is_flag=True,
-    help="Remove old logs of sessions and runs, and indexes of deleted worktrees.",
+    help="Delete old logs of sessions and runs, and indexes of deleted worktrees.",
 )
 @click.option(
     "--days",
     type=click.IntRange(min=1),
-    help="With --old-logs: logs older than this many days (default: retention_days).",
+    help="With --old-logs: minimum age of a log in days [default: retention_days].",
 )
 @options.yes
 @options.formats("table", "json")
@@ -157,14 +158,14 @@ def forget_(
     yes: bool,
     form: str,
 ) -> int:
-    """Delete records permanently, everywhere.
+    """Delete memories and activity permanently.
 
-    They are removed from their files, the logs, the index and the vectors; without --yes this is
-    only previewed. --session and --before select what was recorded; memories, guardrails and
+    Records are removed from their files, the logs, the index and the vectors. Without --yes, this
+    is only a preview. --session and --before select recorded activity; memories, guardrails and
     knowledge are selected only by id or --matching. What Ralph cannot remove (your own prose,
-    backups) is printed with its line; with --yes the exit code is then 1. A salted hash of each
-    text stays in your state folder, so that an import, a pull or a restored log does not bring it
-    back. --old-logs only deletes old log files; memories are not touched.
+    backups) is listed with its line, and with --yes the exit code is then 1. A salted hash of each
+    text is kept in your state folder, so that an import, a team sync or a restored log does not
+    bring it back. --old-logs only deletes old log files; memories are not touched.
     """
     if old_logs:
         exclude({"ID": names, "--old-logs": True})

@@ -74,7 +74,8 @@ def _host_options(all_help: str, plugin_help: str) -> Callable[[options.Fn], opt
             type=scopes,
             default="user",
             show_default=True,
-            help="Whose settings to change: yours, the project's, or your own in the project.",
+            help="Settings to change: yours (user), the project's (project), or yours for this "
+            "project (local).",
         ),
         click.option("--plugin", is_flag=True, help=plugin_help),
         options.dry_run,
@@ -86,8 +87,9 @@ merge_driver_option = click.option(
     "driver",
     type=click.Choice([place.value for place in DriverPlace]),
     metavar="PLACE",
-    help="Where git's driver for memory files is registered: `user` (~/.gitconfig), `repository` "
-    "(by `ralph init`) or `none`.  [default: user, or your earlier choice]",
+    help="Where to register the merge driver for memory files: `user` (~/.gitconfig), "
+    "`repository` (with `ralph init`) or `none`.  [default: user, or your earlier "
+    "choice]",
 )
 
 
@@ -98,23 +100,19 @@ merge_driver_option = click.option(
     sections={"Parts": ["--no-mcp", "--merge-driver", "--statusline", "--plugin"]},
 )
 @_host_options(
-    "Install into every agent that is found (the default without HOST).",
-    "Only store Ralph's path, for the Claude Code plugin, which has its own hooks.",
+    "Install into every agent found (the default without HOST).",
+    "Only store the path to Ralph, for the Claude Code plugin, which has its own hooks.",
 )
-@click.option(
-    "--list", "listing", is_flag=True, help="List the agents and what each supports, and exit."
-)
+@click.option("--list", "listing", is_flag=True, help="List the supported agents and exit.")
 @options.formats("table", "json")
-@click.option(
-    "--no-mcp", is_flag=True, help="Install only hooks and commands, without the MCP server."
-)
+@click.option("--no-mcp", is_flag=True, help="Skip the MCP server.")
 @merge_driver_option
 @click.option(
     "--statusline",
     is_flag=True,
-    help="Add Ralph's status line to Claude Code, unless it has one.",
+    help="Add Ralph's status line to Claude Code, unless it already has one.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before making the changes.")
+@click.option("--yes", is_flag=True, help="Make the changes without asking.")
 @pass_call
 def install(
     call: Invocation,
@@ -128,10 +126,10 @@ def install(
 ) -> None:
     """Add Ralph to your coding agents.
 
-    This adds hooks, slash commands and the MCP server to the settings of your agents, and a merge
-    driver for memory files to your git config. Other settings stay. On a terminal, it shows the
-    changes and asks first. Without a HOST, it covers every agent that has a settings folder or is a
-    program on your PATH.
+    This adds hooks, slash commands and the MCP server to your agents' settings, and a merge driver
+    for memory files to your git config. Other settings are left unchanged. On a terminal, it shows
+    the changes and asks first. Without HOST, it covers every agent that has a settings folder or is
+    on your PATH.
     """
     if listing:
         _print_clients(form)
@@ -201,8 +199,8 @@ def _client_cell(value: object) -> str:
 def uninstall(call: Invocation, **host_options: Any) -> None:
     """Remove Ralph from your coding agents.
 
-    This removes its hooks, commands and MCP server from their settings. Memories stay; `ralph
-    deinit` removes the memory of a project.
+    This removes Ralph's hooks, commands and MCP server from their settings. Memories are kept;
+    `ralph deinit` removes the memory of a project.
     """
     chosen = _HostOptions(**host_options)
     if chosen.every and not chosen.hosts:

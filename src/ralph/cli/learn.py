@@ -35,13 +35,13 @@ _NOTHING_NEW = "Nothing was recorded since the last time."
     ],
 )
 @options.since
-@click.option("--agent", default="", help="Agent to ask, such as claude, codex or command.")
-@click.option("--command", default="", help="Program for the agent `command`.")
+@click.option("--agent", default="", help="Agent to ask: claude, codex or command.")
+@click.option("--command", default="", help="Command line of the agent, for `command`.")
 @click.option(
     "--budget",
     type=click.IntRange(min=MIN_LEARNING_BUDGET),
     metavar="TOKENS",
-    help="Maximum tokens of one digest (default: learning.budget).",
+    help="Maximum number of tokens in one digest [default: learning.budget].",
 )
 @options.dry_run
 @click.option(
@@ -49,9 +49,14 @@ _NOTHING_NEW = "Nothing was recorded since the last time."
     "answer",
     type=click.Path(allow_dash=True),
     metavar="FILE",
-    help='Verify an answer that an agent gave to the prompt ("-" reads standard input).',
+    help='Verify the answer of an agent to the prompt ("-" reads it from standard input).',
 )
-@click.option("--until", default="", metavar="TIME", help="With --apply: how far the prompt went.")
+@click.option(
+    "--until",
+    default="",
+    metavar="TIME",
+    help="With --apply: end of the period that the prompt covers.",
+)
 @click.option("--tidy", is_flag=True, help="List memories to merge, replace or correct.")
 @options.formats("table", "json")
 @pass_call
@@ -67,16 +72,16 @@ def learn_(
     tidy: bool,
     form: str,
 ) -> int:
-    """Distil memories from sessions with your own agent.
+    """Extract memories from past sessions with your own agent.
 
-    Your agent (Claude Code, Codex or any command) gets a digest of what happened since the last
-    time and returns memories with literal quotes. Ralph checks every quote, drops what it cannot
-    verify, and keeps the rest as proposals for `ralph review`. Nothing becomes a memory without
-    you.
+    Your agent (Claude Code, Codex or any command) reads a digest of what happened since the last
+    time and proposes memories, with literal quotes as evidence. Ralph drops what it cannot verify
+    and keeps the rest as proposals for `ralph review`. Nothing becomes a memory without your
+    approval.
 
-    --dry-run prints the prompt and changes nothing. --apply takes an answer to it. --tidy needs no
-    agent: it lists memories that say the same, contradict each other, or cite something that is
-    gone.
+    --dry-run prints the prompt without sending it, and --apply accepts an answer to it. --tidy
+    needs no agent: it lists memories that say the same, contradict each other, or cite something
+    that no longer exists.
     """
     exclude({"--dry-run": dry_run, "--apply": answer, "--tidy": tidy})
     if tidy:

@@ -49,7 +49,7 @@ _run_options = options.combine(  # each is a field of LoopRequest
     click.option(
         "--max-iterations",
         type=click.IntRange(min=1),
-        help="Stop after this many iterations (default: ralph.max_iterations).",
+        help="Stop after this many iterations [default: ralph.max_iterations].",
     ),
     click.option("--max-minutes", type=click.IntRange(min=1), help="Stop after this many minutes."),
     click.option(
@@ -63,16 +63,15 @@ _run_options = options.combine(  # each is a field of LoopRequest
         "-c",
         multiple=True,
         metavar="WHAT",
-        help="Criterion for the end: test_pass, build_success, lint_clean, type_check, "
-        '"custom:COMMAND", marker, or none (may be repeated).',
+        help="Criterion for success: test_pass, build_success, lint_clean, type_check, "
+        '"custom:COMMAND", marker or none (may be repeated).',
     ),
     options.agent,
     click.option(
         "--skip-untrusted",
         is_flag=True,
         default=None,
-        help="Start without the configured criteria that you have not trusted; the run then ends "
-        "as unchecked.",
+        help="Skip configured criteria that you have not trusted; the run then ends as unchecked.",
     ),
     click.option(
         "--verify/--no-verify",
@@ -88,9 +87,9 @@ _run_options = options.combine(  # each is a field of LoopRequest
     examples=['ralph loop start "make the tests pass"', "ralph loop status --watch"],
 )
 def cli() -> None:
-    """Run an agent until its goal is met.
+    """Run an agent until it reaches its goal.
 
-    Each iteration starts with a fresh context and the relevant memory.
+    Each iteration starts with a fresh context and the relevant memories.
     """
 
 
@@ -109,12 +108,10 @@ def cli() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Start even if all criteria given with --criteria are already met, or if another run "
-    "works in this checkout.",
+    help="Start even if all criteria given with --criteria are already met, or if another "
+    "run is working in this checkout.",
 )
-@click.option(
-    "--detach", "-d", is_flag=True, help="Run in a separate process, and print the run's id."
-)
+@click.option("--detach", "-d", is_flag=True, help="Run in the background, and print the run's id.")
 @click.option("--as", "run_id", default="", hidden=True, help="Id of the run, if it is detached.")
 @click.option(
     "--request",
@@ -138,10 +135,10 @@ def start(
 ) -> int:
     """Work on a goal until it is met.
 
-    Without a goal, work on the ready tasks until none is left. The exit code is the reason why the
-    run ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress,
-    16 thrashing, 17 no agent, 18 stopped, 20 done but not checked, 130 Ctrl-C (docs/loop.md lists
-    them all).
+    Without GOAL, work on the ready tasks until none are left. The exit code says why the run ended:
+    0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
+    thrashing, 17 no agent, 18 stopped, 20 done but not checked, 130 Ctrl-C (docs/loop.md lists them
+    all).
     """
     from ralph.loop import loop
 
@@ -202,14 +199,14 @@ def _untrusted_criteria(call: Invocation) -> list[str]:
     examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'],
 )
 @_run_id
-@click.option("--feedback", default="", metavar="TEXT", help="Message to the agent.")
+@click.option("--feedback", default="", metavar="TEXT", help="Message for the agent.")
 @_run_options
 @pass_call
 def resume(call: Invocation, run_id: str, feedback: str, **run_options: Any) -> int:
     """Resume a run.
 
-    The run was stopped, interrupted or killed, or reached one of its limits. Without RUN, this is
-    the newest one.
+    This continues a run that was stopped, interrupted or killed, or that reached a limit. Without
+    RUN, the newest run is resumed.
     """
     from ralph.loop import loop
 
@@ -259,7 +256,7 @@ def _build_request(**run_options: Any) -> LoopRequest:
 )
 @pass_call
 def stop(call: Invocation, run_id: str, now: bool) -> None:
-    """Ask a run to stop after its iteration, or immediately."""
+    """Stop a run after its current iteration, or immediately."""
     _mark_dead_runs(call)
     running = runs.list_unfinished(call.root)
     if not run_id and len(running) > 1:
@@ -297,14 +294,14 @@ def _mark_dead_runs(call: Invocation) -> None:
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
 @_run_id
 @click.option(
-    "--watch", is_flag=True, help="Show the state again whenever it changes, until the run ends."
+    "--watch", is_flag=True, help="Update the state whenever it changes, until the run ends."
 )
 @options.formats("table", "json")
 @pass_call
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     """Show the state of a run.
 
-    Without RUN, show the runs that are running, or else the newest one.
+    Without RUN, show all active runs, or the newest one if none is active.
     """
     _mark_dead_runs(call)
     run = _find_run(call.root, run_id, form)

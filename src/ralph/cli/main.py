@@ -47,9 +47,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "uninstall": CommandEntry("install:uninstall", "Remove Ralph from your coding agents"),
         "demo": CommandEntry("demo:cli", "Watch Ralph work on sample projects"),
         "status": CommandEntry(
-            "status:status", "Show what is remembered here and whether it works"
+            "status:status", "Show what Ralph remembers here and whether it works"
         ),
-        "doctor": CommandEntry("status:doctor_", "Find problems and repair them"),
+        "doctor": CommandEntry("status:doctor_", "Find and repair problems"),
         "web": CommandEntry("servers:web", "Open the Memory Explorer in a browser"),
         "config": CommandEntry("config:config_", "Show and change settings"),
     },
@@ -58,21 +58,23 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "search": CommandEntry(
             "search:search_", "Search memories, sessions, the journal and tasks"
         ),
-        "context": CommandEntry("search:context_", "Show what an agent receives with a prompt"),
-        "learn": CommandEntry("learn:learn_", "Distil memories from sessions with your own agent"),
-        "forget": CommandEntry("index:forget_", "Delete records permanently, everywhere"),
+        "context": CommandEntry("search:context_", "Show what an agent is given with a prompt"),
+        "learn": CommandEntry(
+            "learn:learn_", "Extract memories from past sessions with your own agent"
+        ),
+        "forget": CommandEntry("index:forget_", "Delete memories and activity permanently"),
         "review": CommandEntry("review:cli", "Review proposed, stale and conflicting memories"),
     },
     "Work": {
-        "loop": CommandEntry("loop:cli", "Run an agent until its goal is met"),
-        "task": CommandEntry("task:cli", "Plan tasks and their order"),
+        "loop": CommandEntry("loop:cli", "Run an agent until it reaches its goal"),
+        "task": CommandEntry("task:cli", "Manage tasks and their order"),
         "feature": CommandEntry("feature:cli", "Group tasks under a spec and a plan"),
     },
     "Look back": {
         "session": CommandEntry("session:cli", "Show and continue recorded sessions"),
-        "graph": CommandEntry("graph:cli", "Show how records, files and tasks are linked"),
+        "graph": CommandEntry("graph:cli", "Show how memories, files and tasks are linked"),
     },
-    "Move": {
+    "Move and share": {
         "import": CommandEntry(
             "move:import_", "Import past sessions and memories from other tools"
         ),
@@ -83,25 +85,25 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
             "move:backup", "Back up memories, settings, tasks and logs to one file"
         ),
         "restore": CommandEntry("move:restore", "Restore from a backup"),
-        "team": CommandEntry("team:cli", "Share memory with a team's machines"),
+        "team": CommandEntry("team:cli", "Share memory across a team's machines"),
     },
     "More": {
-        "capture": CommandEntry("project:capture", "Turn recording and injection on or off"),
-        "trust": CommandEntry("trust:trust", "Approve commands that a project's config names"),
+        "capture": CommandEntry("project:capture", "Turn Ralph's hooks on or off in a project"),
+        "trust": CommandEntry("trust:trust", "Approve the commands in a project's config"),
         "index": CommandEntry("index:cli", "Update or rebuild the search index"),
         "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP"),
         "skill": CommandEntry(
             "search:skill", "Print the guide that teaches agents to use the memory"
         ),
-        "scratchpad": CommandEntry("project:scratchpad", "Keep notes for the next iteration"),
+        "scratchpad": CommandEntry(
+            "project:scratchpad", "Keep notes for the next session or iteration"
+        ),
         "merge-driver": CommandEntry(
-            "merge_driver:merge_driver", "Merge memory files for git, entry by entry"
+            "merge_driver:merge_driver", "Merge memory files in git, entry by entry"
         ),
-        "statusline": CommandEntry(
-            "status:statusline", "Print one line for a client's status line"
-        ),
+        "statusline": CommandEntry("status:statusline", "Print a line for an agent's status line"),
         "completion": CommandEntry(
-            "completion:completion", "Print a script that completes commands in your shell"
+            "completion:completion", "Print a completion script for your shell"
         ),
     },
 }
@@ -193,16 +195,16 @@ HIDDEN = {"slash": slash}
 @click.group(
     cls=LazyGroup,
     examples=[
-        "ralph init",
+        "ralph setup",
         'ralph memory add "ECONNREFUSED: run docker compose up first" -t fix --tags docker',
-        'ralph memory search "connection refused"',
-        "ralph memory prime --budget 2000",
+        'ralph search "connection refused"',
+        "ralph status",
     ],
 )
 @click.version_option(__version__, "--version", prog_name="ralph", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Ralph gives coding agents a lasting memory in plain files."""
+    """Give coding agents a lasting memory, stored in plain files."""
     ctx.obj = ctx.obj or Invocation()
     ctx.color = color()
 

@@ -38,11 +38,12 @@ class _Versions(NamedTuple):
 )
 @pass_call
 def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
-    """Merge memory files for git, entry by entry.
+    """Merge memory files in git, entry by entry.
 
     The result is written to OURS. New entries of both sides are kept, and an entry that only one
-    side changed takes that change. If both sides changed the same entry, the newer version comes
-    above the other. SIZE is the length of conflict markers. The exit code is 1 if conflicts remain.
+    side changed takes that change. If both sides changed an entry, the newer version is placed
+    above the other. SIZE is the length of the conflict markers. The exit code is 1 if conflicts
+    remain.
     """
     if register and not versions:
         _register(call)

@@ -49,7 +49,7 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory", "ta
     "--since",
     default="",
     metavar="WHEN",
-    help="With --from git: only commits from this time on, as a date or an age (7d, 24h, 2w).",
+    help="With --from git: only commits since this date or age (7d, 24h, 2w).",
 )
 @click.option(
     "--tasks",
@@ -57,9 +57,11 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory", "ta
     metavar="FILE",
     help='Import tasks from a prd.json or a tasks.jsonl ("-" reads standard input).',
 )
-@click.option("--yes", is_flag=True, help="Import what is found instead of previewing it.")
+@click.option("--yes", is_flag=True, help="Import what is found instead of only previewing it.")
 @options.dry_run
-@click.option("--allow-secret", is_flag=True, help="With --tasks: import what looks like a secret.")
+@click.option(
+    "--allow-secret", is_flag=True, help="With --tasks: import text that looks like a secret."
+)
 @options.formats("table", "json")
 @pass_call
 def import_(
@@ -255,7 +257,7 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
 def backup(call: Invocation, path: Path) -> None:
     """Back up memories, settings, tasks and logs to one file.
 
-    The file has everything that cannot be derived from other files.
+    The file contains everything that cannot be rebuilt from other files.
     """
     from ralph.sharing import backups
 
@@ -274,8 +276,8 @@ def backup(call: Invocation, path: Path) -> None:
 def restore(call: Invocation, path: Path, yes: bool) -> None:
     """Restore from a backup.
 
-    This checks the backup and shows what would change; with --yes, it writes the files. Files that
-    are replaced are kept as copies.
+    This verifies the backup and shows what would change. With --yes, it writes the files and keeps
+    copies of those it replaces.
     """
     from ralph.sharing import backups
 

@@ -58,19 +58,19 @@ since = click.option(
     "--since",
     default="",
     metavar="WHEN",
-    help="Only from this time on, as a date or as an age (7d, 24h, 2w, 3m).",
+    help="Only what happened since this date or age, such as 2026-01-31, 24h, 7d or 3m.",
 )
 file = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
 description = click.option(
     "--description",
     default="",
     metavar="TEXT",
-    help='Longer description ("-" reads it from standard input).',
+    help='Description ("-" reads it from standard input).',
 )
 dry_run = click.option(
-    "--dry-run", is_flag=True, help="Print what would change, without changing anything."
+    "--dry-run", is_flag=True, help="Show what would change, without changing anything."
 )
-yes = click.option("--yes", is_flag=True, help="Make the changes instead of previewing them.")
+yes = click.option("--yes", is_flag=True, help="Make the changes instead of only previewing them.")
 record_id = click.argument("name", metavar="ID")
 
 all_tasks = combine(
@@ -85,19 +85,21 @@ visibility = combine(
         "within",
         default="",
         metavar="ID",
-        help="Show only what this task can see [default: RALPH_TASK, or the worktree's task].",
+        help="Only what this task can see [default: RALPH_TASK, or the worktree's task].",
     ),
     all_tasks,
 )
 """`--task` and `--all-tasks`. The function gets the task whose records are visible as `within`."""
 
 agent = combine(
+    click.option("--agent", default="", help="Agent to run: claude, codex, acp or command."),
     click.option(
-        "--agent", default="", help="Agent to run, such as claude, codex, acp or command."
+        "--command", default="", help="Command line of the agent, for `acp` and `command`."
     ),
-    click.option("--command", default="", help="Program for the agents `command` and `acp`."),
-    click.option("--model", default="", help="Model that the agent uses."),
-    click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),
+    click.option("--model", default="", help="Model for the agent to use."),
+    click.option(
+        "--permission", default="", metavar="MODE", help="Permission mode of Claude Code."
+    ),
 )
 
 

@@ -28,8 +28,8 @@ from ralph.loop import scratchpad_file
 def init(call: Invocation, folder: Path | None) -> None:
     """Create Ralph's files in a project.
 
-    Existing files stay as they are. Without FOLDER, this sets up the project that contains the
-    current folder. FOLDER becomes a separate project.
+    Existing files are left unchanged. Without FOLDER, the project that contains the current folder
+    is set up; with FOLDER, that folder becomes a project of its own.
     """
     if folder is not None:
         _check_new_project(folder)
@@ -127,9 +127,9 @@ def mention_import(call: Invocation) -> None:
 def deinit_(call: Invocation, yes: bool) -> None:
     """Remove Ralph and its memory from a project.
 
-    This shows everything that Ralph created in this project, memories and logs included, before it
-    removes it. Files that Ralph did not create stay, and git's history keeps what was committed.
-    `ralph uninstall --all` removes Ralph from your coding agents.
+    This lists everything that Ralph created in the project, including memories and logs, and
+    removes it once you confirm. Other files are kept, and git's history still contains what was
+    committed. To remove Ralph from your coding agents, use `ralph uninstall --all`.
     """
     from ralph.install import deinit
 
@@ -155,9 +155,10 @@ def deinit_(call: Invocation, yes: bool) -> None:
 @click.argument("state", type=click.Choice(["on", "off"]), required=False)
 @pass_call
 def capture(call: Invocation, state: str | None) -> None:
-    """Turn recording and injection on or off.
+    """Turn Ralph's hooks on or off in a project.
 
-    This applies to the current project. Without an argument, show the current state.
+    While they are off, nothing is recorded and agents are given nothing. Without an argument, show
+    the current state.
     """
     paused = recorder.paused_since(call.root)
     since = f" since {visible(paused)}" if paused else ""
@@ -196,7 +197,7 @@ def capture(call: Invocation, state: str | None) -> None:
     type=click.IntRange(min=0),
     default=0,
     metavar="TOKENS",
-    help="Print only the end that fits into this many tokens (0: everything).",
+    help="Print only the last TOKENS tokens (0: everything).",
 )
 @options.formats("markdown", "json")
 @pass_call
@@ -209,10 +210,10 @@ def scratchpad(
     budget: int,
     form: str,
 ) -> None:
-    """Keep notes for the next iteration.
+    """Keep notes for the next session or iteration.
 
     The scratchpad (.ralph/scratchpad.md) holds the state of the current work. CONTENT is appended
-    to it ("-" reads it from standard input); without CONTENT it is printed.
+    to it ("-" reads it from standard input); without CONTENT, the scratchpad is printed.
     """
     has_text = content is not None or file is not None
     exclude({"a text": has_text, "--clear": clear})

@@ -93,14 +93,14 @@ class _SearchOptions:
     "--around",
     default="",
     metavar="ID",
-    help="Show what happened around this record, oldest first.",
+    help="Show what happened before and after this record, oldest first.",
 )
 @click.option("--short", is_flag=True, help="Show one line per record (layer 1, the default).")
 @click.option("--full", is_flag=True, help="Show complete records (layer 3).")
 @click.option(
     "--layer",
     type=click.IntRange(1, 3),
-    help="Level of detail: 1 one line each, 2 with surrounding events, 3 complete records.",
+    help="Level of detail: 1 (one line), 2 (with surrounding events) or 3 (complete records).",
 )
 @click.option(
     "-t",
@@ -112,25 +112,28 @@ class _SearchOptions:
 )
 @options.tags("Only records with any of these tags.")
 @options.since
-@click.option("--until", default="", metavar="WHEN", help="Only up to this time.")
-@options.limit(None, f"Maximum number of results [default: {LIMIT}, --around: {AROUND}].")
+@click.option(
+    "--until", default="", metavar="WHEN", help="Only what happened until this date or age."
+)
+@options.limit(None, f"Maximum number of results [default: {LIMIT}, or {AROUND} with --around].")
 @click.option("--all", "everything", is_flag=True, help="Show every match.")
 @click.option(
     "--project", default="", metavar="PATH", help="Only sessions recorded in this folder."
 )
 @options.visibility
 @click.option("--team", is_flag=True, help="Also search what the team's other machines share.")
-@click.option("--explain", is_flag=True, help="Print why each record was found.")
+@click.option("--explain", is_flag=True, help="Explain why each record was found.")
 @options.formats("table", "json", "markdown")
 @pass_call
 def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> None:
     """Search memories, sessions, the journal and tasks.
 
-    Words, parts of identifiers and tags match in any language; records with a similar meaning are
-    found too. With --full and ids instead of words, those records are shown completely; "-" alone
-    reads the words from standard input. Without words, --since and --until show what happened in
-    that time. Inside a task (RALPH_TASK, or its worktree) the search covers the project's records,
-    those of the task, and those of finished tasks.
+    This matches words, parts of identifiers and tags in any language, and finds records with a
+    similar meaning. With --full, WORDS can be ids, to show those records in full. Without WORDS,
+    --since and --until show what happened in that period. "-" reads the words from standard input.
+
+    Inside a task (RALPH_TASK, or the task's worktree), records of other unfinished tasks are left
+    out.
     """
     personal = paths.personal_memories()
     if personal is None or not personal.exists():  # it can be searched outside a project
@@ -308,38 +311,36 @@ class _Preview(NamedTuple):
 )
 @click.argument("prompt", nargs=-1)
 @click.option(
-    "--session", default="", metavar="ID", help="Leave out what this session already received."
+    "--session", default="", metavar="ID", help="Leave out what this session was already given."
 )
 @click.option(
     "--best",
     is_flag=True,
-    help="Show the certain matches for words or ids, even those that hooks leave out.",
+    help="Show all certain matches for words or ids, even those that hooks leave out.",
 )
+@click.option("--explain", is_flag=True, help="Explain why each record is included or left out.")
 @click.option(
-    "--explain", is_flag=True, help="Print why each record is included, and why others are not."
+    "--knowledge", is_flag=True, help="Show the knowledge that a run adds to a task instead."
 )
-@click.option(
-    "--knowledge", is_flag=True, help="Show the knowledge that the loop adds to a task instead."
-)
-@click.option(
-    "--feature", default="", metavar="NAME", help="With --knowledge: feature of the task."
-)
+@click.option("--feature", default="", metavar="NAME", help="With --knowledge: the task's feature.")
 @click.option(
     "--files",
     multiple=True,
     metavar="A,B",
-    help="With --knowledge: files that were changed last.",
+    help="With --knowledge: the files changed last.",
 )
 @options.visibility
 @options.formats("markdown", "json")
 @pass_call
 def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) -> None:
-    """Show what an agent receives with a prompt.
+    """Show what an agent is given with a prompt.
 
-    Without a prompt, show what it receives when a session starts. This is what the hooks inject,
-    within the same budgets; --best shows all certain matches, even where a hook injects nothing.
-    "-" alone reads the prompt from standard input. Inside a task (RALPH_TASK, or its worktree)
-    records of other unfinished tasks are left out.
+    Without PROMPT, show what it is given when a session starts. The hooks use the same budgets;
+    --best shows all certain matches, even those that a hook leaves out. "-" reads the prompt from
+    standard input.
+
+    Inside a task (RALPH_TASK, or the task's worktree), records of other unfinished tasks are left
+    out.
     """
     from ralph.capture import recorder
 

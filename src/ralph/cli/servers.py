@@ -51,20 +51,20 @@ def bind_socket(port: int) -> socket.socket:
     examples=["ralph web", "ralph web --port 8123 --no-open", "ralph web --link"],
 )
 @click.option(
-    "--port", type=_PORT, default=0, metavar="N", help="Port to listen on (0: a free one)."
+    "--port", type=_PORT, default=0, metavar="N", help="Port to listen on [default: a free one]."
 )
 @click.option("--no-open", is_flag=True, help="Print the address without opening a browser.")
 @click.option(
     "--link",
     is_flag=True,
-    help="Open another window on the server that is running for this project.",
+    help="Open the server that is already running for this project.",
 )
 @pass_call
 def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     """Open the Memory Explorer in a browser.
 
-    It shows what is remembered, searches it and corrects it, on this machine only, until Ctrl-C.
-    The printed address works once; --link prints another one.
+    Browse, search and edit everything that Ralph remembers. The server is reachable only from this
+    machine and runs until Ctrl-C. The printed address works once; --link prints a new one.
     """
     with needs_extra("web", "`ralph web`"):
         from ralph.memory import caller
@@ -111,7 +111,7 @@ def mcp() -> None:
 @click.option(
     "--http",
     is_flag=True,
-    help="Serve at an address on this machine instead of standard input and output.",
+    help="Listen on a local port instead of using standard input and output.",
 )
 @click.option(
     "--port",
@@ -123,11 +123,12 @@ def mcp() -> None:
 @click.option("--read-only", is_flag=True, help="Leave out the tools that write.")
 @pass_call
 def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
-    """Serve the memory to the MCP client that starts this.
+    """Run an MCP server with Ralph's tools.
 
-    The tools have the names of the commands. What a client writes is marked with its name. With
-    --http the server listens on 127.0.0.1 only, and prints the address and a new token on standard
-    error; RALPH_MCP_TOKEN sets a permanent one.
+    MCP clients start it and use standard input and output. Tools are named after the commands, and
+    what a client writes is marked with the client's name. With --http, the server listens on
+    127.0.0.1 only and prints its address and a new token to standard error; RALPH_MCP_TOKEN sets a
+    fixed token.
     """
     with needs_extra("mcp", "`ralph mcp serve`"):
         from ralph.mcp import transports

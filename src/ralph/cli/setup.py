@@ -49,9 +49,9 @@ class _Imported:
     cls=Command,
     examples=["ralph setup", "ralph setup --dry-run", "ralph setup --yes --no-import"],
 )
-@click.option("--yes", is_flag=True, help="Do not ask before making the changes.")
+@click.option("--yes", is_flag=True, help="Make the changes without asking.")
 @options.dry_run
-@click.option("--no-import", is_flag=True, help="Leave out the earlier sessions of this project.")
+@click.option("--no-import", is_flag=True, help="Do not import earlier sessions.")
 @merge_driver_option
 @options.formats("text", "json")
 @pass_call
@@ -60,10 +60,9 @@ def setup_(
 ) -> None:
     """Set up Ralph on this machine and in this project.
 
-    This does what `ralph install`, `ralph init` and `ralph import --yes` do: it adds Ralph to every
-    coding agent that is found, creates Ralph's files in the project, and imports the earlier
-    sessions of this project. On a terminal, it shows all changes and asks once. What is already
-    done stays as it is.
+    This runs `ralph install`, `ralph init` and `ralph import --yes`: it adds Ralph to every coding
+    agent it finds, creates Ralph's files in the project, and imports the project's earlier
+    sessions. On a terminal, it shows all changes first and asks once. It is safe to run again.
     """
     place = DriverPlace(driver) if driver else None
     plan = setup.plan_setup(

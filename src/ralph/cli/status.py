@@ -63,17 +63,18 @@ _VERDICT_COLOURS = {
 @click.option(
     "--usage",
     is_flag=True,
-    help="Show what was injected this week, how much of it was used, and what it cost.",
+    help="Show what agents were given this week, how much of it was used, and what it cost.",
 )
 @click.option(
-    "--watch", is_flag=True, help="Print the status again whenever something changes, until Ctrl-C."
+    "--watch", is_flag=True, help="Update the status whenever something changes, until Ctrl-C."
 )
 @options.formats("table", "json")
 @pass_call
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
-    """Show what is remembered here and whether it works.
+    """Show what Ralph remembers here and whether it works.
 
-    The report has sizes, running loops, the last session, and the state of the index and the hooks.
+    The report includes the number of memories, active runs, the last session, and the state of the
+    index and the hooks.
     """
     exclude({"--usage": usage, "--watch": watch})
     if usage:
@@ -282,7 +283,7 @@ def _describe_loop_usage(loop: Mapping[str, Any]) -> str:
 
 @click.command(name="statusline", cls=Command, examples=["ralph statusline"])
 def statusline() -> None:
-    """Print one line for a client's status line.
+    """Print a line for an agent's status line.
 
     Claude Code passes its JSON on standard input; `ralph install claude --statusline` adds this
     command to its settings. Outside projects and git repositories, nothing is printed.
@@ -313,12 +314,12 @@ def statusline() -> None:
 @click.option(
     "--fix",
     is_flag=True,
-    help="Repair what can be repaired safely. Changed files are backed up.",
+    help="Repair what can be repaired safely, after backing up the files.",
 )
 @click.option(
     "--secrets",
     is_flag=True,
-    help="Also search all stored text for secrets. With --fix, redact them, without a backup.",
+    help="Also search all stored text for secrets. With --fix, redact them without a backup.",
 )
 @click.option(
     "--allow-secret",
@@ -334,7 +335,7 @@ def statusline() -> None:
 @click.option(
     "--citations",
     is_flag=True,
-    help="Check the files, symbols, commands and commits that records cite.",
+    help="Check the files, symbols, commands and commits that memories cite.",
 )
 @click.option(
     "--ci",
@@ -352,7 +353,11 @@ def statusline() -> None:
     "--command", default="", metavar="LINE", help="With --check: the agent's program and arguments."
 )
 @click.option("--mcp", is_flag=True, help="Check the MCP servers that agents use here.")
-@click.option("--refresh", is_flag=True, help="With --mcp: ignore results of the last 5 minutes.")
+@click.option(
+    "--refresh",
+    is_flag=True,
+    help="With --mcp: ignore cached results, which are up to 5 minutes old.",
+)
 @options.formats("table", "json")
 @pass_call
 def doctor_(
@@ -365,15 +370,15 @@ def doctor_(
     form: str,
     **checks: Any,
 ) -> int:
-    """Find problems and repair them.
+    """Find and repair problems.
 
     This checks the memory files, the config and the hooks; in the home folder, only the hooks. The
-    exit code is 1 if a problem needs a person.
+    exit code is 1 if a problem needs your attention.
 
-    Four checks run only when they are named. --citations looks up what every record (or each ID)
-    cites, in the working tree and in git: it is fresh, moved, changed, gone or unverifiable.
-    Records that cite something gone or moved rank lower and are marked. --index, --agents and --mcp
-    print a report of their own.
+    Four checks run only on request. --citations looks up what each memory (or only the given IDs)
+    cites, in the working tree and in git, and reports it as fresh, moved, changed, gone or
+    unverifiable; memories that cite something gone or moved are marked and ranked lower. --index,
+    --agents and --mcp each print a report of their own.
     """
     code = _run_named_check(call, names, form, **checks)
     if code is not None:

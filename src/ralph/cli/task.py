@@ -33,7 +33,7 @@ _task_id = click.argument("task_id", metavar="ID")
     name="task", cls=Group, examples=["ralph task list --ready", "ralph task done t-1a2b3c"]
 )
 def cli() -> None:
-    """Plan tasks and their order.
+    """Manage tasks and their order.
 
     Tasks are stored in .ralph/tasks/.
     """
@@ -49,21 +49,21 @@ def cli() -> None:
     "--priority",
     type=click.IntRange(min=0),
     default=0,
-    help="Priority: 1 is the most urgent, and 0 (none) comes last.",
+    help="Priority, from 1 (most urgent); 0 means none and comes last.",
 )
 @click.option(
     "--blocked-by",
     multiple=True,
     metavar="ID",
-    help="A task that must be done first (may be repeated).",
+    help="Task that must be done first (may be repeated).",
 )
 @click.option(
     "--parent",
     metavar="ID",
-    help="Task that this is a part of. It is done once all its parts are done.",
+    help="Parent task, which is done once all its parts are done.",
 )
 @click.option("--feature", "feature_id", metavar="ID", help="Feature that the task belongs to.")
-@click.option("--prd", type=click.Path(path_type=Path), help="A prd.json to copy into the task.")
+@click.option("--prd", type=click.Path(path_type=Path), help="The prd.json to copy into the task.")
 @click.option(
     "--worktree",
     "in_worktree",
@@ -125,7 +125,7 @@ def add(
 def list_(
     call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str
 ) -> None:
-    """List the tasks by priority, then by age."""
+    """List tasks by priority, then by age."""
     listed, unread = tasks.list_(
         call.root,
         status=TaskStatus(status) if status else None,
@@ -189,7 +189,7 @@ def print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
 @options.formats("table", "json")
 @pass_call
 def show(call: Invocation, task_id: str, form: str) -> None:
-    """Show one task in full, with its blockers, parts and stories."""
+    """Show a task with its blockers, parts and stories."""
     from ralph.tasks import worktree
 
     view = tasks.show(call.root, task_id)
@@ -284,7 +284,7 @@ def _describe_claim(claim: Claim | None) -> str:
 )
 @pass_call
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
-    """Start a task yourself; loops then skip it."""
+    """Start a task yourself, so that runs skip it."""
     if not in_worktree:
         _print_change(tasks.start(call.root, task_id))
         return
@@ -302,7 +302,8 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
 def finish(call: Invocation, task_id: str) -> None:
     """Mark a task as done.
 
-    Its accepted or well-evidenced insights are added to .ralph/global-patterns.md.
+    Proposals of the task that were accepted or have good evidence are added to
+    .ralph/global-patterns.md.
     """
     _complete(call, task_id)
 
@@ -336,7 +337,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
     """Merge a task's branch into the main checkout's branch.
 
     What the task learned is added to AGENTS.md. The merge is refused if there are uncommitted
-    changes or conflicts; entries that both sides added to a memory file are all kept.
+    changes or conflicts; if both sides added entries to a memory file, all of them are kept.
     """
     from ralph.tasks import worktree_merge
 
@@ -364,8 +365,8 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
 def drop(call: Invocation, task_id: str, yes: bool) -> None:
     """Remove a task's worktree and the branch created for it.
 
-    The task and its memory stay. You are asked before anything is lost that exists only there.
-    Uncommitted memory is never dropped.
+    The task and its memory are kept. Ralph asks before it deletes work that exists nowhere else,
+    and never deletes uncommitted memory.
     """
     from ralph.tasks import worktree_drop
 
@@ -393,17 +394,17 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 )
 @_task_id
 @click.argument("status", metavar="STATUS", type=_STATUS)
-@click.option(
-    "--reason", default="", metavar="TEXT", help="Reason, if the task is blocked or failed."
-)
+@click.option("--reason", default="", metavar="TEXT", help="Why the task is blocked or failed.")
 @click.option(
     "--by",
     multiple=True,
     metavar="ID",
-    help="If it is blocked: a task that must be done first (may be repeated).",
+    help="With blocked: a task that must be done first (may be repeated).",
 )
 @click.option(
-    "--force", is_flag=True, help="If it is pending: take it away from a run that works on it."
+    "--force",
+    is_flag=True,
+    help="With pending: take the task away from a run that is working on it.",
 )
 @options.allow_secret
 @pass_call
@@ -420,7 +421,7 @@ def set_(
 
     STATUS is pending, in_progress, blocked, done or failed. A pending task can be started again,
     and its attempts are counted from 0. A blocked task waits until other tasks are done (--by), or
-    until you change its status. The reason of a failure is passed to the next attempt; tasks that
+    until you change its status. The reason for a failure is passed to the next attempt; tasks that
     wait for a failed task continue to wait. `ralph task start` and `ralph task done` are shorter.
     """
     if status == TaskStatus.BLOCKED:

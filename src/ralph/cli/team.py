@@ -27,7 +27,7 @@ from ralph.sharing.team_push import PushResult
     ],
 )
 def cli() -> None:
-    """Share memory with a team's machines.
+    """Share memory across a team's machines.
 
     Memories, session summaries and the journal are shared through PostgreSQL. Nothing is shared
     until you join a server. `ralph search --team` searches what was pulled, even without a network.
@@ -67,10 +67,9 @@ def join(call: Invocation, url: str, project: str) -> None:
 def sync(call: Invocation, push_only: bool, pull_only: bool, dry_run: bool) -> None:
     """Send what is new here, and fetch what the others share.
 
-    `team.share` chooses among memories, guardrails, knowledge, summaries and the journal. The rules
-    for secrets and private paths are applied again, with the current settings; --dry-run prints
-    every row that would be sent, and changes nothing. Records that were forgotten on the server are
-    removed here.
+    `team.share` selects what is shared: memories, guardrails, knowledge, summaries and the journal.
+    The rules for secrets and private paths are applied again, with the current settings; --dry-run
+    prints every row that would be sent. Records that were forgotten on the server are removed here.
     """
     options.exclude({"--push-only": push_only, "--pull-only": pull_only})
     options.exclude({"--pull-only": pull_only, "--dry-run": dry_run})
@@ -115,7 +114,7 @@ def _pull(call: Invocation) -> None:
 @options.formats("table", "json")
 @pass_call
 def status(call: Invocation, form: str) -> int:
-    """Show what is shared with whom, and the age of the last pull.
+    """Show what is shared with whom, and when it was last synced.
 
     The exit code is 1 if the server does not answer.
     """

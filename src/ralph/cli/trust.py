@@ -33,17 +33,17 @@ from ralph.storage import trust_records
     is_flag=True,
     help="Approve everything that is shown, without asking. Needs a terminal or CI=true.",
 )
-@click.option("--list", "listing", is_flag=True, help="Show what you trust, in all projects.")
+@click.option("--list", "listing", is_flag=True, help="List what you trust, in all projects.")
 @click.option("--revoke", is_flag=True, help="Revoke all trust for this project.")
 @options.formats("table", "json")
 @pass_call
 def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -> int:
-    """Approve commands that a project's config names.
+    """Approve the commands in a project's config.
 
-    This shows the commands and addresses in this project's config and asks whether to trust them.
-    Until you approve them they are ignored: cloning a repository runs nothing and sends nothing. A
-    value that changes must be approved again. The same applies to logs of another machine that
-    came with a copy of the project.
+    This shows the commands and addresses in the project's config and asks whether you trust them.
+    Until you approve them, they are ignored: cloning a repository runs nothing and sends nothing. A
+    changed value must be approved again. The same applies to another machine's logs that came with
+    a copy of the project.
     """
     exclude({"--yes": yes, "--list": listing, "--revoke": revoke})
     if listing:
