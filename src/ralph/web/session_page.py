@@ -12,6 +12,7 @@ from typing import Any
 from ralph.capture import summary
 from ralph.core.errors import Hint, NotFound
 from ralph.core.ids import parse_time
+from ralph.core.record import ObservationKind, Record
 from ralph.recall import (
     conversation,
     graph,
@@ -24,12 +25,13 @@ from ralph.storage import queries
 from ralph.storage import sessions as stored_sessions
 from ralph.web import lists
 from ralph.web.lists import one_line
-from ralph.web.record_rows import injection_json, record_row
+from ralph.web.record_rows import PREVIEW_LENGTH, injection_json, record_row
 
 Json = dict[str, Any]
 
 TIMELINE_SIZE = 200  # observations on one page of a session's timeline
 _EARLIEST = datetime.min.replace(tzinfo=UTC)  # stands for a time that cannot be parsed
+_ECHO = ("$ ", "# ")  # start the lines with a command and its description
 _MAX_LINE_CHARACTERS = 120  # in the title of an injected record
 
 
@@ -95,10 +97,22 @@ def _timeline(
     for key, injections in zip(keys, after_item, strict=True):
         record = records[key]
         row = record_row(record, locations[key], "")
-        if record.extra.get("error"):
-            row["text"] = record.extra["error"]  # its title has the command
+        row["text"] = _shown_text(record, row["text"])
         items.append({**row, "at": record.created_at, "injected": injections})
     return {"items": items[:limit], "total": session.observations, "before": before_first}
+
+
+def _shown_text(record: Record, text: str) -> str:
+    """Return the line that names the error, or the output without the command, which is the title.
+
+    Other records keep their text.
+    """
+    if record.kind is ObservationKind.ERROR:
+        return summary.error_line(record) or text
+    if "command" not in record.extra:
+        return text
+    output = [line for line in record.text.splitlines() if not line.startswith(_ECHO)]
+    return one_line("\n".join(output), PREVIEW_LENGTH)
 
 
 def _time_or_earliest(text: str) -> datetime:

@@ -6,7 +6,7 @@ import { Command, Loaded, RichText } from "../parts/placeholders.js";
 import { SetupNotice } from "../parts/setup.js";
 import { Section } from "../parts/widgets.js";
 import { PageHead } from "../parts/shell.js";
-import { coded, count, number, sentence, Time } from "../parts/format.js";
+import { coded, count, moment, number, sentence, Time } from "../parts/format.js";
 
 const SUB = "The coding agents that Ralph records and gives memories to, and the settings in effect.";
 
@@ -70,7 +70,7 @@ function Times({ events }) {
     <div class="scroller" tabindex="0" role="region" aria-label="Response times">
       <table class="is-tight"><thead><tr><th scope="col">Event</th><th scope="col" class="num">Responses</th>
           <th scope="col" class="num">Median</th><th scope="col" class="num">95 %</th></tr></thead>
-        <tbody>${events.map((each) => html`<tr key=${each.event}><th scope="row">${each.event}</th>
+        <tbody>${events.map((each) => html`<tr key=${each.event}><th scope="row">${sentence(moment(each.event))}</th>
           <td class="num">${number(each.count)}</td><td class="num">${number(Math.round(each.p50_ms))} ms</td>
           <td class="num">${number(Math.round(each.p95_ms))} ms</td></tr>`)}</tbody></table>
     </div>

@@ -9,7 +9,7 @@ import { Choice, Code, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
 import { useMedia, useQueryText } from "../parts/hooks.js";
-import { coded, Kind, number, sentence } from "../parts/format.js";
+import { coded, Kind, matchReason, number, sentence } from "../parts/format.js";
 
 const EVENTS = [
   ["UserPromptSubmit", "with a prompt"],
@@ -46,7 +46,7 @@ function Ask({ prompt, onPrompt, event, task }) {
     <div class="toolbar">
       <${Choice} label="Given" value=${event} options=${EVENTS}
         onChange=${(next) => setQuery({ event: next === "UserPromptSubmit" ? null : next })} />
-      <${Choice} label="Working on" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
+      ${options.length > 1 && html`<${Choice} label="Working on" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />`}
     </div>
   </form>`;
 }
@@ -115,7 +115,7 @@ function Item({ item }) {
       <span class="num quiet item-tokens">${number(item.tokens)} tokens</span></div>
     <p class="item-why"><${Kind} kind=${item.type} />
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>
-          html`<span key=${one} class="reason">${one}</span>`)}</p>
+          html`<span key=${one} class="reason">${matchReason(one)}</span>`)}</p>
     ${item.text && html`<details class="item-text"><summary>Text</summary><${Code} text=${item.text} label=${`Text of item ${item.order}`} /></details>`}`;
 }
 

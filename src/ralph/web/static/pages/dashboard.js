@@ -251,7 +251,7 @@ function Ended({ runs, loop }) {
 /** How many runs succeeded, and in how many iterations on average. */
 function SuccessRate({ loop }) {
   if (loop?.success_rate == null) return null;
-  return html`<p class="quiet small num loop-rate">${number(loop.succeeded)} of ${count(loop.runs - loop.running, "run")}
+  return html`<p class="quiet small num loop-rate">${number(loop.succeeded)} of ${count(loop.runs - loop.running, "run")}${" "}
     succeeded (${Math.round(100 * loop.success_rate)}%)${loop.mean_iterations != null
       && `, in ${loop.mean_iterations.toFixed(1)} iterations on average`}</p>`;
 }

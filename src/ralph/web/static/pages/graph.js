@@ -14,7 +14,7 @@ import { KINDS, typeLabel, Shape } from "../parts/node_shapes.js";
 import { PageHead } from "../parts/shell.js";
 import { useMedia } from "../parts/hooks.js";
 import { TimeSlider } from "../parts/slider.js";
-import { count, number } from "../parts/format.js";
+import { count, number, unlinked } from "../parts/format.js";
 
 const NONE = { nodes: [], edges: [] };
 
@@ -136,7 +136,8 @@ function GraphView({ data, asked, loading }) {
 /** The choice between the surroundings of one node and the whole graph. */
 function Scope({ around, name }) {
   const all = !around;
-  const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
+  const bare = unlinked(name).replaceAll("`", "");
+  const words = bare.length > 40 ? `${bare.slice(0, 39)}…` : bare;
   const choose = (next) => setQuery({ all: next ? "1" : null, task: null, tag: null });
   return html`<div class="seg graph-scope" role="group" aria-label="Part of the graph">
     <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>

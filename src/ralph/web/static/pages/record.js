@@ -11,7 +11,7 @@ import { Layers } from "../parts/layers.js";
 import { Html } from "../parts/markdown.js";
 import { go } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { coded, count, hueOf, Kind, number, readable, sentence, Time } from "../parts/format.js";
+import { author, coded, count, hueOf, Kind, moment, number, readable, sentence, Time } from "../parts/format.js";
 
 /** The changes with their icons, in the order of their buttons. */
 const ACTIONS = [
@@ -74,7 +74,7 @@ function Facts({ data }) {
       <//>
       <${Fact} name="Created"><${Time} at=${written} /><//>
       <${Fact} name="Changed">${changed && changed !== written && html`<${Time} at=${changed} />`}<//>
-      ${["by", "via", "run", "iteration"].map((name) => [name, record[name]])
+      ${[["by", author(record.by)], ["via", record.via], ["run", record.run], ["iteration", record.iteration]]
         .concat(Object.entries(record.origin ?? {}))
         .filter(isThere)
         .map(([name, value]) => html`<${Fact} key=${name} name=${sentence(readable(name))}>${shown(value)}<//>`)}
@@ -130,7 +130,7 @@ function Given({ one }) {
   return html`<tr>
     <td class="nowrap"><${Time} at=${one.at} /></td>
     <td><a href=${sessionPath(one.session)} data-link>${one.session_title || "An unrecorded session"}</a></td>
-    <td class="wide-only">${one.event}</td>
+    <td class="wide-only">${moment(one.event)}</td>
     <td class="num wide-only">${number(one.tokens)}</td>
     <td>${one.used ? used : html`<span class="quiet">not used</span>`}</td>
   </tr>`;
@@ -150,7 +150,7 @@ function GivenToSessions({ data: { injections, used } }) {
               <tr>
                 <th scope="col">When</th>
                 <th scope="col">Session</th>
-                <th scope="col" class="wide-only">Event</th>
+                <th scope="col" class="wide-only">At</th>
                 <th scope="col" class="num wide-only">Tokens</th>
                 <th scope="col">Used</th>
               </tr>

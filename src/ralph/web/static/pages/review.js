@@ -67,12 +67,17 @@ const BUTTONS = {
   archive: ["archive", "Archive"], promote: ["promote", "Promote"], delete: ["trash", "Delete"],
 };
 
+/** "gone: file src/soap.ts" -> "It cites something that is gone: file src/soap.ts". */
+function citationNote(why) {
+  return /^(gone|moved|changed): /.test(why) ? `It cites something that is ${why}` : sentence(why);
+}
+
 /** A memory that needs a decision, with the same actions as `ralph review`. */
 function Waiting({ one, act }) {
   return html`<li class="card insight">
     <div class="insight-head"><${ReviewKind} kind=${one.kind} /><span class="file small">${one.source}</span></div>
     <h3 class="insight-title"><a href=${recordPath(one.id)} data-link>${coded(one.text.split("\n")[0])}</a></h3>
-    <p class="quiet small">${sentence(one.why)}</p>
+    <p class="quiet small">${coded(citationNote(one.why))}</p>
     <div class="actions">
       ${one.verbs.map((verb) => html`<${Button} key=${verb} icon=${BUTTONS[verb][0]} look="small" opens=${true}
         onClick=${() => act(verb, { ...one, kept: true })}>${BUTTONS[verb][1]}<//>`)}

@@ -10,7 +10,7 @@ import { Paged, useRows } from "../parts/paging.js";
 import { Code, secondsBetween, Facts, Mode, Section, State, Tabs } from "../parts/widgets.js";
 import { go, route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { coded, count, Kind, Time, number, seconds, unlinked } from "../parts/format.js";
+import { coded, count, Kind, moment, Time, number, seconds, unlinked } from "../parts/format.js";
 
 /** The page at `/sessions/ID`. */
 export function Page({ params }) {
@@ -158,13 +158,13 @@ function Given({ items }) {
     <div class="scroller" tabindex="0" role="region" aria-label="What the agent was given">
       <table class="is-tight">
         <thead><tr><th scope="col">Memory or session</th><th scope="col">Used</th><th scope="col" class="num wide-only">Tokens</th>
-            <th scope="col" class="wide-only">Event</th><th scope="col" class="wide-only">When</th></tr></thead>
+            <th scope="col" class="wide-only">At</th><th scope="col" class="wide-only">When</th></tr></thead>
         <tbody>
           ${items.slice(0, most).map(
             (item, at) => html`<tr key=${at}>
               <td class="cell-wide"><a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.id)}</a></td>
               <td>${item.used ? html`<${State} state="used" />` : html`<span class="quiet">not used</span>`}</td>
-              <td class="num wide-only">${number(item.tokens)}</td><td class="wide-only">${item.event}</td><td class="wide-only"><${Time} at=${item.at} /></td>
+              <td class="num wide-only">${number(item.tokens)}</td><td class="wide-only">${moment(item.event)}</td><td class="wide-only"><${Time} at=${item.at} /></td>
             </tr>`,
           )}
         </tbody>

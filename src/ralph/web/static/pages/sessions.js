@@ -38,7 +38,7 @@ function All({ tasks }) {
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
   const isEmpty = list.answer.value && !list.count.value && !list.answer.value.empty && !task && !asked;
   return html`<div class="toolbar is-single" hidden=${isEmpty}>
-      <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
+      <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="What was said or done" search=${true} />
       ${(tasks.length > 0 || task) && html`<${Choice} label="Task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />`}
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
       <${EmptySessions} count=${list.answer.value?.empty ?? 0} shown=${withEmpty} />

@@ -25,7 +25,7 @@ export function Page() {
   const states = [...new Set([...STATES, ...Object.keys(counts)])].filter((state) => counts[state] || on.has(state));
   const isEmpty = list.answer.value && !list.count.value && !on.size && !asked;
   return html`<${PageHead} title="Tasks"
-      sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "task") : ""}</span>`} />
+      sub=${html`<span role="status">${list.answer.value && !isEmpty ? count(list.count.value, "task") : ""}</span>`} />
     <div class="toolbar is-single" hidden=${isEmpty}>
       <${TextInput} label="Search tasks" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
       <${Choice} label="Sort by" value=${sort} options=${SORTS} onChange=${(next) => setQuery({ sort: next })} />

@@ -18,7 +18,7 @@ const LENS = 0.25;
 export function Budget({ budget, cap, used, items, chosen, onChoose }) {
   const whole = Math.max(budget || 0, used, 1);
   const free = Math.max(0, whole - used);
-  const enlarged = items.length > 0 && used / whole < LENS;
+  const enlarged = items.length > 1 && used / whole < LENS;
   const segments = (of) => items.map((item) =>
     html`<${Segment} key=${item.id + item.order} item=${item} whole=${of} chosen=${chosen === item.id} onChoose=${onChoose} />`);
   return html`<div class="budget">

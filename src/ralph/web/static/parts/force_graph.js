@@ -57,7 +57,7 @@ function drawNode(node, canvas, look) {
 }
 
 const MARGIN = 36;
-const NEAREST = 2;
+const NEAREST = 3;
 
 /** A force towards the centre, which keeps unlinked nodes in view. It is weaker along the longer side. */
 function gravity(host) {

@@ -131,6 +131,44 @@ export function hueOf(kind) {
   return HUES[kind] ?? HUES[String(kind ?? "").replace(/s$/, "")] ?? "slate";
 }
 
+const EVENTS = {
+  SessionStart: "start of the session",
+  UserPromptSubmit: "prompt",
+  PreToolUse: "before a tool",
+  PostToolUse: "after a tool",
+  PostToolUseFailure: "failed command",
+  SubagentStart: "start of a subagent",
+};
+
+/** The moment at which an agent was given something: "UserPromptSubmit" -> "prompt". */
+export function moment(event) {
+  return Object.hasOwn(EVENTS, event) ? EVENTS[event] : event;
+}
+
+const REASONS = {
+  text: (word) => `mentions “${word}”`,
+  title: (word) => `title has “${word}”`,
+  tag: (word) => `tagged “${word}”`,
+  path: (word) => `names a file with “${word}”`,
+  link: () => "linked from a match",
+  amends: () => "changes an earlier decision",
+  meaning: () => "similar in meaning",
+  recent: (day) => `recent (${day})`,
+};
+
+/** The reason for a match: "tag: redis" -> "tagged “redis”". Other reasons are sentences already. */
+export function matchReason(why) {
+  const [, field, word] = /^(\w+): (.+)$/.exec(why) ?? [];
+  return Object.hasOwn(REASONS, field ?? "") ? REASONS[field](word) : why;
+}
+
+const AUTHORS = { human: "a person", agent: "an agent" };
+
+/** The author of a memory in words. */
+export function author(by) {
+  return Object.hasOwn(AUTHORS, by) ? AUTHORS[by] : by;
+}
+
 /** "tool_use" -> "tool use". */
 export function readable(word) {
   return String(word ?? "").replaceAll("_", " ");

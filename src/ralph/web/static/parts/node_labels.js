@@ -28,7 +28,7 @@ export function drawLabels(nodes, canvas, scale, look) {
     if (left <= 0) break;
     const wanted = look.marked(node.id) || look.hovered() === node.id;
     if ((!wanted && look.dimmed(node.id)) || !overlaps(boxOf(node), view)) continue;
-    const text = short(node.name || node.id, wanted ? 40 : 28);
+    const text = short((node.name || node.id).replaceAll("`", ""), wanted ? 40 : 28);
     const width = canvas.measureText(text).width + font * 0.6;
     const places = labelPositions(node, width, font * 1.35).map((box) => within(box, view));
     const free = places.find((place) => !taken.some((other) => overlaps(place, other)));

@@ -4,7 +4,7 @@ import { recordPath } from "./controls.js";
 import { Icon } from "./icons.js";
 import { RecordLayers } from "./layers.js";
 import { Marked } from "./markdown.js";
-import { coded, count, day, Kind, number, readable, sentence, Time } from "./format.js";
+import { coded, count, day, Kind, matchReason, number, readable, sentence, Time } from "./format.js";
 
 const SPOKEN = ["prompt", "answer"];
 const USUAL = ["", "active", "accepted", "raw"];
@@ -100,7 +100,7 @@ export function RecordDetail({ row }) {
     ${why.length > 0 &&
     html`<div class="why">
       <p class="why-title">Why it matches</p>
-      <ul>${why.map((one) => html`<li key=${one}>${one}</li>`)}</ul>
+      <ul>${why.map((one) => html`<li key=${one}>${matchReason(one)}</li>`)}</ul>
     </div>`}
     <${RecordLayers} id=${row.id} />
     <p><a href=${recordPath(row.id)} data-link>Open</a></p>
