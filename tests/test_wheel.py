@@ -61,7 +61,7 @@ def ralph(installed: Path, *arguments: str, cwd: Path) -> str:
 
 
 def test_the_wheel_has_the_texts_that_commands_print(installed: Path, tmp_path: Path) -> None:
-    assert "memories" in ralph(installed, "skill", cwd=tmp_path).lower()
+    assert "memories" in ralph(installed, "install", "--skill", cwd=tmp_path).lower()
     assert "memories.budget" in ralph(installed, "config", cwd=tmp_path)
 
 

@@ -15,7 +15,7 @@ def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(_GARBAGE_COLLECTION_THRESHOLD)
     try:
-        if sys.argv[1:] == ["statusline"]:  # clients run it at every turn, so it starts fast
+        if sys.argv[1:] == ["status", "--line"]:  # clients run it at every turn, so it starts fast
             from ralph.hooks.statusline import main as print_line
 
             print_line()

@@ -154,14 +154,14 @@ def test_a_bug_is_called_a_bug_and_debug_shows_where(
 ) -> None:
     (tmp_path / "breaks.py").write_text("raise ZeroDivisionError('oops')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(COMMANDS, "skill", "breaks:cli")
-    said = ralph("skill")
+    monkeypatch.setitem(COMMANDS, "trust", "breaks:cli")
+    said = ralph("trust")
     assert (said.code, said.out) == (1, "")
     assert "this is a bug in ralph" in said.err
     assert "ZeroDivisionError: oops" in said.err
     assert "Traceback" not in said.err
     monkeypatch.setenv("RALPH_DEBUG", "1")
-    assert "breaks.py" in ralph("skill").err
+    assert "breaks.py" in ralph("trust").err
 
 
 def test_a_wrong_config_stops_what_needs_it_and_names_the_line(ralph: Project) -> None:

@@ -43,7 +43,7 @@ def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [("accept",), ("reject",), ("promote", "--to", "claude")],
+    [("accept",), ("reject",), ("accept", "--to", "claude")],
     ids=["accept", "reject", "promote"],
 )
 def test_an_agent_cannot_decide_on_an_insight_of_a_task(
@@ -70,7 +70,7 @@ def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once
     assert ralph("task", "done", name).code == 0
     waiting = ralph("review", "--format", "json").json
     [found] = [each for each in waiting if each["text"] == PROTO]
-    assert f"ralph review promote {found['id']} --to patterns" in found["actions"]
+    assert f"ralph review accept {found['id']} --to patterns" in found["actions"]
     with Window(ralph.root) as person:
         said = person.run(f"review accept {found['id']}")
     assert "promoted to .ralph/global-patterns.md" in said
@@ -124,17 +124,16 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(
     found = ralph("review", "--status", "all", "--format", "json").ids[0]
     review.accept(ralph.root, found)
     before = ralph.marks()
-    dry = ralph("review", "promote", found, "--to", "agents", "--dry-run")
+    dry = ralph("review", "accept", found, "--to", "agents", "--dry-run")
     assert dry.out.startswith("--- /dev/null\n+++ b/AGENTS.md\n")
     assert {key: value for key, value in ralph.marks().items() if "ralph.db" not in key} == {
         key: value for key, value in before.items() if "ralph.db" not in key
     }
     assert (
-        ralph("review", "promote", found, "--to", "agents").out
-        == f"Promoted {found} to AGENTS.md\n"
+        ralph("review", "accept", found, "--to", "agents").out == f"Promoted {found} to AGENTS.md\n"
     )
-    assert ralph("review", "promote", found, "--to", "agents").out == "AGENTS.md already has it\n"
-    said = ralph("review", "promote", found, "--to", "patterns").out
+    assert ralph("review", "accept", found, "--to", "agents").out == "AGENTS.md already has it\n"
+    said = ralph("review", "accept", found, "--to", "patterns").out
     assert said == f"Promoted {found} to .ralph/global-patterns.md\n"
 
 
@@ -142,7 +141,7 @@ def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: st
     observed = session(*TEACHING[BUILD])[0].id
     said = ralph(
         "review",
-        "promote",
+        "accept",
         observed,
         "--to",
         "memory",
@@ -158,8 +157,8 @@ def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: st
 
 
 def test_a_wrong_target_or_a_missing_record_is_told(ralph: Project, name: str) -> None:
-    assert ralph("review", "promote", "mem-1-abcd", "--to", "moon").code == 2
-    said = ralph("review", "promote", "mem-1-abcd", "--to", "agents")
+    assert ralph("review", "accept", "mem-1-abcd", "--to", "moon").code == 2
+    said = ralph("review", "accept", "mem-1-abcd", "--to", "agents")
     assert (said.code, said.out) == (1, "")
     assert "there is no record mem-1-abcd" in said.err
 
@@ -179,3 +178,21 @@ def test_a_memory_that_cites_what_is_gone_waits_for_a_decision(repository: Proje
     said = ralph("review", "accept", item["id"])
     assert said.code == 1
     assert "ralph memory edit" in said.err
+
+
+def test_a_proposal_is_reworded_before_it_is_shown(ralph: Project, name: str) -> None:
+    [found, _] = insights_of(ralph, name)
+    ralph.put("ralph.local.yml", "summarize:\n  command: echo Better words.\n")
+    assert ralph("trust", "--yes").code == 0
+    assert "Better words." in ralph("review", "show", found, "--improve").out
+    ralph.put("ralph.local.yml", "summarize:\n  command: 'false'\n")
+    assert ralph("trust", "--yes").code == 0
+    failed = ralph("review", "show", found, "--improve")
+    assert (failed.code, "is unchanged" in failed.err) == (1, True)
+    assert "Better words." in failed.out
+
+
+def test_options_of_a_copy_need_its_target(ralph: Project) -> None:
+    for option in (("--dry-run",), ("--force",), ("--type", "fix"), ("--file", "x")):
+        said = ralph("review", "accept", "ins-a231", *option)
+        assert (said.code, "does not apply to accepting without --to" in said.err) == (2, True)

@@ -49,7 +49,7 @@ def test_a_text_with_such_a_sign_is_refused_and_nothing_is_written(
     [
         ("memory", "edit", "mem-1705751400-a3f8", "--text", "a\x1bb"),
         ("memory", "edit", "mem-1705751400-a3f8", "--tags", "a\x1bb"),
-        ("review", "promote", "mem-1705751400-a3f8", "--to", "agents", "--text", "a\u202eb"),
+        ("review", "accept", "mem-1705751400-a3f8", "--to", "agents", "--text", "a\u202eb"),
     ],
     ids=lambda words: " ".join(words[:2]),
 )

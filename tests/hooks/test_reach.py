@@ -179,7 +179,7 @@ def test_an_instruction_that_nobody_accepted_is_not_injected(here: World) -> Non
 
 def test_an_agent_may_not_promote_a_personal_memory_and_a_person_may(here: World) -> None:
     name = add_personal(here)
-    refused = Project(here.root)("review", "promote", name, "--to", "patterns")
+    refused = Project(here.root)("review", "accept", name, "--to", "patterns")
     assert (refused.code, "personal memory" in refused.err) == (1, True)
     assert not (here.root / ".ralph" / "global-patterns.md").exists()
     assert promotion.promote(here.root, name, promotion.Target.PATTERNS, context=BY_PERSON).changed

@@ -1,4 +1,4 @@
-"""`ralph statusline`: one line for a client, from the real process."""
+"""`ralph status --line`: one line for a client, from the real process."""
 
 import json
 import subprocess
@@ -54,13 +54,15 @@ def test_it_is_silent_outside_of_a_project_and_for_what_is_no_json(
 
 
 @pytest.mark.parametrize(
-    "start", [["-m", "ralph"], ["-I", "-S", str(HOOKS / "run.py")]], ids=["command", "launcher"]
+    "words",
+    [["-m", "ralph", "status", "--line"], ["-I", "-S", str(HOOKS / "run.py"), "statusline"]],
+    ids=["command", "launcher"],
 )
-def test_the_process_prints_one_line(here: World, start: list[str]) -> None:
+def test_the_process_prints_one_line(here: World, words: list[str]) -> None:
     given = json.dumps({"session_id": SESSION, "workspace": {"project_dir": str(here.root)}})
     env = {name: value for name, value in here.env.items() if name != "CLAUDE_PROJECT_DIR"}
     done = subprocess.run(
-        [sys.executable, *start, "statusline"],
+        [sys.executable, *words],
         input=given, env=env, cwd="/", capture_output=True, encoding="utf-8", check=True, timeout=60,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("Ralph: 2 memories\n", "")

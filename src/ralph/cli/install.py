@@ -28,6 +28,7 @@ from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
 from ralph.install.installations import DriverPlace
 from ralph.lean import discovery
+from ralph.recall.skill import skill_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,11 @@ merge_driver_option = click.option(
     "Only store the path to Ralph, for the Claude Code plugin, which has its own hooks.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the supported agents and exit.")
+@click.option(
+    "--skill",
+    is_flag=True,
+    help="Print the guide that teaches an agent to use the memory, and exit.",
+)
 @options.formats("table", "json")
 @click.option("--no-mcp", is_flag=True, help="Skip the MCP server.")
 @merge_driver_option
@@ -117,6 +123,7 @@ merge_driver_option = click.option(
 def install(
     call: Invocation,
     listing: bool,
+    skill: bool,
     form: str,
     no_mcp: bool,
     driver: str | None,
@@ -129,8 +136,12 @@ def install(
     This adds hooks, slash commands and the MCP server to your agents' settings, and a merge driver
     for memory files to your git config. Other settings are left unchanged. On a terminal, it shows
     the changes and asks first. Without HOST, it covers every agent that has a settings folder or is
-    on your PATH.
+    on your PATH. For any other agent, --skill prints a guide that you can give to it.
     """
+    if skill:
+        options.allow_only("the guide", "skill")
+        click.echo(skill_text().rstrip("\n"))
+        return
     if listing:
         _print_clients(form)
         return

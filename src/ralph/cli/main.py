@@ -92,16 +92,12 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "trust": CommandEntry("trust:trust", "Approve the commands in a project's config"),
         "index": CommandEntry("index:cli", "Update or rebuild the search index"),
         "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP"),
-        "skill": CommandEntry(
-            "search:skill", "Print the guide that teaches agents to use the memory"
-        ),
         "scratchpad": CommandEntry(
             "project:scratchpad", "Keep notes for the next session or iteration"
         ),
         "merge-driver": CommandEntry(
             "merge_driver:merge_driver", "Merge memory files in git, entry by entry"
         ),
-        "statusline": CommandEntry("status:statusline", "Print a line for an agent's status line"),
         "completion": CommandEntry(
             "completion:completion", "Print a completion script for your shell"
         ),

@@ -169,14 +169,14 @@ def add(
     Where should it go?
       An error or a trap that must not come back    --in guardrails
       A choice between designs, and the reason      --in guardrails -t decision
-        ... that is permanent                       ralph review promote ID --to design
+        ... that is permanent                       ralph review accept ID --to design
       A convention of this code                     --in guardrails -t pattern
         ... that every task should know             --in patterns
       How this project works, found out once        --in memories (the default)
       Something longer than a few sentences         --in knowledge --title "..." --tags a,b
       Something that applies to all your projects   --in personal
       Progress and state for the next iteration     ralph scratchpad
-      A rule for every agent in this project        ralph review promote ID --to agents
+      A rule for every agent in this project        ralph review accept ID --to agents
     """
     text = read_text(" ".join(content) if content else None, file)
     is_new_project = paths.require_project(call.root, named=call.is_named)

@@ -17,7 +17,7 @@ from ralph.core import ids
 from ralph.core.errors import RalphError, UsageError
 from ralph.learning import inbox, insights, promotion, refine, review
 from ralph.learning.inbox import ReviewItem
-from ralph.learning.promotion import Rewording, Target
+from ralph.learning.promotion import Promotion, Rewording, Target
 from ralph.memory import reading
 from ralph.memory.author import WriteContext
 from ralph.search.record_ids import expand_id
@@ -236,20 +236,44 @@ def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, 
 # --- deciding by command --------------------------------------------------------------------------
 
 
-@cli.command("show", examples=["ralph review show ins-a231"])
+@cli.command(
+    "show", examples=["ralph review show ins-a231", "ralph review show ins-a231 --improve"]
+)
 @options.record_id
+@click.option(
+    "--improve",
+    is_flag=True,
+    help="First let summarize.command reword a proposal; exit with 1 if that fails.",
+)
 @options.all_tasks
 @options.formats("table", "json")
 @pass_call
-def show(call: Invocation, name: str, within: str, form: str) -> None:
+def show(call: Invocation, name: str, improve: bool, within: str, form: str) -> int:
     """Show one item that waits for a decision.
 
-    This prints its text, why it waits, its evidence, and the commands that decide it.
+    This prints its text, why it waits, its evidence, and the commands that decide it. The original
+    wording of an improved proposal is kept.
     """
+    has_failed = improve and not _improve(call, name)
     item = inbox.with_quotes(call.root, [_find_item(call, name, within)])[0]
     if form == "json":
         print_json(asdict(item))
-        return
+    else:
+        _print_item(item)
+    return 1 if has_failed else 0
+
+
+def _improve(call: Invocation, name: str) -> bool:
+    """Let summarize.command reword a proposal, and return whether it did."""
+    insight, failure = refine.refine(
+        call.root, name, call.config.summarize.command, patterns=call.patterns
+    )
+    if failure:
+        warn(f"{one_line(insight.record.id)} is unchanged: {one_line(failure)}")
+    return not failure
+
+
+def _print_item(item: ReviewItem) -> None:
     task = f" of {item.task}" if item.task else ""
     click.echo(one_line(f"{item.id} ({item.label}, {item.status}){task} in {item.source}"))
     print_fields(
@@ -268,24 +292,74 @@ def _find_item(call: Invocation, name: str, within: str) -> ReviewItem:
 
 @cli.command(
     "accept",
-    examples=["ralph review accept ins-a231", 'ralph review accept ins-a231 --text "Use pnpm 9."'],
+    examples=[
+        "ralph review accept ins-a231",
+        'ralph review accept ins-a231 --text "Use pnpm 9."',
+        "ralph review accept mem-a3f8 --to agents --dry-run",
+    ],
+    sections={"Copy to another file": ("--to", "--type", "--file", "--dry-run", "--force")},
 )
 @_ids
 @click.option(
     "--text", default=None, help='The wording to store instead ("-" reads it from standard input).'
 )
+@click.option(
+    "--to",
+    type=click.Choice([target.value for target in Target]),
+    help="Copy the record to this file instead.",
+)
+@options.kind("Type of the copy, for memory and patterns.")
+@click.option(
+    "--file", "page", default="", metavar="NAME", help="Page in specs/design, for --to design."
+)
+@click.option("--dry-run", is_flag=True, help="Print the change of the file without making it.")
+@click.option("--force", is_flag=True, help="Copy it even if it reads like a prompt injection.")
 @pass_call
-def accept(call: Invocation, names: tuple[str, ...], text: str | None) -> None:
-    """Accept proposals, or memories that are withheld.
+def accept(
+    call: Invocation,
+    names: tuple[str, ...],
+    text: str | None,
+    to: str | None,
+    kind: MemoryKind | None,
+    page: str,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    """Accept proposals, or copy records to a file.
 
-    An accepted proposal becomes a memory. One that belongs to a task is added to the project's
-    patterns once the task is done.
+    An accepted proposal becomes a memory, and a memory that is withheld is given to agents. A
+    proposal that belongs to a task is added to the project's patterns once the task is done.
+
+    With --to, any record (also a memory, an observation, a journal entry or knowledge) is copied to
+    a file that more agents read. memory is .agent/memories.md, with a link to the record; patterns
+    is .ralph/global-patterns.md; agents is AGENTS.md, claude is CLAUDE.md, and design is a page of
+    specs/design. In the last three, only the region between <!-- ralph:start --> and
+    <!-- ralph:end --> is written.
     """
     new_text = ""
     if text is not None:
         if len(names) > 1:
             raise UsageError("--text replaces the wording of one proposal", hint="name one id")
         new_text = read_text(text)
+    if to is None:
+        options.allow_only("accepting without --to", "text")
+        _accept(call, names, new_text)
+        return
+    for name in names:
+        promoted = promotion.promote(
+            call.root,
+            expand_id(call.root, name),
+            Target(to),
+            Rewording(new_text, kind),
+            page=page,
+            dry_run=dry_run,
+            force=force,
+            context=call.decision_context(),
+        )
+        _print_promoted(call, promoted, dry_run=dry_run)
+
+
+def _accept(call: Invocation, names: Sequence[str], new_text: str) -> None:
     context = call.decision_context()
     for name in names:
         record = review.accept(call.root, name, text=new_text, context=context).record
@@ -293,6 +367,18 @@ def accept(call: Invocation, names: tuple[str, ...], text: str | None) -> None:
         promoted = record.extra.get("promoted_to")
         if promoted:
             click.echo(f"promoted to {one_line(str(promoted))}")
+
+
+def _print_promoted(call: Invocation, promoted: Promotion, *, dry_run: bool) -> None:
+    if dry_run and promoted.changed:
+        print_raw(promoted.diff)
+        return
+    file = call.show_path(promoted.path)
+    if promoted.changed:
+        names = ", ".join(record.id for record in promoted.added)
+        click.echo(one_line(f"Promoted {names} to {file}"))
+    else:
+        click.echo(one_line(f"{file} already has it"))
 
 
 @cli.command("reject", examples=["ralph review reject ins-a231"])
@@ -306,86 +392,3 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
     for name in names:
         record = review.reject(call.root, name, context=WriteContext(call.decider)).record
         click.echo(f"Rejected {one_line(record.id)}")
-
-
-@cli.command("promote", examples=["ralph review promote mem-a3f8 --to agents --dry-run"])
-@options.record_id
-@click.option(
-    "--to",
-    type=click.Choice([target.value for target in Target]),
-    required=True,
-    help="File to copy the record to.",
-)
-@click.option(
-    "--text",
-    default=None,
-    help='Text to write instead of the record\'s ("-" reads it from standard input).',
-)
-@options.kind("Type of the copy, for memory and patterns.")
-@click.option(
-    "--file", "page", default="", metavar="NAME", help="Page in specs/design, for --to design."
-)
-@options.dry_run
-@click.option("--force", is_flag=True, help="Promote it even if it reads like a prompt injection.")
-@pass_call
-def promote_(
-    call: Invocation,
-    name: str,
-    to: str,
-    text: str | None,
-    kind: MemoryKind | None,
-    page: str,
-    dry_run: bool,
-    force: bool,
-) -> None:
-    """Copy a record to a file that more agents read.
-
-    Any record can be promoted: an insight, a memory, an observation, a journal entry or knowledge.
-    memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md;
-    agents is AGENTS.md, claude is CLAUDE.md, and design is a page of specs/design. In the last
-    three, only the region between <!-- ralph:start --> and <!-- ralph:end --> is written.
-    """
-    new_text = ""
-    if text is not None:
-        new_text = read_text(text)
-    promoted = promotion.promote(
-        call.root,
-        expand_id(call.root, name),
-        Target(to),
-        Rewording(new_text, kind),
-        page=page,
-        dry_run=dry_run,
-        force=force,
-        context=call.decision_context(),
-    )
-    if dry_run and promoted.changed:
-        print_raw(promoted.diff)
-        return
-    file = call.show_path(promoted.path)
-    if promoted.changed:
-        names = ", ".join(record.id for record in promoted.added)
-        click.echo(one_line(f"Promoted {names} to {file}"))
-    else:
-        click.echo(one_line(f"{file} already has it"))
-
-
-@cli.command("refine", examples=["ralph review refine ins-a231"])
-@_ids
-@pass_call
-def refine_(call: Invocation, names: tuple[str, ...]) -> int:
-    """Let summarize.command reword proposed insights.
-
-    The original wording is kept. The exit code is 1 if rewording failed.
-    """
-    has_failed = False
-    for name in names:
-        insight, failure = refine.refine(
-            call.root, name, call.config.summarize.command, patterns=call.patterns
-        )
-        record = insight.record
-        if failure:
-            has_failed = True
-            warn(f"{one_line(record.id)} is unchanged: {one_line(failure)}")
-        else:
-            click.echo(f"{one_line(record.id)}: {one_line(record.text)}")
-    return 1 if has_failed else 0

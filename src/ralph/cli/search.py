@@ -1,4 +1,4 @@
-"""`ralph search`, `ralph context` and `ralph skill`: find records, and show what agents receive."""
+"""`ralph search` and `ralph context`: find records, and show what agents receive."""
 
 from __future__ import annotations
 
@@ -474,15 +474,3 @@ def _print_knowledge(call: Invocation, words: str, chosen: _ContextOptions) -> N
 def _knowledge_json(match: Match) -> dict[str, object]:
     rank = {"score": match.score, "hops": match.hops, "why": list(match.why)}
     return {**record_json(match.record), **rank}
-
-
-# --- ralph skill ----------------------------------------------------------------------------------
-
-
-@click.command(name="skill", cls=Command, examples=["ralph skill memories"])
-@click.argument("name", default="memories", type=click.Choice(["memories"]))
-def skill(name: str) -> None:
-    """Print the guide that teaches agents to use the memory."""
-    from ralph.recall import skill
-
-    click.echo(skill.skill_text().rstrip("\n"))

@@ -1,4 +1,4 @@
-"""`ralph status`, `ralph statusline` and `ralph doctor`: show a project's state and problems."""
+"""`ralph status` and `ralph doctor`: show a project's state and problems."""
 
 from __future__ import annotations
 
@@ -68,15 +68,26 @@ _VERDICT_COLOURS = {
 @click.option(
     "--watch", is_flag=True, help="Update the status whenever something changes, until Ctrl-C."
 )
+@click.option(
+    "--line",
+    is_flag=True,
+    help="Print one line, for the status line of a client that passes its JSON on standard input.",
+)
 @options.formats("table", "json")
 @pass_call
-def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
+def status(call: Invocation, usage: bool, watch: bool, line: bool, form: str) -> None:
     """Show what Ralph remembers here and whether it works.
 
     The report includes the number of memories, active runs, the last session, and the state of the
-    index and the hooks.
+    index and the hooks. `ralph install claude --statusline` adds the line to Claude Code.
     """
-    exclude({"--usage": usage, "--watch": watch})
+    exclude({"--usage": usage, "--watch": watch, "--line": line})
+    if line:
+        options.allow_only("the line", "line")
+        from ralph.hooks import statusline
+
+        statusline.main()
+        return
     if usage:
         stats = {**usage_stats(call.root), "to_review": len(inbox.items(call.root))}
         if form == "json":
@@ -279,18 +290,6 @@ def _describe_loop_usage(loop: Mapping[str, Any]) -> str:
     if loop["running"]:
         text += f"; {loop['running']} running"
     return text
-
-
-@click.command(name="statusline", cls=Command, examples=["ralph statusline"])
-def statusline() -> None:
-    """Print a line for an agent's status line.
-
-    Claude Code passes its JSON on standard input; `ralph install claude --statusline` adds this
-    command to its settings. Outside projects and git repositories, nothing is printed.
-    """
-    from ralph.hooks import statusline
-
-    statusline.main()
 
 
 # --- ralph doctor ---------------------------------------------------------------------------------

@@ -219,7 +219,7 @@ class HostEdits:
             elif not is_ralph_hook(current):
                 self.notes.append(
                     f"{path} already has a status line, which is left unchanged; "
-                    "call `ralph statusline` in it to see Ralph's line"
+                    "call `ralph status --line` in it to see Ralph's line"
                 )
 
     def remove_status_line(self, target: InstallTarget) -> None:

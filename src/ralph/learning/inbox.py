@@ -408,7 +408,7 @@ def _command(verb: str, item: ReviewItem) -> str:
     if verb == "archive":
         return f"ralph memory edit {item.id} --archive"
     if verb == "promote":
-        return f"ralph review promote {item.id} --to patterns"
+        return f"ralph review accept {item.id} --to patterns"
     if verb == "edit" and item.kind == PROPOSAL:
         return f"ralph review accept {item.id} --text TEXT"
     group = "review" if verb in _REVIEW_VERBS else "memory"

@@ -1,7 +1,7 @@
 """Tell an agent how to use Ralph: the skill, and one line of instructions.
 
-The skill is the text in `skill.md`. The loop puts it into its prompts, and `ralph skill` prints it.
-A session gets only the instructions when it starts, because most sessions need no more.
+The skill is the text in `skill.md`. The loop puts it into its prompts, and `ralph install --skill`
+prints it. A session gets only the instructions when it starts, because most sessions need no more.
 """
 
 from __future__ import annotations
