@@ -137,6 +137,37 @@ def test_each_tool_installs_each_artefact_and_its_hints_work(
     assert hint == f"{' '.join(INSTALL[tool])} --force 'ralph-memory[web] @ {artefact.as_uri()}'"
 
 
+def classified_pythons() -> list[str]:
+    """Return the versions of Python that the metadata names."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', text)
+
+
+def find_python(version: str) -> str:
+    """Return a Python on the PATH, or one that pyenv keeps beside the running one, or ""."""
+    name = f"python{version}"
+    beside = Path(sys.base_prefix).parent.glob(f"{version}.*/bin/{name}")
+    for candidate in (shutil.which(name), *map(str, beside)):
+        if (
+            candidate
+            and subprocess.run([candidate, "-V"], capture_output=True, check=False).returncode == 0
+        ):
+            return candidate
+    return ""
+
+
+@pytest.mark.parametrize("version", classified_pythons())
+def test_the_wheel_works_on_each_python_that_its_metadata_names(
+    artefacts: Artefacts, tmp_path: Path, version: str
+) -> None:
+    python = find_python(version)
+    if not python:
+        pytest.skip(f"there is no Python {version} on this machine")
+    ann = Newcomer(tmp_path, "uv")
+    ann.run(*INSTALL["uv"], "--python", python, str(artefacts.wheel))
+    ann.works()
+
+
 def test_pip_installs_a_clone_into_a_virtual_environment(tmp_path: Path) -> None:
     ann = Newcomer(tmp_path, "")
     ann.run(os.path.realpath(sys.executable), "-m", "venv", str(tmp_path / "env"))
