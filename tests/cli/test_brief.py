@@ -119,7 +119,7 @@ def _marks(project: Project) -> dict[str, tuple[bytes, int, int]]:
 def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Project) -> None:
     ralph.put("ralph.yml", "memories: {skill_injection: false}")
     said = ralph("context")
-    assert (said.code, said.out, said.err) == (0, "", "There is nothing to inject.\n")
+    assert (said.code, said.out, said.err) == (0, "", "There is nothing to give yet.\n")
     said = ralph("context", "redis")
     assert (said.code, said.out, said.err) == (0, "", "Nothing relevant found.\n")
     assert [path.name for path in ralph.files()] == ["ralph.yml"]
@@ -208,7 +208,7 @@ def test_it_says_when_no_hook_would_hand_this_over(known: Project) -> None:
     known.put("ralph.yml", "memories: {inject: manual}")
     said = known("context", "redis integration")
     assert REDIS in said.out
-    assert said.err == "warning: memories.inject is manual: hooks inject nothing with a prompt\n"
+    assert said.err == "warning: memories.inject is manual: hooks give nothing with a prompt\n"
     known.put("ralph.yml", "memories: {inject: auto}")
     known("capture", "off")
     assert "capture is off here" in known("context", "redis integration").err

@@ -54,7 +54,7 @@ def test_each_change_has_its_author_and_the_words_before_and_after(project: Proj
         "Redis must run",
         "Redis 7 must run",
     )
-    assert found["injected"] == 1
+    assert found["given"] == 1
     said = project("memory", "show", one, "--log")
     assert "edited" in said.out
     assert "\n-> Redis must run\n" in said.out

@@ -81,7 +81,7 @@ def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, nam
     where = f".ralph/tasks/{name}/memory/insights.json"
     ralph.put(where, '{\n"insights": [oops]\n}\n')
     listed = ralph("review", "--status", "all")
-    assert listed.out == "No insights that can be read.\n"
+    assert listed.out == "No proposals that can be read.\n"
     assert listed.err.startswith(f"warning: {where}:2: this is not JSON")
     assert "the file by hand" in listed.err
     assert ralph("review", "--status", "all", "--format", "json").json == []
@@ -89,7 +89,7 @@ def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, nam
     done = ralph("task", "done", name)
     assert done.code == 0
     assert (
-        f"the insights of {name} were not promoted: {where}: line 2: this is not JSON" in done.err
+        f"the proposals of {name} were not promoted: {where}: line 2: this is not JSON" in done.err
     )
     assert ralph.read(where) == '{\n"insights": [oops]\n}\n'
 

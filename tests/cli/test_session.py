@@ -32,7 +32,7 @@ def test_a_list_has_a_line_for_each_session(recorded: Project) -> None:
         "start",
         "length",
         "host",
-        "observations",
+        "activity",
         "first",
         "prompt",
     ]
@@ -73,7 +73,7 @@ def test_json_is_valid_also_when_there_is_nothing(ralph: Project) -> None:
 def test_json_has_the_whole_session(recorded: Project) -> None:
     first = recorded("session", "list", "--format", "json").json[0]
     assert first["id"] == "3f2a77aa-0000-4000-8000-000000000000"
-    assert (first["host"], first["observations"], first["seconds"]) == ("claude", 2, 240)
+    assert (first["host"], first["activity"], first["seconds"]) == ("claude", 2, 240)
     shown = recorded("session", "show", "3f2a", "--format", "json").json
     assert [hit["text"] for hit in shown["hits"]] == ["fix \x1b[31mit", "and this"]
     summed = recorded("session", "show", "3f2a", "--summary", "--format", "json").json

@@ -27,7 +27,7 @@ def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: 
     assert (
         "null" in said.out
         if form == "json"
-        else "0 memories and 0 other records injected into 0 session(s)" in said.out
+        else "0 memories and 0 other records given to 0 session(s)" in said.out
     )
     assert not ralph.file(".ralph").exists()
 
@@ -57,7 +57,7 @@ def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
     injection_ledger.record_uses(ralph.root, "s-1", [numbered(0)], at)
     lines = ralph("status", "--usage").out.splitlines()
     assert [" ".join(line.split()) for line in lines[:4]] == [
-        "this week: 1 memories and 1 other records injected into 1 session(s)",
+        "this week: 1 memories and 1 other records given to 1 session(s)",
         "used: 1 of 1 memories, 1 of 2 records in all, in 1 of 1 session(s)",
         "cost: 230 tokens, 200 of them to explain how to use the memory",
         "to review: nothing",

@@ -43,7 +43,7 @@ def test_it_is_shown_again_when_something_changes_until_it_is_ended(ralph: Proje
         lines = iter(watching.stdout.readline, "")
         assert next(line for line in lines if line.startswith("memories:")) == "memories:     0\n"
         assert (
-            next(line for line in lines if line.startswith("running:")) == "running:      no loop\n"
+            next(line for line in lines if line.startswith("running:")) == "running:      no run\n"
         )
         assert next(line for line in lines if line.startswith("capture:"))
         ralph("memory", "add", "Use barrel exports")

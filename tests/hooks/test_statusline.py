@@ -39,7 +39,7 @@ def test_it_counts_what_is_remembered_and_what_this_session_was_given(here: Worl
     ]
     injection_ledger.record_injections(here.root, SESSION, "SessionStart", items, NOON, skill=200)
     injection_ledger.record_injections(here.root, "another-one", "SessionStart", items, NOON)
-    assert line(here) == "Ralph: 2 memories, 2 injected (42 tokens)"
+    assert line(here) == "Ralph: 2 memories, 2 given (42 tokens)"
     paths.log_folder(here.root).joinpath("paused").touch()
     assert line(here) == "Ralph: paused"
 

@@ -168,7 +168,7 @@ def test_unreadable_insight_is_reported_and_the_others_are_listed(root: Path, na
     files.write(path, '{"insights": [\n{"id": "a"},\n{"id": "b", "kind": "fix", "text": "One"}]}\n')
     assert [each.record.id for each in insights.list_(root)] == ["b"]
     assert [told.partition(";")[0] for told in insights.find_problems(root)] == [
-        f".ralph/tasks/{name}/memory/insights.json:2: an insight without a text is not read"
+        f".ralph/tasks/{name}/memory/insights.json:2: a proposal without a text is not read"
     ]
 
 

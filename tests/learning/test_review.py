@@ -61,8 +61,8 @@ def test_refining_twice_keeps_the_first_words(root: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("print('NONE')", "not an insight"),
-        ("print('none.')", "not an insight"),
+        ("print('NONE')", "not worth remembering"),
+        ("print('none.')", "not worth remembering"),
         ("print('pool closes late')", "left its words"),
         ("pass", "printed nothing"),
         ("print('x' * 700)", "more than 600 characters"),

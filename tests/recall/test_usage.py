@@ -326,7 +326,7 @@ def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
         )
     injection_ledger.record_uses(tmp_path, "s-1", ["mem-1-a"], STATS_NOON)
     found = usage.usage_stats(tmp_path)
-    names = ("injections", "sessions", "tokens", "injected", "referenced")
+    names = ("times_given", "sessions", "tokens", "given", "referenced")
     assert [found[name] for name in names] == [6, 2, 90, 4, 1]
     assert found["reference_rate"] == 0.25
 
@@ -336,7 +336,7 @@ def test_memories_that_no_session_got_are_counted(tmp_path: Path) -> None:
     injection_ledger.record_injections(
         tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON
     )
-    assert usage.usage_stats(tmp_path)["never_injected"] == 1
+    assert usage.usage_stats(tmp_path)["never_given"] == 1
 
 
 def test_recorded_events_are_raw_lines_and_observations_and_nothing_else(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_the_skill_text_is_a_cost_and_no_memory(tmp_path: Path) -> None:
         tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON, skill=240
     )
     found = usage.usage_stats(tmp_path)
-    assert (found["tokens"], found["skill_tokens"], found["injected"]) == (250, 240, 1)
+    assert (found["tokens"], found["skill_tokens"], found["given"]) == (250, 240, 1)
 
 
 def test_the_week_has_what_was_injected_lately(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_the_week_has_what_was_injected_lately(tmp_path: Path) -> None:
     injection_ledger.record_uses(tmp_path, "s-2", ["mem-1-a"], now)
     week = usage.usage_stats(tmp_path)["week"]
     assert [
-        week[name] for name in ("injected", "sessions", "sessions_used", "referenced", "tokens")
+        week[name] for name in ("given", "sessions", "sessions_used", "referenced", "tokens")
     ] == [
         3,
         2,

@@ -57,7 +57,7 @@ class TestDashboard:
     def test_the_week_counts_as_the_command_does(self, shop: Site, here: sample.Sample) -> None:
         week = shop.get("/api/dashboard")["week"]
         assert week == usage.usage_stats(here.root)["week"]
-        assert week["injected"] > week["referenced"] > 0
+        assert week["given"] > week["referenced"] > 0
 
     def test_the_success_of_loops_is_what_the_command_says(
         self, shop: Site, here: sample.Sample
@@ -75,7 +75,7 @@ class TestDashboard:
         window = Site(here.root)
         told = window.get("/api/review")
         kinds = [item["kind"] for item in told["items"]]
-        assert kinds == ["held", "proposal", "insight", "citation"]
+        assert kinds == ["held", "proposal", "task-proposal", "citation"]
         assert told["counts"] == dict.fromkeys(kinds, 1)
         assert (told["items"][0]["text"], told["items"][3]["id"]) == (ORDER, here.memories["soap"])
         assert [item["kind"] for item in window.get("/api/review", kind="citation")["items"]] == [
@@ -122,7 +122,7 @@ class TestDashboard:
             == told["tokens"]["days"]
             == []
         )
-        assert told["week"]["injected"] == 0
+        assert told["week"]["given"] == 0
 
     def test_a_project_after_init_alone_has_an_empty_one(self, tmp_path: Path) -> None:
         project.init(tmp_path)

@@ -24,6 +24,7 @@ class TestListing:
         assert times == sorted(times, reverse=True)
         assert told["total"] == len(times) == 9
         assert sorted(told["items"][0]) == [
+            "activity",
             "agent",
             "client",
             "ended_at",
@@ -31,7 +32,6 @@ class TestListing:
             "id",
             "messages",
             "mode",
-            "observations",
             "outcome",
             "started_at",
             "status",
@@ -113,7 +113,7 @@ class TestOne:
         kinds = [row["type"] for row in told["timeline"]["items"]]
         assert kinds[0] == "note"
         assert "error" in kinds
-        assert told["timeline"]["total"] == len(kinds) == told["session"]["observations"]
+        assert told["timeline"]["total"] == len(kinds) == told["session"]["activity"]
         assert [row["at"] for row in told["timeline"]["items"]] == sorted(
             row["at"] for row in told["timeline"]["items"]
         )

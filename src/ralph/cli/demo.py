@@ -140,7 +140,7 @@ def _play(stage: Stage) -> None:
     _check_privacy(stage)
     _search_and_uninstall(stage)
     stage.title(
-        "Done: worked until the test passed, recorded, learned and injected, in plain files."
+        "Done: worked until the test passed, recorded, learned and recalled, in plain files."
     )
 
 
@@ -461,7 +461,7 @@ def _second_session(stage: Stage) -> None:
     )
     stage.ralph('search "5432"')
     fix = session.shell("npm run migrate", "Error: connect ECONNREFUSED 127.0.0.1:5432", code=1)
-    stage.check("docker compose up -d db" in fix, "the known fix was not injected at the failure")
+    stage.check("docker compose up -d db" in fix, "the known fix was not given at the failure")
     session.end("Tokens live 5 minutes now; the key still comes from keys.current().")
 
 

@@ -423,8 +423,8 @@ def _print_history(call: Invocation, name: str, form: str) -> None:
         click.echo(click.style(line, bold=True))
         output.print_raw(f"{item['diff']}\n")
     say(found["note"])
-    if found.get("injected"):
-        say(f"injected into {found['injected']} sessions, used in {found['used']}")
+    if found.get("given"):
+        say(f"given to {found['given']} sessions, used in {found['used']}")
 
 
 # --- changing -------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def print_notes(saved: SavedMemory) -> None:
     if saved.same_as:
         say(f"note: {saved.same_as} already says the same")
     if saved.is_order:
-        say("note: it reads like an instruction to an agent; it is injected because you wrote it")
+        say("note: it reads like an instruction; agents get it because you wrote it")
     note = note_unconfirmed(saved.stored.record)
     if note:
         say(f"note: {note}")

@@ -171,7 +171,7 @@ def capture(call: Invocation, state: str | None) -> None:
         everywhere = call.config.capture.everywhere
         if paused is None and recorder.pause_capture(call.root, everywhere=everywhere):
             click.echo(
-                "Capture is off: nothing is recorded or injected here. "
+                "Capture is off: nothing is recorded here, and agents are given nothing. "
                 "`ralph capture on` resumes it."
             )
         else:

@@ -57,13 +57,13 @@ _ids = click.argument(
     invoke_without_command=True,
     examples=["ralph review", "ralph review --status all --format json", "ralph review --ci"],
 )
-@click.option("--task", default="", metavar="TASK", help="Only insights of this task.")
+@click.option("--task", default="", metavar="TASK", help="Only proposals of this task.")
 @click.option(
     "--status",
     type=click.Choice(_STATES),
     default="proposed",
     show_default=True,
-    help="Only insights with this status.",
+    help="Only proposals with this status.",
 )
 @options.all_tasks
 @click.option(
@@ -85,13 +85,13 @@ def cli(
 ) -> None:
     """Review proposed, stale and conflicting memories.
 
-    These are proposed memories from sessions (proposals) and from tasks (insights), memories that
-    read like an instruction to an agent, and unconfirmed memories (both are withheld until a person
-    accepts them), versions that a merge set aside, unsigned edits, contradictions, duplicates,
-    memories that cite something that is gone, and memories that no session ever received. In a
-    terminal, each is shown with its evidence, and one key decides; otherwise they are listed.
+    These are proposed memories from sessions and tasks (proposals), memories that read like an
+    instruction to an agent, and unconfirmed memories (both are withheld until a person accepts
+    them), versions that a merge set aside, unsigned edits, contradictions, duplicates, memories
+    that cite something that is gone, and memories that no session ever received. In a terminal,
+    each is shown with its evidence, and one key decides; otherwise they are listed.
 
-    A star marks insights with good evidence: seen in two sessions or iterations, or an error whose
+    A star marks proposals with good evidence: seen in two sessions or iterations, or an error whose
     command passed once it was fixed. They are added to the project's patterns when their task is
     done, and so are those that you accept.
     """
@@ -109,7 +109,7 @@ def cli(
         return
     if form == "json":
         items = inbox.with_quotes(call.root, items)
-    empty = "No insights that can be read." if problems else "Nothing to review."
+    empty = "No proposals that can be read." if problems else "Nothing to review."
     _print_items(call, items, form, empty)
 
 
@@ -136,7 +136,7 @@ def _print_items(call: Invocation, items: Sequence[ReviewItem], form: str, empty
         text = item.text
         if item.kind == inbox.EDIT and item.status == inbox.HELD:
             text = f"{item.source}: {text}"
-        elif item.kind not in (inbox.PROPOSAL, inbox.INSIGHT, inbox.HELD):
+        elif item.kind not in (inbox.PROPOSAL, inbox.TASK_PROPOSAL, inbox.HELD):
             text = f"{item.why}: {text}"
         return (
             short.get(item.id, item.id),

@@ -351,7 +351,7 @@ def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) 
     if chosen.best and not prompt:
         raise UsageError("--best needs words or ids", hint='ralph context --best "words"')
     if recorder.paused_since(call.root) is not None and not chosen.best:
-        warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
+        warn("capture is off here, so hooks give nothing; `ralph capture on` resumes it")
     if prompt:
         preview = _preview_prompt(call, prompt, chosen)
     else:
@@ -372,7 +372,7 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
 
     inject = call.config.memories.inject
     if inject is not Inject.AUTO and not chosen.best:
-        warn(f"memories.inject is {inject}: hooks inject nothing with a prompt")
+        warn(f"memories.inject is {inject}: hooks give nothing with a prompt")
     words = read_words(prompt)
     if chosen.best:
         recalled = prompt_context.inject_matches(
@@ -421,7 +421,7 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
         brief.text,
         shape={"text": brief.text, "records": shapes, "left_out": brief.left_out},
         records=[_GivenRecord(record.id, f"({record.tokens} tokens)") for record in brief.records],
-        nothing=explain_absence("There is nothing to inject.", brief.left_out, call.config),
+        nothing=explain_absence("There is nothing to give yet.", brief.left_out, call.config),
         note=(
             f"left out for lack of room: {brief.left_out}; "
             f"withheld as prompt injection: {brief.withheld}"

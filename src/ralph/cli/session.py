@@ -91,7 +91,7 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
             return *start, session.mode, session.messages, session.prompt
         return *start, session.observations, session.prompt
 
-    counts = ("mode", "messages") if task else ("observations",)
+    counts = ("mode", "messages") if task else ("activity",)
     print_rows(
         listed,
         form,

@@ -140,11 +140,11 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
         "guardrails": state["guardrails"],
         "learning": str(report) or "nothing this week",
         "memory files": _format_size(state["memory_bytes"]),
-        "observations": (
-            f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)"
+        "activity": (
+            f"{counts.get('observations', 0)} entries in {counts.get('sessions', 0)} session(s)"
         ),
         "earlier": str(earlier),
-        "running": _CONTINUATION.join(loops) or "no loop",
+        "running": _CONTINUATION.join(loops) or "no run",
         "last session": _describe_last_session(state["last_session"]),
         "index": _describe_index(state),
         "logs": _format_size(state["log_bytes"]),
@@ -243,13 +243,13 @@ def _print_usage(stats: Mapping[str, Any]) -> None:
     week = stats["week"]
     lines = {
         "this week": (
-            f"{week['memories_injected']} memories and "
-            f"{week['injected'] - week['memories_injected']} other records "
-            f"injected into {week['sessions']} session(s)"
+            f"{week['memories_given']} memories and "
+            f"{week['given'] - week['memories_given']} other records "
+            f"given to {week['sessions']} session(s)"
         ),
         "used": (
-            f"{week['memories_referenced']} of {week['memories_injected']} memories, "
-            f"{week['referenced']} of {week['injected']} records in all, "
+            f"{week['memories_referenced']} of {week['memories_given']} memories, "
+            f"{week['referenced']} of {week['given']} records in all, "
             f"in {week['sessions_used']} of {week['sessions']} session(s)"
         ),
         "cost": (
@@ -258,7 +258,7 @@ def _print_usage(stats: Mapping[str, Any]) -> None:
         ),
         "to review": "nothing",
         "in all": (
-            f"{stats['referenced']} of {stats['injected']} records used, {stats['tokens']} tokens"
+            f"{stats['referenced']} of {stats['given']} records used, {stats['tokens']} tokens"
         ),
         "hooks": _describe_hook_usage(stats["hooks"]),
     }
@@ -266,7 +266,7 @@ def _print_usage(stats: Mapping[str, Any]) -> None:
         lines["to review"] = f"{stats['to_review']}; see `ralph review`"
     if stats["loop"]["runs"]:
         lines["loop"] = _describe_loop_usage(stats["loop"])
-    lines["never injected"] = f"{stats['never_injected']} memories"
+    lines["never given"] = f"{stats['never_given']} memories"
     for name, text in lines.items():
         click.echo(f"{name + ':':<16}{text}")
 

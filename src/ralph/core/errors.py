@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         "find-task",
         "find-session",
         "find-run",
-        "find-insight",
+        "find-proposal",
         "find-edge",
     ]
     """What a hint advises."""

@@ -115,11 +115,9 @@ def section(default: T, name: str) -> T:
 class Filter:
     """Which memories are injected. An empty filter means all."""
 
-    types: tuple[MemoryKind, ...] = setting(
-        (), "Inject only these types.", choices=tuple(MemoryKind)
-    )
-    tags: tuple[str, ...] = setting((), "Inject only memories with one of these tags.")
-    recent: int = setting(0, "Inject only memories of the last N days; 0 means no limit.")
+    types: tuple[MemoryKind, ...] = setting((), "Give only these types.", choices=tuple(MemoryKind))
+    tags: tuple[str, ...] = setting((), "Give only memories with one of these tags.")
+    recent: int = setting(0, "Give only memories of the last N days; 0 means no limit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +125,10 @@ class Memories:
     """The section `memories`."""
 
     enabled: bool = setting(True, "Keep memories and offer them to agents.")
-    inject: Inject = setting(Inject.AUTO, "Inject automatically, on request, or never.")
-    budget: int = setting(2000, "Maximum tokens of memories to inject; 0 means no limit.")
+    inject: Inject = setting(
+        Inject.AUTO, "Give memories to agents automatically, on request, or never."
+    )
+    budget: int = setting(2000, "Maximum tokens of memories to give; 0 means no limit.")
     skill_injection: bool = setting(
         True, "Tell agents how to use Ralph: in one line at a session's start, in full in the loop."
     )
@@ -198,9 +198,7 @@ class Execution:
 class Shares:
     """How much of the context window Ralph may fill."""
 
-    memory: float = setting(
-        0.15, "The share of the window that injected memory may fill.", highest=1
-    )
+    memory: float = setting(0.15, "The share of the window that memories may fill.", highest=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,12 +351,12 @@ class Team:
     )
     share: tuple[Shared, ...] = setting(
         tuple(Shared)[:-1],
-        "What to push; observations only if they are listed.",
+        "What to push; activity (`observations`) only if it is listed.",
         choices=tuple(Shared),
     )
     search: TeamSearch = setting(
         TeamSearch.PULLED,
-        "Search what was pulled, or ask the server, which then keeps the observations.",
+        "Search what was pulled, or ask the server, which then keeps the activity.",
     )
     loop: bool = setting(False, "Push and pull when a loop ends.")
 
@@ -381,6 +379,6 @@ class Config:
     team: Team = section(Team(), "team")
     presence: Presence = setting(
         Presence.START,
-        "Report what was injected: at session start, also at each prompt (full), or never (off).",
+        "Report what agents are given: at session start, also at each prompt (full), or never.",
     )
     retention_days: int = setting(0, "Days after which session logs may be removed; 0 keeps them.")

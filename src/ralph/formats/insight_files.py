@@ -81,7 +81,7 @@ class InsightsDocument(TextDocument):
         for record in records:
             if record.id in ids:
                 raise Conflict(
-                    f"there is already an insight {record.id}",
+                    f"there is already a proposal {record.id}",
                     hint="use another id, or replace that one",
                 )
             ids.add(record.id)
@@ -97,7 +97,7 @@ class InsightsDocument(TextDocument):
         """
         if record.id != record_id and record.id in self._positions:
             raise Conflict(
-                f"there is already an insight {record.id}",
+                f"there is already a proposal {record.id}",
                 hint="choose another id, or replace that one",
             )
         return self.replace_all({record_id: record})
@@ -168,7 +168,7 @@ def parse_insights(text: str) -> InsightsDocument:
         if record is None:
             continue
         if record.id in positions:
-            what = f"a second insight has the id {record.id}"
+            what = f"a second proposal has the id {record.id}"
             reader.report(("insights", position), what, "give each its own id", code="duplicate-id")
         positions[record.id] = position
         entries.append(Entry(record, node.start, node.end, reader.line_of(node)))
@@ -178,13 +178,13 @@ def parse_insights(text: str) -> InsightsDocument:
 def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | None:
     """Build an insight from an object. If it has no text, report a problem and return None."""
     if not isinstance(members, dict):
-        reader.report_no_object(path, "an insight should be an object")
+        reader.report_no_object(path, "a proposal should be an object")
         return None
     values, extra = reader.read_members(members, _INSIGHT, path)
     if "text" not in values:
-        hint = 'add a "text", or delete the insight'
+        hint = 'add a "text", or delete the proposal'
         reader.report(
-            path, "an insight without a text is not read", hint, level="error", code="no-text"
+            path, "a proposal without a text is not read", hint, level="error", code="no-text"
         )
         return None
     word = values.pop("kind", values.get("label", ""))
@@ -200,7 +200,7 @@ def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | 
     status = values.pop("status", Status.PROPOSED)
     if status not in list(Status):
         shown = repr(status)[:MAX_SHOWN_VALUE]
-        what = f"{shown} is not a status, so the insight counts as proposed"
+        what = f"{shown} is not a status, so it counts as proposed"
         reader.report(path, what, f"write one of {', '.join(Status)}", code="unknown-status")
         status = Status.PROPOSED
     source, _ = reader.read_members(values.pop("source", {}), _SOURCE, (*path, "source"))

@@ -21,7 +21,7 @@ Members = dict[str, Any]
 def merge_insights(versions: Sequence[str]) -> Merged:
     """Merge base, ours and theirs.
 
-    Raises Refused if a version is not an insights.json, or if two insights have the same id.
+    Raises Refused if a version is not an insights.json, or if two proposals have the same id.
     """
     files = [_read_file(text) for text in versions]
     base, ours, theirs = [_insights_by_id(members) for members in files]
@@ -59,7 +59,7 @@ def _insights_by_id(members: Members) -> dict[str, Members]:
             raise _unusual_form()
         by_id[insight["id"]] = insight
     if len(by_id) < len(insights):
-        raise Refused("two insights have the same id")
+        raise Refused("two proposals have the same id")
     return by_id
 
 

@@ -317,7 +317,7 @@ def as_progress_pattern(record: Record) -> Record:
     if record.kind is not MemoryKind.PATTERN:
         raise Refused(
             f"{record.id or 'the record'} is neither a journal entry nor a pattern",
-            hint="other memories of a task belong in its insights",
+            hint="other memories of a task belong in its insights.json.json",
         )
     text = markdown.check_text(record.text, "pattern").strip(" \t\n")
     return _pattern_record(text, PATTERNS)

@@ -106,7 +106,7 @@ def answer_event(
         if session and not is_subagent:
             _note_as_seen(project, session, memory, runs)
     except (OSError, hook_files.Unsure) as error:  # a full disk must not suppress an answer
-        project.count_failure(event, f"cannot note what was injected: {error}")
+        project.count_failure(event, f"cannot note what was given: {error}")
     return _encode_answer(project, event, text, memory)
 
 
@@ -178,7 +178,7 @@ def _encode_answer(project: Project, event: str, text: str, memory: Recalled) ->
         tokens = sum(cost for _, cost in memory.records)
         tokens += sum(pointer.tokens for pointer in memory.pointers)
         count = len(memory.records) + len(memory.pointers)
-        answer["systemMessage"] = f"Ralph: {count} injected, {tokens} tokens"
+        answer["systemMessage"] = f"Ralph: {count} given, {tokens} tokens"
     answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
     return _encode_object(answer)
 

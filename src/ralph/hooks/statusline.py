@@ -58,7 +58,7 @@ def status_line(raw: bytes, env: Mapping[str, str]) -> str:
     line = f"Ralph: {count} {noun}"
     injected = _read_injected(project, payload.text("session_id"))
     if injected.records:
-        line += f", {injected.records} injected ({injected.tokens} tokens)"
+        line += f", {injected.records} given ({injected.tokens} tokens)"
     return line
 
 

@@ -73,9 +73,9 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
     yield from _slow_pattern_problems(root)
     since = paused_since(root)
     if since is not None:
-        what = "nothing is recorded or injected: capture is paused"
+        what = "nothing is recorded or given: capture is paused"
         if since:
-            what = f"nothing is recorded or injected since {since}: capture is paused"
+            what = f"nothing is recorded or given since {since}: capture is paused"
         hint = "`ralph capture on` resumes it"
         yield new_finding(pause_file(root), what, hint=hint, level="note", code="paused")
     yield from installation_problems(root, env)

@@ -92,7 +92,7 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     return {
         "id": record_id,
         "items": items[:MAX_CHANGES],
-        "injected": sessions,
+        "given": sessions,
         "used": used,
         "note": _describe_git_state(repository, source, committed, is_committed=bool(before)),
     }

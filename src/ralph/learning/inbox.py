@@ -52,7 +52,7 @@ from ralph.search.unknown_names import describe_unknown
 from ralph.storage.library import Stored
 
 PROPOSAL = "proposal"
-INSIGHT = "insight"
+TASK_PROPOSAL = "task-proposal"
 HELD = "held"
 EDIT = "edit"
 CONFLICT = "conflict"
@@ -275,7 +275,7 @@ def with_quotes(root: Path, shown: Sequence[ReviewItem]) -> list[ReviewItem]:
 
 
 def _records_to_quote(item: ReviewItem) -> Sequence[str]:
-    if item.kind in (PROPOSAL, INSIGHT) and not item.quotes:
+    if item.kind in (PROPOSAL, TASK_PROPOSAL) and not item.quotes:
         return item.evidence[:_MAX_QUOTES]
     return ()
 
@@ -290,7 +290,7 @@ def _insight_item(found: Insight, memories: _CurrentMemories) -> ReviewItem:
         seen += "*"
     item = ReviewItem(
         record.id,
-        INSIGHT,
+        TASK_PROPOSAL,
         record.text,
         why=_why_insight(record),
         verbs=_INSIGHT_VERBS.get(state, ("reject", "promote")),

@@ -313,12 +313,12 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
             insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])
         ]
         if owners:
-            raise visibility.hidden_error(f"insight {name}", owners)
-    hint: str | Hint = Hint("find-insight", "`ralph review --status all` shows the ids")
+            raise visibility.hidden_error(f"proposal {name}", owners)
+    hint: str | Hint = Hint("find-proposal", "`ralph review --status all` shows the ids")
     problems = find_problems(root)
     if problems:
         hint = f"not everything can be read: {problems[0]}"
-    full_id = ids.resolve(name, visible_ids, noun="insight", hint=hint)
+    full_id = ids.resolve(name, visible_ids, noun="proposal", hint=hint)
     return visible[visible_ids.index(full_id)]
 
 
@@ -355,8 +355,8 @@ def _entry_in(document: InsightsDocument, name: str) -> Entry:
         if entry.record.id == name:
             return entry
     raise NotFound(
-        f"insight {name} no longer exists",
-        hint=Hint("find-insight", "`ralph review --status all` shows what there is"),
+        f"Proposal not found: {name} no longer exists",
+        hint=Hint("find-proposal", "`ralph review --status all` shows what there is"),
     )
 
 
@@ -416,7 +416,7 @@ def status_named(word: str) -> Status:
     """Return the status with this name. Raises UsageError for an unknown name."""
     if word not in STATUSES:
         raise UsageError(
-            f"{word!r} is not a status of an insight", hint=f"one of {', '.join(STATUSES)}"
+            f"{word!r} is not a status of a proposal", hint=f"one of {', '.join(STATUSES)}"
         )
     return STATUSES[word]
 

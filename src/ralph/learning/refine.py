@@ -67,8 +67,8 @@ def refine(
     def reword(current: Record) -> Record:
         if current.text != record.text or current.status is not record.status:
             raise Conflict(
-                f"insight {record.id} was changed while the command ran",
-                hint=Hint("find-insight", "`ralph review show` prints the current version"),
+                f"proposal {record.id} was changed while the command ran",
+                hint=Hint("find-proposal", "`ralph review show` prints the current version"),
             )
         extra = {FIRST: current.text, **current.extra}
         return replace(current, text=record_rows.storable_text(text), extra=extra)
@@ -92,7 +92,7 @@ def _refine_prompt(root: Path, record: Record) -> str:
 
 def _reason_to_keep(record: Record, text: str) -> str:
     if text.strip(".").upper() == "NONE":
-        return "the command says that it is not an insight (`ralph review reject` hides it)"
+        return "the command says that it is not worth remembering (`ralph review reject` hides it)"
     if text == record.text:
         return "the command left its words as they are"
     return ""

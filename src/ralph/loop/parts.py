@@ -218,7 +218,7 @@ class Workbench:
     def _promote_insights(self, finished: Task) -> None:
         promoted, why = lifecycle.promote_insights(self.home, finished, patterns=self._patterns)
         if promoted is not None and promoted.added:
-            count = count_noun(len(promoted.added), "insight")
+            count = count_noun(len(promoted.added), "proposal")
             self.printer.print_line(f"promoted {count} of {finished.id} to {promoted.path.name}")
         if why:
             self.printer.warn(why)

@@ -31,7 +31,7 @@ from ralph.storage import task_files
 SESSION_LIMIT = 20  # sessions or events, unless the caller sets a limit
 _MAX_PROMPT_CHARACTERS = 160  # of a session's first prompt
 _MINUTE_CHARACTERS = 16  # of a time that begins with YYYY-MM-DDTHH:MM
-_SESSION_KEYS = ("id", "started_at", "ended_at", "host", "task", "observations")
+_SESSION_KEYS = ("id", "started_at", "ended_at", "host", "task", "activity")
 
 
 # --- journal --------------------------------------------------------------------------------------
@@ -141,6 +141,6 @@ def _session_json(session: Session) -> JsonObject:
 
 def _session_line(session: Session) -> str:
     start = session.started_at[:_MINUTE_CHARACTERS].replace("T", " ")
-    facts = (start, session.host, session.task, f"{session.observations} observations")
+    facts = (start, session.host, session.task, f"activity {session.observations}")
     prompt = one_line(session.prompt, _MAX_PROMPT_CHARACTERS)
     return one_line(f"{session.id} ({', '.join(filter(None, facts))}) {prompt}")

@@ -39,8 +39,11 @@ def hit_json(hit: ShownHit) -> dict[str, object]:
 
 
 def session_json(session: Session) -> dict[str, object]:
-    """Return a session."""
-    return {**asdict(session), "tags": list(session.tags), "seconds": session.seconds}
+    """Return a session. `activity` is the number of entries that hooks recorded."""
+    members = {}
+    for name, value in asdict(session).items():
+        members["activity" if name == "observations" else name] = value
+    return {**members, "tags": list(session.tags), "seconds": session.seconds}
 
 
 def history_json(history: ChatHistory) -> dict[str, object]:

@@ -163,7 +163,7 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
         )
     notes = []
     if made.instruction_tokens:
-        notes.append("one line of instructions for using Ralph is injected once")
+        notes.append("one line about using Ralph is given once")
     if made.left_out or made.withheld:
         notes.append(
             f"left out for lack of room: {made.left_out}; "
@@ -195,13 +195,11 @@ def _switched_off(root: Path, config: Config) -> list[str]:
     notes = []
     inject = config.memories.inject
     if recorder.paused_since(root) is not None:
-        notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
+        notes.append("hooks are paused here and give nothing; `ralph capture on` resumes them")
     if inject is not Inject.AUTO:
-        notes.append(
-            f"memories.inject is {inject.value}: hooks do not inject memories automatically"
-        )
+        notes.append(f"memories.inject is {inject.value}: hooks do not give memories automatically")
     if not config.memories.enabled:
-        notes.append("memories.enabled is false: memories and guardrails are not injected")
+        notes.append("memories.enabled is false: agents get no memories and guardrails")
     return notes
 
 

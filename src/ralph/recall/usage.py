@@ -40,12 +40,12 @@ def usage_stats(root: Path) -> dict[str, Any]:
     injected = {injection.record for injection in ledger.injections}
     never_injected = [name for name in stored if name not in injected]
     return {
-        "reference_rate": _rate(total["referenced"], total["injected"]),
+        "reference_rate": _rate(total["referenced"], total["given"]),
         **total,
         "week": count_week(ledger, stored),
         "hooks": hook_usage(root),
         "loop": loop_usage(root),
-        "never_injected": len(never_injected),
+        "never_given": len(never_injected),
     }
 
 
@@ -76,15 +76,15 @@ def _count(ledger: Ledger, stored: Collection[str], *, since: str = "") -> dict[
     pairs = {(injection.session, injection.record) for injection in injections}
     used_pairs = pairs & ledger.uses
     return {
-        "injections": len(injections),
+        "times_given": len(injections),
         "sessions": len({session for session, _ in pairs}),
         "sessions_used": len({session for session, _ in used_pairs}),
         "tokens": sum(injection.tokens for injection in injections) + skill_tokens,
         "skill_tokens": skill_tokens,
         "referenced": len(used_pairs),
-        "injected": len(pairs),
+        "given": len(pairs),
         "memories_referenced": _count_memories(used_pairs, memories),
-        "memories_injected": _count_memories(pairs, memories),
+        "memories_given": _count_memories(pairs, memories),
     }
 
 

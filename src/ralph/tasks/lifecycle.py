@@ -1,4 +1,4 @@
-"""Set up the files of a new task, and promote the insights of a finished one."""
+"""Set up the files of a new task, and promote the proposals of a finished one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def start_in_worktree(
 def promote_insights(
     root: Path, task: Task, *, patterns: Sequence[str] = ()
 ) -> tuple[Promotion | None, str]:
-    """Promote the insights of a finished task, and write its graph.
+    """Promote the proposals of a finished task, and write its graph.
 
     Returns the promotion, or None if it failed, and a message about what went wrong or "".
     """
@@ -68,7 +68,7 @@ def promote_insights(
         reason = error.message
         if error.hint:
             reason = f"{error.message}; {error.hint}"
-        return None, f"the insights of {task.id} were not promoted: {reason}"
+        return None, f"the proposals of {task.id} were not promoted: {reason}"
     if problems:
-        return promoted, f"some insights of {task.id} cannot be read: {problems[0]}"
+        return promoted, f"some proposals of {task.id} cannot be read: {problems[0]}"
     return promoted, ""

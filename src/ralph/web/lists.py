@@ -65,7 +65,7 @@ _RUN_MEMBERS = (
     "alive",
     "step",
 )
-_SESSION_MEMBERS = ("id", "host", "task", "started_at", "ended_at", "observations", "messages")
+_SESSION_MEMBERS = ("id", "host", "task", "started_at", "ended_at", "activity", "messages")
 
 
 def one_line(text: str, length: int) -> str:

@@ -65,7 +65,7 @@ _PAGE_WORDS: Mapping[Advice, str] = {
     "find-task": "search in Tasks",
     "find-session": "search in Sessions",
     "find-run": "search in Runs",
-    "find-insight": "search in Review",
+    "find-proposal": "search in Review",
     "find-edge": "search in the graph",
 }
 """How a page words each kind of advice."""

@@ -65,11 +65,11 @@ const WAITING = 3;
 /** What Ralph gave to agents in the last seven days, what they used of it, and what to do next. */
 function Week({ data }) {
   const { week } = data;
-  if (!week.injected) return null;
-  const others = week.injected - week.memories_injected;
+  if (!week.given) return null;
+  const others = week.given - week.memories_given;
   const times = (n) => html`<b class="num">${count(n, "time")}</b>`;
   const given = [
-    week.memories_injected > 0 && html`a memory ${times(week.memories_injected)}`,
+    week.memories_given > 0 && html`a memory ${times(week.memories_given)}`,
     others > 0 && html`an excerpt of an earlier session ${times(others)}`,
   ].filter(Boolean);
   return html`<${Section} title="This week" class="week">

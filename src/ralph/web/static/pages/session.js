@@ -49,7 +49,7 @@ function facts(session, data) {
     ["Agent", session.client],
     ["Started", session.started_at && html`<${Time} at=${session.started_at} />`],
     ["Duration", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
-    ["Recorded", session.observations ? count(session.observations, "step") : null],
+    ["Recorded", session.activity ? count(session.activity, "step") : null],
     ["Messages", session.messages ? number(session.messages) : null],
     ["Given", session.tokens_injected ? count(session.tokens_injected, "token") : null],
     ["Used", data.injected.length > 0 && `${number(used)} of ${number(data.injected.length)}`],

@@ -200,7 +200,7 @@ export function coded(text, draw = (part) => part) {
 const REVIEWS = {
   held: ["held memory", "rose"],
   edit: ["unsigned edit", "rose"],
-  insight: ["proposal", "plum"],
+  "task-proposal": ["proposal", "plum"],
   proposal: ["proposal", "plum"],
   citation: ["stale", "amber"],
   conflict: ["conflict of a merge", "rose"],
