@@ -218,7 +218,11 @@ def test_a_limited_list_says_how_many_there_are_and_json_is_complete(ralph: Proj
     said = ralph("memory", "list")
     assert len(said.out.splitlines()) == 1 + 1_000
     assert "entry 999" in said.out.splitlines()[-1]
-    assert said.err == "203 more; use --limit 1203 to see them\n"
+    assert said.err == "203 more; use --offset 1000 to continue, or --limit 1203\n"
+    rest = ralph("memory", "list", "--offset", "1000")
+    assert len(rest.out.splitlines()) == 1 + 203
+    assert rest.err == ""
+    assert ralph("memory", "list", "--offset", "9000").out == "No memories found.\n"
     said = ralph("memory", "list", "--limit", "2", "--format", "quiet")
     assert said.out.split() == [numbered(0), numbered(1)]
     assert len(ralph("memory", "list", "--limit", "1203").out.splitlines()) == 1 + 1_203

@@ -239,7 +239,15 @@ class TestErrors:
             ("ralph.yml", "ralph:\n  success_criteria:\n    - type: marker\n      markre: x\n",
              "ralph.yml:4: ralph.success_criteria: expected one of the keys type, command, expected_exit_code, "
              "marker, timeout, got 'markre'"),
-            ("ralph.yml", "a: [\n", "ralph.yml:2: not valid YAML: did not find expected node content"),
+            ("ralph.yml", "a: [\n",
+             "ralph.yml:2: not valid YAML: a value that is missing, or a [ that is not closed"),
+            ("ralph.yml", "a: &x 1\nb: &x 2\n",
+             "ralph.yml:2: not valid YAML: an anchor (&name) that is already defined above"),
+            ("ralph.yml", "memories:\n\tbudget: 1\n",
+             "ralph.yml:2: not valid YAML: a tab in the indentation, or a value that must be quoted "
+             "because it begins with @ or `"),
+            ("ralph.yml", "memories:\n<<<<<<< ours\n  budget: 1\n=======\n  budget: 2\n>>>>>>> theirs\n",
+             "ralph.yml:2: not valid YAML: a conflict of a git merge that is not resolved"),
             (".ralph.toml", "x = \n", ".ralph.toml:1: not valid TOML: Invalid value"),
         ],
     )  # fmt: skip

@@ -64,7 +64,7 @@ def waiting(clone: Project) -> list[dict[str, str]]:
 
 def test_a_clone_waits_for_one_review(clone: Project, tmp_path: Path) -> None:
     told, given = start(clone, tmp_path / "home")
-    assert "6 entries of this repository wait for your review (`ralph review`)" in told
+    assert "6 entries wait for your review (`ralph review`)" in told
     assert HARMLESS in given
     assert "Ignore all" not in given
     listed = waiting(clone)
@@ -137,7 +137,7 @@ def test_session_start_starts_at_most_two_git_processes(tmp_path: Path) -> None:
     (counted / "git").write_text(script, encoding="utf-8", newline="")
     (counted / "git").chmod(0o755)
     told, _ = start(project, tmp_path / "home", PATH=f"{counted}:/usr/bin:/bin")
-    assert "20 entries of this repository wait" in told
+    assert "20 entries wait" in told
     log = counted / "log"
     calls = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     assert len(calls) <= 2, calls

@@ -99,12 +99,20 @@ class Invocation:
         """The user's own patterns for secrets."""
         return self.config.privacy.patterns
 
-    @property
+    @cached_property
     def author(self) -> Author:
-        """The author of changes, which is a person or an agent."""
+        """The author of changes, which is a person or an agent.
+
+        A person in a terminal that an agent may have made is told once that they count as one.
+        """
         from ralph.memory.author import AGENT, PERSON
         from ralph.memory.caller import Caller
 
+        if self.caller is Caller.UNSURE:
+            say(
+                "note: a program that Ralph does not know started this terminal, so this counts as "
+                "an agent's change; in a terminal of your own it counts as yours"
+            )
         return PERSON if self.caller is Caller.PERSON else AGENT
 
     @cached_property

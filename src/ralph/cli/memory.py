@@ -29,7 +29,7 @@ from ralph.core import paths
 from ralph.core.documents import EditableDocument
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.core.record import MemoryKind, Query, SearchResult
-from ralph.memory import memory, memory_files, reading
+from ralph.memory import held_memories, memory, memory_files, reading
 from ralph.memory.memory import NewEntry
 from ralph.memory.record_shapes import mark_weak, memory_json
 from ralph.storage.library import NAMES, Library, Stored
@@ -303,6 +303,13 @@ def _search_notes(result: SearchResult) -> list[str]:
 @options.limit(
     None, f"Maximum number of entries [default: {LIST_LIMIT} in a table, otherwise all]."
 )
+@click.option(
+    "--offset",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Skip the first N entries.",
+)
 @_filters
 @_as_of
 @options.formats("table", "json", "markdown", "quiet")
@@ -311,6 +318,7 @@ def list_(
     call: Invocation,
     last: int | None,
     limit: int | None,
+    offset: int,
     in_: tuple[str, ...],
     kinds: tuple[MemoryKind, ...],
     tags: tuple[str, ...] | None,
@@ -320,7 +328,7 @@ def list_(
     """List the memories in file order.
 
     A table ends after 1000 entries, and a note says how to see the rest. JSON is complete unless
-    --limit is given.
+    --limit is given. Entries marked (held) or (unconfirmed) wait for your `ralph review`.
     """
     is_filtered = last is not None or bool(kinds or tags or as_of)
     if limit is None and form == "table":
@@ -331,21 +339,32 @@ def list_(
             call.root, in_=in_, kinds=kinds, tags=tags or (), last=last, as_of=as_of
         )
         total = len(entries)
-        entries = entries[:limit]
+        end = None if limit is None else offset + limit
+        entries = entries[offset:end]
         listed = None
     else:
-        listed = reading.list_ids(call.root, in_=in_, first=limit)
-        entries = listed.first
+        listed = reading.list_ids(call.root, in_=in_, first=offset + limit)
+        entries = listed.first[offset:]
         total = len(listed.ids)
     _warn_problems(call, in_, None if listed is None else listed.documents)
-    if is_filtered:
+    if is_filtered or offset:
         empty = "No memories found."
     elif in_ == reading.MEMORIES:
         empty = 'No memories yet. Add the first one with `ralph memory add "..."`.'
     else:
         empty = f'No memories yet. Add the first one with `ralph memory add --in {in_[0]} "..."`.'
     print_list(call, entries, in_=in_, form=form, empty=empty, listed=listed)
-    output.print_more(total, len(entries))
+    output.print_more(total, len(entries), offset=offset)
+    if form == "table" and in_ == reading.MEMORIES:
+        _mention_held(call)
+
+
+def _mention_held(call: Invocation) -> None:
+    """Mention the memories that are not in a file yet because a person has to decide."""
+    count = len(held_memories.list_held(call.root))
+    if count:
+        noun = "memory waits" if count == 1 else "memories wait"
+        say(f"{count} more {noun} for your decision: see `ralph review`")
 
 
 def _warn_problems(

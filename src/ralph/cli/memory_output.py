@@ -10,11 +10,11 @@ from ralph.cli import output
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import ago, cut_cell, one_line, say, visible
 from ralph.core import ids
-from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status
+from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status, is_confirmed
 from ralph.core.record_lines import record_marks
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.memories_writer import render_memories
-from ralph.memory import reading
+from ralph.memory import quarantine, reading
 from ralph.memory.confirmation import describe_reason, note_unconfirmed
 from ralph.memory.memory import Change, SavedMemory
 from ralph.memory.reading import ListedEntries
@@ -48,6 +48,7 @@ def print_list(
         return
     short: Mapping[str, str] = {}
     superseded: Mapping[str, str] = {}
+    may_inject = quarantine.injection_filter(call.root)
     if form == "table":
         if listed is None:
             listed = reading.list_ids(call.root, in_=in_)
@@ -57,6 +58,8 @@ def print_list(
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
         text = record_marks(record)
+        if is_confirmed(record) and not may_inject(record):
+            text += "(held) "
         if record.title:
             text += f"{record.title}: "
         text += record.text

@@ -27,6 +27,7 @@ SHORT_SESSION_ID = 12
 """Characters of a session's id in tables, which commands accept in place of the whole id."""
 
 _MIN_LAST_COLUMN = 24  # minimum width of the last column of a table, in terminal columns
+_MAX_CELL_CHARACTERS = 10_000  # JSON has the whole text
 _COLUMN_GAP = 2  # spaces between two columns of a table
 _DEFAULT_TERMINAL_SIZE = (120, 24)  # columns and lines, if the terminal does not report its size
 _PROGRESS_INTERVAL = 20  # steps between two updates of a progress line
@@ -63,10 +64,18 @@ def print_private(parts: int) -> None:
         say(f"left out {parts} private section(s)")
 
 
-def print_more(total: int, shown: int) -> None:
-    """Print to stderr the number of rows that a limit left out, if any."""
-    if total > shown:
-        say(f"{total - shown} more; use --limit {total} to see them")
+def print_more(total: int, shown: int, *, offset: int | None = None) -> None:
+    """Print to stderr the number of rows that a limit left out, if any.
+
+    `offset` is the number of rows that were skipped by a command that has `--offset`.
+    """
+    rest = total - shown - (offset or 0)
+    if rest <= 0:
+        return
+    if offset is None:
+        say(f"{rest} more; use --limit {total} to see them")
+    else:
+        say(f"{rest} more; use --offset {offset + shown} to continue, or --limit {total}")
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -110,11 +119,17 @@ def print_rows(
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below their headings."""
+    """Print rows below their headings. A cell with a very long text is cut, also in a pipe."""
     lines = []
     for row in rows:
-        lines.append([one_line(str(cell)) for cell in row])
+        lines.append([_cell(str(value)) for value in row])
     click.echo(table(headings, lines))
+
+
+def _cell(text: str) -> str:
+    if len(text) > _MAX_CELL_CHARACTERS:
+        text = text[:_MAX_CELL_CHARACTERS] + "…"
+    return one_line(text)
 
 
 def print_fields(fields: Mapping[str, str]) -> None:

@@ -280,7 +280,7 @@ def _print_item(item: ReviewItem) -> None:
         {"why": item.why, "evidence": ", ".join(item.evidence), "next": " or ".join(item.actions)}
     )
     _print_quotes(item)
-    print_raw(f"\n{item.text}\n")
+    click.echo(f"\n{output.visible(item.text)}")
 
 
 def _find_item(call: Invocation, name: str, within: str) -> ReviewItem:

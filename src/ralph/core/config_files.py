@@ -146,6 +146,27 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
     return node, reader.problems
 
 
+_MERGE_CONFLICT = re.compile("^(<{7}|={7}|>{7})", re.MULTILINE)
+_YAML_PROBLEMS = {
+    "second occurrence": "an anchor (&name) that is already defined above",
+    "found undefined alias": "an alias (*name) without an anchor (&name) above it",
+    "did not find expected ',' or ']'": "a list that begins with [ and is not closed",
+    "did not find expected ',' or '}'": "a section that begins with { and is not closed",
+    "did not find expected node content": "a value that is missing, or a [ that is not closed",
+    "found unexpected end of stream": "a quoted value that is not closed",
+    "found character that cannot start any token": (
+        "a tab in the indentation, or a value that must be quoted because it begins with @ or `"
+    ),
+    "mapping values are not allowed in this context": (
+        "a second `key:` on the line, or an indentation that does not fit the lines above"
+    ),
+    "did not find expected key": (
+        "an indentation that does not fit the lines above, or a quote inside a quoted value"
+    ),
+}
+"""PyYAML's names for problems, in words that do not assume its grammar."""
+
+
 class _YamlReader:
     """Converts PyYAML's node tree into nodes with values and positions."""
 
@@ -165,9 +186,14 @@ class _YamlReader:
         except YamlError:
             raise
         except yaml.MarkedYAMLError as failure:
+            conflict = _MERGE_CONFLICT.search(self._text)
+            if conflict is not None:
+                what = "a conflict of a git merge that is not resolved"
+                raise self.error(conflict.start(), what) from failure
             mark = failure.problem_mark or failure.context_mark
             index = mark.index if mark else 0
-            raise self.error(index, failure.problem or failure.context or "") from failure
+            what = failure.problem or failure.context or ""
+            raise self.error(index, _YAML_PROBLEMS.get(what, what)) from failure
         except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
             raise self.error(0, str(failure)) from failure
 

@@ -106,9 +106,12 @@ def handle_event(
         record_event(root, happened, config, loop)
     if happened.kind is EventKind.SESSION_START:
         if not env.get("RALPH_RUN"):
-            answer = _start_session(
-                root, happened, config, event, task=task, env=env, deadline=deadline
-            )
+            try:
+                answer = _start_session(
+                    root, happened, config, event, task=task, env=env, deadline=deadline
+                )
+            except Unreadable as error:
+                answer = _report_unreadable(root, host, event, error, config)
             return _add_settings_problem(root, host, event, answer, loaded)
         if iteration is not None:
             with _count_failures(root, event):
@@ -422,6 +425,16 @@ def _start_session(
     return _context_json(name, brief.text, message)
 
 
+def _report_unreadable(root: Path, host: str, event: str, error: Unreadable, config: Config) -> str:
+    """Return the answer that tells a user why a session starts without any memory."""
+    recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
+    if config.presence is Presence.OFF:
+        return ""
+    what = error.message.replace(f"{root}/", "")
+    message = f"this session starts without memory: {what} (`ralph doctor` shows more)"
+    return add_message(host, event, b"", message).decode()
+
+
 def _is_first_session(root: Path, session: str) -> bool:
     """Check whether this session's log is the only one, which also means that it is recorded."""
     logs = []
@@ -482,7 +495,7 @@ def _presence(root: Path, brief: Brief, config: Config) -> str:
 
 
 def _waiting_report(root: Path, config: Config) -> str:
-    """Return how many entries of the repository wait for a person, or "" if there are none."""
+    """Return how many entries wait for a person to accept them, or "" if there are none."""
     from ralph.memory import waiting_entries
 
     count = 0
@@ -490,12 +503,12 @@ def _waiting_report(root: Path, config: Config) -> str:
         current = index.of(root, config.privacy)
         if current.is_built():
             with closing(current.connect()) as connection:
-                count = waiting_entries.count(connection)
+                count = waiting_entries.count_waiting(root, connection)
     if not count:
         return ""
     if count == 1:
-        return "1 entry of this repository waits for your review (`ralph review`)"
-    return f"{count} entries of this repository wait for your review (`ralph review`)"
+        return "1 entry waits for your review (`ralph review`)"
+    return f"{count} entries wait for your review (`ralph review`)"
 
 
 def _count_records(brief: Brief) -> str:

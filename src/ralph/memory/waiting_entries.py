@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ralph.core.record import MemoryKind, Record, Status, is_confirmed
 from ralph.core.work import TaskStatus
+from ralph.memory import held_memories
 from ralph.memory.quarantine import accepted_keys, injection_filter, is_suspicious, text_key
 from ralph.storage import queries
 from ralph.storage.library import Stored
@@ -69,7 +70,12 @@ def _entries(source: Source) -> Iterator[Stored]:
             yield Stored(Record(task.id, MemoryKind.CONTEXT, task.title), source.path, 1)
 
 
-def count(connection: sqlite3.Connection) -> int:
+def count_waiting(root: Path, connection: sqlite3.Connection) -> int:
+    """Count what `ralph review` lists as held: additions that are held, and entries in files."""
+    return len(held_memories.list_held(root)) + _count_in_index(connection)
+
+
+def _count_in_index(connection: sqlite3.Connection) -> int:
     """Count the entries that `find_all` finds, from the index."""
     accepted = accepted_keys()
     suspicious = queries.suspicious_records(connection, _REVIEWED_FORMATS)
