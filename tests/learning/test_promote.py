@@ -98,7 +98,15 @@ def test_weak_and_rejected_insights_are_not_promoted(root: Path, name: str) -> N
 LABELLED = "Gotcha: csv.writer needs newline='' or Excel shows blank rows between all others"
 
 
-@pytest.mark.parametrize("named", [LABELLED, LABELLED.replace("Gotcha:", "**Gotcha:**")])
+@pytest.mark.parametrize(
+    "named",
+    [
+        LABELLED,
+        LABELLED.replace("Gotcha:", "**Gotcha:**"),
+        LABELLED.replace("Gotcha:", "Gotchas encountered:"),
+    ],
+    ids=["plain", "bold", "of the template"],
+)
 def test_label_that_the_heading_repeats_is_removed(root: Path, name: str, named: str) -> None:
     note(root, name, 3, f"Did it.\n\n{LABELLED}")
     note(root, name, 4, f"Did more.\n\n{LABELLED}")

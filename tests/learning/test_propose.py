@@ -1,5 +1,6 @@
 """What is proposed from records of every sort, how it is merged, and what counts as well-evidenced."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -79,6 +80,48 @@ def known(title: str, text: str, *tags: str) -> Record:
 def test_a_lesson_that_warns_of_a_mistake_is_a_gotcha(text: str, label: str) -> None:
     [found] = propose([learning(text)])
     assert found.label == label
+
+
+LISTED = {
+    "Prices are stored as integer cents, never as floats": "learning",
+    "Use pnpm instead of npm in this repository": "learning",
+    "Patterns discovered: migrations are numbered": "pattern",
+    "Gotchas encountered: the CI database is Postgres 13": "gotcha",
+    "Prices are integer cents": "learning",
+    "Use pnpm": "learning",
+    "가격은 센트 단위로 저장한다": "learning",
+    "The worker restarts itself after an hour": "learning",
+    "Never call the mailer from a transaction": "gotcha",
+    "All totals include tax": "learning",
+    "All goods are taxed": "learning",
+    "Nothing may be logged before it is redacted": "learning",
+    "It is important to close the pool before a fork": "learning",
+    "Be careful with the mailer inside a transaction": "gotcha",
+    "No pattern may be cached across tenants": "learning",
+}
+"""Lessons that name no code, no path and no number, with their labels."""
+
+SMALL_TALK = (
+    "None", "N/A", "Nothing new this time.", "No new gotchas", "No problems encountered",
+    "There were no issues.", "Patterns discovered", "Gotchas encountered:", "Useful context",
+    "**Patterns discovered**", "Everything works now.", "All tests pass", "All good!", "Done.", "pnpm",
+    "> shop test", "$ node test.js", "=== results ===", "Testing is important.", "TBD",
+    "The code could be better structured.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("read", [learning, noted], ids=["progress.txt", "journal"])
+def test_what_an_agent_lists_as_learnings_is_proposed(read: Callable[[str], Record]) -> None:
+    for text, label in LISTED.items():
+        assert [(found.text, found.label) for found in propose([read(text)])] == [(text, label)]
+
+
+@pytest.mark.parametrize("read", [learning, noted], ids=["progress.txt", "journal"])
+def test_small_talk_and_banners_below_learnings_are_not_proposed(
+    read: Callable[[str], Record],
+) -> None:
+    for text in SMALL_TALK:
+        assert propose([read(text)]) == [], text
 
 
 @pytest.mark.parametrize(
@@ -163,7 +206,7 @@ def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(
 )
 def test_bullets_below_a_heading_are_read(heading: str) -> None:
     text = f"Intro with `code`.\n{heading}\n  - one is 1\n  - two\n    is 2\n\nAfter: this is no bullet\n- nor is this 3"
-    assert [bullet for _, bullet in headed_bullets(text)] == ["one is 1", "two is 2"]
+    assert [bullet.text for bullet in headed_bullets(text)] == ["one is 1", "two is 2"]
 
 
 def test_two_failures_of_one_command_are_two_insights() -> None:

@@ -30,6 +30,7 @@ _LABELS = (
     "tip",
 )
 """The words before a colon that make a line a lesson."""
+_FOUND = r"(?:discovered|encountered|found|learned)"
 _NOTE_FOR_LATER = r"notes?[ ]for[ ](?:next[ ]time|later|the[ ]future|future[ ]\w+)"
 _HEADINGS = (*_LABELS, "discoverie", "note")
 """The words, without a plural s, that make the bullets below a heading lessons."""
@@ -43,6 +44,7 @@ _HEADING = re.compile(
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _LABEL = re.compile(
     rf"\s*(?:[-*+]\s+)?(?P<mark>[*_]*)(?P<name>{'|'.join(_LABELS)}|{_NOTE_FOR_LATER})"
+    rf"(?:s?[ ]{_FOUND})?"
     r"(?P<closing>[*_]*:[*_]*)\s+(?P<text>\S.*)",
     re.IGNORECASE,
 )
@@ -57,11 +59,13 @@ _CANONICAL_LABELS = {
     "lesson": "learning",
     "noted": "learning",
 }
+_LISTED = ("learning", "gotcha", "decision", "convention", "pattern")
+"""The labels of headings below which each bullet is a lesson."""
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|[^.!?:]\s[A-Z][a-z]")
 """Something specific: code, a number, a path, an identifier or a name inside a sentence."""
 _WARNING = re.compile(
     r"""
-      ^\W*(?:always|never|don[’']?t|do\ not|avoid|beware|careful|watch\ out|make\ sure)\b
+      ^\W*(?:always|never|don[’']?t|do\ not|avoid|beware|(?:be\ )?careful|watch\ out|make\ sure)\b
     | \b(?:or|otherwise|else)\b[^.;]{0,80}\b(?:fail|break|crash|hang|los[et]|corrupt|error)
     | \b(?:fails?|breaks?|crash(?:es)?|hangs?)\ (?:if|unless|when|without|until)\b
     | ^\W*(?:항상|절대|반드시|주의)
@@ -69,15 +73,45 @@ _WARNING = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """How a warning begins, or how it names the consequence of a mistake."""
+_SOON_AFTER = r"(?:[ ](?:new|else|special|much|yet|so[ ]far|this[ ]time|to[ ]report|here))*"
+_SMALL_TALK = re.compile(
+    rf"""
+      # no lesson, or a placeholder of the template
+      (?:none|nothing|n/?a|tbd|todo|see[ ]above|same[ ]as[ ]before){_SOON_AFTER}
+    | (?:there[ ](?:is|are|was|were)[ ])?no(?:[ ]\w+)?[ ]
+      (?:{"|".join(_HEADINGS)}|problem|issue)s?(?:[ ]{_FOUND})?{_SOON_AFTER}
+    | (?:{"|".join(_HEADINGS)}|useful[ ]context)s?(?:[ ]{_FOUND})?:?
+      # a report of progress
+    | (?:it|this|that|everything|all|all[ ](?:the[ ])?tests)(?:[ ]now)?[ ]
+      (?:works?|pass(?:es)?|(?:looks?|is|are)[ ](?:done|good|fine|green))(?:[ ]\w+){{0,3}}
+    | make[ ]sure[ ](?:that[ ])?(?:all|the)[ ](?:the[ ])?tests[ ]pass(?:[ ]\w+){{0,3}}
+    | (?:all[ ])?(?:done|good|fine|green)
+      # praise or advice without a fact
+    | (?:\w+[ ]){{1,4}}(?:is|are)[ ](?:very[ ]|really[ ]|well[ ]|quite[ ])?
+      (?:important|key|crucial|essential|helpful|good|great|nice|useful|clean|clear|structured
+        |organi[sz]ed|documented|written|readable)
+    | (?:\w+[ ]){{1,4}}(?:could|should)[ ]be[ ](?:better|cleaner|clearer|improved)(?:[ ]\w+)?
+    | it[ ]helps[ ]to[ ]understand(?:[ ]\w+){{0,3}}
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A whole line that teaches nothing."""
+_BANNER = re.compile(r"[>$]+[ ].*|[=*~-]{3,}.*")
+"""A line that a tool printed above its output, such as `> shop@1.0.0 test`."""
 _MIN_WORDS = 4
+_MIN_LISTED_WORDS = 2  # of a lesson that its author listed as one, such as "Use pnpm"
 _MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean use few or no spaces
 
 
 class LabelledText(NamedTuple):
-    """A lesson and its label, such as `gotcha`."""
+    """A lesson and its label, such as `gotcha`.
+
+    `is_listed` tells whether its author listed it below a heading such as Learnings.
+    """
 
     label: str
     text: str
+    is_listed: bool = False
 
 
 def headed_bullets(text: str) -> Iterator[LabelledText]:
@@ -169,6 +203,21 @@ def is_substantial(text: str) -> bool:
     return _SPECIFIC.search(text) is not None
 
 
+def is_listed_lesson(text: str) -> bool:
+    """Return whether a bullet below a heading such as Learnings is a lesson.
+
+    Its author has called it one, so it need not name anything specific. Small talk, banners and
+    placeholders are left out.
+    """
+    if is_substantial(text):
+        return True
+    plain = text.strip(" \t*_`")
+    is_long_non_ascii = not plain.isascii() and len(plain) >= _MIN_NON_ASCII_CHARACTERS
+    if len(plain.split()) < _MIN_LISTED_WORDS and not is_long_non_ascii:
+        return False
+    return not _BANNER.fullmatch(plain) and not _SMALL_TALK.fullmatch(plain.rstrip(" .!"))
+
+
 def _heading_label(line: str) -> str | None:
     """Return the label that a heading gives its bullets, or None if the line is not a heading."""
     heading = _HEADING.fullmatch(line)
@@ -182,4 +231,4 @@ def _heading_label(line: str) -> str | None:
 
 def _label_bullets(bullets: Iterable[str], default: str) -> Iterator[LabelledText]:
     for bullet in bullets:
-        yield LabelledText(label_of(bullet, default), bullet)
+        yield LabelledText(label_of(bullet, default), bullet, default in _LISTED)

@@ -46,7 +46,9 @@ from ralph.storage.library import Library, check_folders
 from ralph.storage.write_observers import WriteObserver
 
 _MAX_BULLET_CHARACTERS = 700  # longer text has to be reworded first
-_LABEL = re.compile(r"\s*[*_]{0,3}(\w{1,30})[*_]{0,3}:[*_]{0,3}\s+")
+_LABEL = re.compile(
+    r"\s*[*_]{0,3}(\w{1,30})(?: discovered| encountered| found)?[*_]{0,3}:[*_]{0,3}\s+"
+)
 Result = TypeVar("Result")
 
 

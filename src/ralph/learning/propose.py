@@ -36,6 +36,7 @@ from ralph.learning.candidates import Candidate, InsightSource, Operation
 from ralph.learning.fixes import find_fixes
 from ralph.learning.labels import (
     headed_bullets,
+    is_listed_lesson,
     is_substantial,
     is_warning,
     label_of,
@@ -244,7 +245,7 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
         elif record.family is Family.JOURNAL:
             if record.label != _RUN_SUMMARY:
                 yield from _from_text(record, InsightSource.SIGIL)
-        elif is_substantial(record.text):
+        elif is_listed_lesson(" ".join(record.text.split())):
             yield _from_entry(record)
     for observations in sessions.values():
         yield from find_fixes(observations)
@@ -278,6 +279,7 @@ def _from_note(record: Record) -> Iterator[Candidate]:
 
 
 def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
-    for label, text in (*headed_bullets(record.text), *labelled_lines(record.text)):
-        if is_substantial(text):
+    for label, text, is_listed in (*headed_bullets(record.text), *labelled_lines(record.text)):
+        is_lesson = is_listed_lesson if is_listed else is_substantial
+        if is_lesson(text):
             yield Candidate(text, label, source, (record,))
