@@ -305,6 +305,9 @@ MANY = st.lists(LETTERS, max_size=20).map(lambda words: sorted(set(words)))
 TEXT = "authentication migrations конфигурация kubernetes deployment recalculation data database 死锁问题 出现"
 
 
+WORDS_WITH_ENDINGS = ("validation", "pagination", "deployment", "serialization")
+
+
 @pytest.fixture
 def vocabulary() -> Iterator[sqlite3.Connection]:
     placed = PlacedRecord(Record("mem-1", MemoryKind.FIX, TEXT), 1)
@@ -334,6 +337,23 @@ def test_a_beginning_a_typo_or_a_part_leads_to_the_term(
     vocabulary: sqlite3.Connection, word: str, wanted: str
 ) -> None:
     assert wanted in nearest(vocabulary, word)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "valdation", "validtion", "validatino", "valiidation", "pagnation", "pgaination",
+        "deploment", "deplyoment", "serializaton", "srialization",
+    ],
+)  # fmt: skip
+def test_a_typo_is_forgiven_where_it_changes_the_stem(wrong: str) -> None:
+    [meant] = [word for word in WORDS_WITH_ENDINGS if terms.one_typo(word, wrong)]
+    with indexed(
+        *(memory(word, number) for number, word in enumerate(WORDS_WITH_ENDINGS))
+    ) as found:
+        [weighted] = ask(found, wrong)
+    assert set(weighted.counts) == {terms.stem(meant)}
+    assert weighted.certain
 
 
 @pytest.mark.parametrize(

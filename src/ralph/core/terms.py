@@ -171,6 +171,29 @@ def one_typo(left: str, right: str) -> bool:
     return is_changed or is_swapped
 
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def corrected_stems(word: str) -> set[str]:
+    """Return the stems of all words that differ from a lowercase English word by one typo.
+
+    Stems differ by more than their words if the typo is next to an ending: `valdation` has the stem
+    `valdat`, and `validation` has `valid`. The first letter is taken to be right.
+    """
+    corrected = set()
+    for position in range(1, len(word) + 1):
+        start = word[:position]
+        rest = word[position:]
+        corrected.add(start + rest[1:])
+        if len(rest) > 1:
+            corrected.add(start + rest[1] + rest[0] + rest[2:])
+        for letter in _LETTERS:
+            corrected.add(start + letter + rest)
+            corrected.add(start + letter + rest[1:])
+    corrected.discard(word)
+    return {stem(other) for other in corrected}
+
+
 # --- terms --------------------------------------------------------------------------------------
 
 

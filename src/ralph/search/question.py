@@ -23,6 +23,7 @@ import math
 
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING
+from ralph.search import background
 from ralph.storage import lookup
 
 if TYPE_CHECKING:
@@ -320,6 +321,8 @@ def _replacement_share(word: terms.QueryWord, near: Iterable[str]) -> float:
     if len(word.text) < _MIN_TYPO_CHARACTERS:
         return HALF
     has_typo = any(terms.one_typo(word.terms[0], term) for term in near)
+    if not has_typo and near and _may_be_corrected(word):
+        has_typo = not terms.corrected_stems(word.text.lower()).isdisjoint(near)
     return _TYPO_SHARE if has_typo else HALF
 
 
@@ -528,27 +531,41 @@ def nearest_terms(
     near: dict[str, int] = {}
     for term in word.terms:
         if len(term) >= _MIN_TERM_CHARACTERS and not terms.is_cjk(term):
-            near |= _similar_terms(connection, store, term, thorough)
+            near |= _similar_terms(connection, store, term, word if thorough else None)
     most_frequent_first = sorted(near.items(), key=lambda pair: -pair[1])
     return dict(most_frequent_first[:_MAX_NEAREST_TERMS])
 
 
 def _similar_terms(
-    connection: Connection | None, store: RankingStore, term: str, thorough: bool
+    connection: Connection | None, store: RankingStore, term: str, word: terms.QueryWord | None
 ) -> dict[str, int]:
     """Return the indexed terms most similar to a term, and their counts.
 
     These are longer terms, or else terms with one typo, or else terms that contain this one or are
-    contained in it.
+    contained in it. `word` is the word of a thorough search. Without it, only terms with the same
+    first letters are considered.
     """
     longer = longer_terms(connection, term, store)
     if longer:
         return longer
-    prefixes = [term[:2], term[:1], term[1:2]] if thorough else [term[:3]]
-    misspelled = _terms_with_typo(connection, store, term, prefixes)
-    if misspelled or not thorough:
+    if word is None:
+        return _terms_with_typo(connection, store, term, [term[:3]])
+    misspelled = _terms_with_typo(connection, store, term, [term[:2], term[:1], term[1:2]])
+    if _may_be_corrected(word):
+        stems = terms.corrected_stems(word.text.lower())
+        misspelled |= store.frequencies(connection, sorted(stems))
+    if misspelled:
         return misspelled
     return _overlapping_terms(connection, store, term)
+
+
+def _may_be_corrected(word: terms.QueryWord) -> bool:
+    """Return whether a word may have a typo: it is plain, long enough, and not an ordinary word."""
+    text = word.text
+    is_plain = len(word.terms) == 1 and text.isascii() and text.isalpha()
+    if not is_plain or not _MIN_TYPO_CHARACTERS <= len(text) <= _MAX_TERM_CHARACTERS:
+        return False
+    return background.frequency(word.terms[0]) == 0
 
 
 def longer_terms(
