@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from ralph.cli.help_topics import TOPICS
 from ralph.cli.main import cli
 from ralph.core.config import KEYS, TRUSTED, as_json
 from ralph.core.config_files import ConfigKey
@@ -103,6 +104,8 @@ def cli_page() -> str:
         parts.append(
             f"{'#' * min(len(name.split()) + 1, 4)} {name}\n\n```\n{help_text(name, command)}\n```\n"
         )
+    for topic, text in TOPICS.items():
+        parts.append(f"## ralph help {topic}\n\n```\n{text}```\n")
     return "\n".join(parts)
 
 

@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem
 
 from ralph import __version__
 from ralph.cli.commands import Group
+from ralph.cli.help_topics import TOPICS
 from ralph.cli.invocation import Invocation
 from ralph.cli.slash import slash
 from ralph.core.errors import RalphError, UsageError
@@ -137,12 +138,16 @@ class LazyGroup(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, but accept `help` and `version` without dashes.
 
-        `ralph help more` lists the commands that are rarely used.
+        `ralph help more` lists the commands that are rarely used, and `ralph help files` explains
+        where memories are stored.
         """
         if args == ["help", "more"]:
             formatter = ctx.make_formatter()
             _write_group(formatter, _MORE)
             click.echo(formatter.getvalue().rstrip())
+            ctx.exit()
+        if args[:1] == ["help"] and args[1:] and args[1] in TOPICS:
+            click.echo(TOPICS[args[1]], nl=False)
             ctx.exit()
         if args[:1] == ["help"]:
             args = [*args[1:], "--help"]

@@ -11,6 +11,7 @@ import click
 
 from ralph.cli import options, output
 from ralph.cli.commands import Group
+from ralph.cli.help_pages import FILTERS
 from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.memory_output import (
     describe_addition,
@@ -49,10 +50,9 @@ _MINUTE_LENGTH = len("2026-01-31T12:00")
 def cli() -> None:
     """Add, list, edit and search memories.
 
-    --in names the file: memories (.agent/memories.md, the default), guardrails
-    (.ralph/guardrails.md), patterns (.ralph/global-patterns.md), knowledge (.ralph/knowledge/),
-    personal (your own, for all projects) or all. Commands that take an ID find its file; the short
-    form of an id, such as mem-a3f8, is enough.
+    A memory belongs to this project (.agent/memories.md) or, with --in personal, to all your
+    projects. `ralph help files` explains the other files. Commands that take an ID find its file; a
+    short id such as mem-a3f8 is enough.
     """
 
 
@@ -65,8 +65,9 @@ def _one_file(*names: str) -> Callable[[Fn], Fn]:
         "in_",
         type=click.Choice(names),
         default="memories",
-        show_default=True,
-        help="File to use.",
+        metavar="FILE",
+        help="memories (this project), personal (all your projects) or another file: see "
+        "`ralph help files` [default: memories].",
     )
 
 
@@ -76,13 +77,13 @@ def _filters(function: Fn) -> Fn:
         "--in",
         "in_",
         default="memories",
-        show_default=True,
-        metavar="|".join((*NAMES, reading.ALL)),
+        metavar="FILES",
         callback=_parse_files,
-        help="Files to use, comma-separated.",
+        help="memories (this project), personal (all your projects), all, or a list of files: "
+        "see `ralph help files` [default: memories].",
     )
-    kinds = options.kinds("Only these types, comma-separated.")
-    tags = options.tags("Only entries with any of these tags.")
+    kinds = options.kinds("Only these types")
+    tags = options.tags("Only entries with any of these tags, comma-separated.")
     return in_(kinds(tags(function)))
 
 
@@ -108,7 +109,7 @@ _as_of = click.option(
     default=None,
     metavar="DATE",
     callback=_parse_day,
-    help="Show what was valid on this day.",
+    help="Show what was valid on this date.",
 )
 
 
@@ -120,7 +121,7 @@ _as_of = click.option(
 @click.option("--force", is_flag=True, help="Overwrite an existing file, after backing it up.")
 @pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
-    """Create an empty memories.md, or another memory file."""
+    """Create an empty memories.md or another memory file."""
     click.echo(memory_files.init(call.root, in_, force=force))
 
 
@@ -128,21 +129,21 @@ def init(call: Invocation, in_: str, force: bool) -> None:
     "add",
     examples=[
         'ralph memory add "ECONNREFUSED: run docker compose up first" -t fix --tags docker,dev',
-        'ralph memory add --in guardrails "npm test fails: run npm run build first" --tags build',
+        'ralph memory add "Prefer pytest over unittest" --in personal',
         'ralph memory add --in knowledge --title "Release steps" --tags release --file steps.md',
     ],
 )
 @click.argument("content", nargs=-1)
 @_one_file(*NAMES)
 @options.file
-@options.kind("Type of the memory.", show_default="pattern; guardrails: fix; knowledge: context")
+@options.kind("Type of the memory", "pattern; fix in guardrails, context in knowledge")
 @options.tags("Tags, comma-separated.")
-@click.option("--title", default="", help="Title, for --in knowledge.")
+@click.option("--title", default="", help="With --in knowledge: title of the entry.")
 @click.option(
     "--feature",
     default="",
     metavar="NAME",
-    help="Feature in which it was learned, for --in knowledge.",
+    help="With --in knowledge: feature in which it was learned.",
 )
 @options.formats("table", "json", "quiet")
 @click.option("--force", is_flag=True, help="Add it even if an entry already says the same.")
@@ -163,20 +164,8 @@ def add(
 ) -> None:
     """Add a memory.
 
-    CONTENT is the text, with or without quotes; "-" reads it from standard input.
-
-    \b
-    Where should it go?
-      An error or a trap that must not come back    --in guardrails
-      A choice between designs, and the reason      --in guardrails -t decision
-        ... that is permanent                       ralph review accept ID --to design
-      A convention of this code                     --in guardrails -t pattern
-        ... that every task should know             --in patterns
-      How this project works, found out once        --in memories (the default)
-      Something longer than a few sentences         --in knowledge --title "..." --tags a,b
-      Something that applies to all your projects   --in personal
-      Progress and state for the next iteration     ralph scratchpad
-      A rule for every agent in this project        ralph review accept ID --to agents
+    CONTENT is the text, with or without quotes; "-" reads it from standard input. The memory
+    belongs to this project, or to all your projects with --in personal.
     """
     text = read_text(" ".join(content) if content else None, file)
     is_new_project = paths.require_project(call.root, named=call.is_named)
@@ -210,7 +199,12 @@ def add(
 
 
 @cli.command(
-    "search", examples=['ralph memory search "failing tests" --type fix --in memories,guardrails']
+    "search",
+    examples=[
+        "ralph memory search docker",
+        'ralph memory search "failing tests" --type fix --in memories,guardrails',
+    ],
+    sections=FILTERS,
 )
 @click.argument("query", nargs=-1)
 @_filters
@@ -232,8 +226,8 @@ def search(
 ) -> None:
     """Search memories by words, tags, ids or meaning.
 
-    The words may come in any order, and typos are forgiven. Matches in other memory files are
-    counted; --in all shows them.
+    Words can be in any order, and typos are tolerated. Matches in other memory files are counted;
+    --in all shows them.
     """
     from ralph.recall import memories
     from ralph.search.explanations import WEAK
@@ -297,7 +291,9 @@ def _search_notes(result: SearchResult) -> list[str]:
 
 
 @cli.command(
-    "list", examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"]
+    "list",
+    examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"],
+    sections=FILTERS,
 )
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Show only the N newest.")
 @options.limit(
@@ -325,7 +321,7 @@ def list_(
     as_of: str,
     form: str,
 ) -> None:
-    """List the memories in file order.
+    """List memories in file order.
 
     A table ends after 1000 entries, and a note says how to see the rest. JSON is complete unless
     --limit is given. Entries marked (held) or (unconfirmed) wait for your `ralph review`.
@@ -394,15 +390,20 @@ def _warn_problems(
     ],
 )
 @options.record_id
-@click.option("--log", is_flag=True, help="Show its history: each change with author and diff.")
+@click.option(
+    "--log",
+    is_flag=True,
+    help="Show the history of the memory: each change with its author and diff.",
+)
 @_as_of
 @options.formats("table", "json", "markdown")
 @pass_call
 def show(call: Invocation, name: str, log: bool, form: str, as_of: str) -> None:
-    """Show one memory in full, with its links and its evidence.
+    """Show a memory with its links and its evidence.
 
-    The evidence is what it was learned from. Knowledge can also be named by its title. The history
-    (--log) comes from git and the logs, and also exists for a memory that is gone.
+    The evidence is what the memory was learned from. A knowledge entry can also be named by its
+    title. The history (--log) comes from git and the logs, and is also available for a memory that
+    was deleted.
     """
     if log:
         options.exclude({"--log": log, "--as-of": as_of, "--format markdown": form == "markdown"})
@@ -459,9 +460,9 @@ def _print_history(call: Invocation, name: str, form: str) -> None:
 @options.record_id
 @click.option("--text", help='New text ("-" reads it from standard input).')
 @click.option("--title", help="New title of a knowledge entry (its file keeps its name).")
-@options.kind("New type. The entry moves to the section of that type.")
-@options.tags("New tags, which replace all old ones (an empty string removes them).")
-@click.option("--archive", is_flag=True, help="Hide it from searches, listings and agents.")
+@options.kind("New type, to whose section the entry moves")
+@options.tags("New tags, which replace the old ones (an empty string removes them).")
+@click.option("--archive", is_flag=True, help="Hide the memory from searches, listings and agents.")
 @click.option("--restore", is_flag=True, help="Make an archived memory visible again.")
 @options.allow_secret
 @pass_call
@@ -476,7 +477,7 @@ def edit(
     restore: bool,
     allow_secret: bool,
 ) -> None:
-    """Correct a memory, in $EDITOR or with options.
+    """Change a memory, in $EDITOR or with options.
 
     An archived memory stays in its file.
     """
@@ -589,7 +590,11 @@ def delete(call: Invocation, name: str) -> None:
 # --- for agents -----------------------------------------------------------------------------------
 
 
-@cli.command("prime", examples=["ralph memory prime --budget 4000 --in guardrails,memories"])
+@cli.command(
+    "prime",
+    examples=["ralph memory prime --budget 4000 --in guardrails,memories"],
+    sections=FILTERS,
+)
 @click.option(
     "--budget",
     type=click.IntRange(min=0),

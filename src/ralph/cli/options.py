@@ -18,7 +18,7 @@ from ralph.core.record import MemoryKind
 T = TypeVar("T")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
-_KINDS = "|".join(kind.value for kind in MemoryKind)
+_KINDS = ", ".join(kind.value for kind in MemoryKind)
 
 
 def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
@@ -110,16 +110,22 @@ def kinds(help_text: str) -> Callable[[Fn], Fn]:
         "--type",
         "kinds",
         multiple=True,
-        metavar=_KINDS,
+        metavar="TYPES",
         callback=_parse_kinds,
-        help=help_text,
+        help=f"{help_text}, comma-separated: {_KINDS}.",
     )
 
 
-def kind(help_text: str, **settings: Any) -> Callable[[Fn], Fn]:
-    """Add `--type` with exactly one type."""
+def kind(help_text: str, default: str = "") -> Callable[[Fn], Fn]:
+    """Add `--type` with exactly one type. The help says which type is the default."""
+    note = f" [default: {default}]" if default else ""
     return click.option(
-        "-t", "--type", "kind", metavar=_KINDS, callback=_parse_kind, help=help_text, **settings
+        "-t",
+        "--type",
+        "kind",
+        metavar="TYPE",
+        callback=_parse_kind,
+        help=f"{help_text}: {_KINDS}{note}.",
     )
 
 

@@ -69,7 +69,8 @@ _ids = click.argument(
 @click.option(
     "--ci",
     is_flag=True,
-    help="Check only files that differ from the default branch; exit with 1 if one needs a person.",
+    help="Check only files that differ from the default branch, and exit with 1 if one "
+    "needs a person.",
 )
 @click.option(
     "--base",
@@ -85,15 +86,15 @@ def cli(
 ) -> None:
     """Review proposed, stale and conflicting memories.
 
-    These are proposed memories from sessions and tasks (proposals), memories that read like an
-    instruction to an agent, and unconfirmed memories (both are withheld until a person accepts
-    them), versions that a merge set aside, unsigned edits, contradictions, duplicates, memories
-    that cite something that is gone, and memories that no session ever received. In a terminal,
-    each is shown with its evidence, and one key decides; otherwise they are listed.
+    In a terminal, each item is shown with its evidence, and a single key decides it. Otherwise the
+    items are listed: proposals from sessions and tasks; memories that read like instructions to an
+    agent and unconfirmed memories, both withheld until a person accepts them; versions that a merge
+    set aside; unsigned edits; contradictions and duplicates; memories that cite something that is
+    gone; and memories that no session was ever given.
 
     A star marks proposals with good evidence: seen in two sessions or iterations, or an error whose
-    command passed once it was fixed. They are added to the project's patterns when their task is
-    done, and so are those that you accept.
+    command passed after a fix. These, and the ones that you accept, are added to the project's
+    patterns when their task is done.
     """
     if click.get_current_context().invoked_subcommand is not None:
         return
@@ -243,16 +244,16 @@ def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, 
 @click.option(
     "--improve",
     is_flag=True,
-    help="First let summarize.command reword a proposal; exit with 1 if that fails.",
+    help="First let summarize.command reword the proposal; exit with 1 if that fails.",
 )
 @options.all_tasks
 @options.formats("table", "json")
 @pass_call
 def show(call: Invocation, name: str, improve: bool, within: str, form: str) -> int:
-    """Show one item that waits for a decision.
+    """Show an item that waits for a decision.
 
-    This prints its text, why it waits, its evidence, and the commands that decide it. The original
-    wording of an improved proposal is kept.
+    This prints its text, why it waits, its evidence, and the commands that decide it. With
+    --improve, the original wording of a proposal is kept.
     """
     has_failed = improve and not _improve(call, name)
     item = inbox.with_quotes(call.root, [_find_item(call, name, within)])[0]
@@ -301,19 +302,23 @@ def _find_item(call: Invocation, name: str, within: str) -> ReviewItem:
 )
 @_ids
 @click.option(
-    "--text", default=None, help='The wording to store instead ("-" reads it from standard input).'
+    "--text", default=None, help='Text to store instead ("-" reads it from standard input).'
 )
 @click.option(
     "--to",
     type=click.Choice([target.value for target in Target]),
-    help="Copy the record to this file instead.",
+    help="Copy the record to this file.",
 )
-@options.kind("Type of the copy, for memory and patterns.")
+@options.kind("Type of the copy, for memory and patterns")
 @click.option(
-    "--file", "page", default="", metavar="NAME", help="Page in specs/design, for --to design."
+    "--file", "page", default="", metavar="NAME", help="With --to design: the page in specs/design."
 )
-@click.option("--dry-run", is_flag=True, help="Print the change of the file without making it.")
-@click.option("--force", is_flag=True, help="Copy it even if it reads like a prompt injection.")
+@click.option(
+    "--dry-run", is_flag=True, help="With --to: show what would change, without changing anything."
+)
+@click.option(
+    "--force", is_flag=True, help="Copy the record even if it reads like a prompt injection."
+)
 @pass_call
 def accept(
     call: Invocation,
@@ -327,14 +332,13 @@ def accept(
 ) -> None:
     """Accept proposals, or copy records to a file.
 
-    An accepted proposal becomes a memory, and a memory that is withheld is given to agents. A
-    proposal that belongs to a task is added to the project's patterns once the task is done.
+    An accepted proposal becomes a memory, and a withheld memory is given to agents. A proposal that
+    belongs to a task is added to the project's patterns once the task is done.
 
-    With --to, any record (also a memory, an observation, a journal entry or knowledge) is copied to
-    a file that more agents read. memory is .agent/memories.md, with a link to the record; patterns
-    is .ralph/global-patterns.md; agents is AGENTS.md, claude is CLAUDE.md, and design is a page of
-    specs/design. In the last three, only the region between <!-- ralph:start --> and
-    <!-- ralph:end --> is written.
+    With --to, a record of any kind is copied to a file that more agents read: memory
+    (.agent/memories.md, with a link to the record), patterns (.ralph/global-patterns.md), agents
+    (AGENTS.md), claude (CLAUDE.md) or design (a page in specs/design). In the last three, only the
+    region between <!-- ralph:start --> and <!-- ralph:end --> is written.
     """
     new_text = ""
     if text is not None:
@@ -385,9 +389,9 @@ def _print_promoted(call: Invocation, promoted: Promotion, *, dry_run: bool) -> 
 @_ids
 @pass_call
 def reject(call: Invocation, names: tuple[str, ...]) -> None:
-    """Reject insights, or delete memories that are withheld.
+    """Reject proposals, or delete withheld memories.
 
-    Rejected insights are not proposed again.
+    Rejected proposals are not proposed again.
     """
     for name in names:
         record = review.reject(call.root, name, context=WriteContext(call.decider)).record

@@ -61,7 +61,8 @@ _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, def
 def cli() -> None:
     """Show and continue recorded sessions.
 
-    A session has its prompts, what happened, and how it ended. You can also start one about a task.
+    A session contains its prompts, what happened, and how it ended. You can also start one about a
+    task.
     """
 
 
@@ -72,13 +73,16 @@ def cli() -> None:
 @options.limit(_LIST_LIMIT)
 @options.since
 @click.option(
-    "--task", default="", metavar="ID", help="Only sessions about this task, including the loop's."
+    "--task",
+    default="",
+    metavar="ID",
+    help="Only sessions about this task, including those of runs.",
 )
 @options.all_tasks
 @options.formats("table", "json")
 @pass_call
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
-    """List the sessions with their first prompt, newest first."""
+    """List sessions with their first prompts, newest first."""
     listed, total = sessions.list_(
         call.root, limit=limit, since=parse_time(since), task=task, within=within
     )
@@ -119,14 +123,14 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
     "--layer",
     type=click.IntRange(1, 3),
     default=1,
-    help="Level of detail of what happened: 1 one line each, 2 more, 3 everything.",
+    help="Level of detail: 1 (one line each), 2 (more) or 3 (everything).",
 )
 @options.limit(None, "Maximum number of lines, counted from the newest.")
 @options.since
 @click.option(
     "--conversation",
     is_flag=True,
-    help="Print it as a conversation, in Markdown or with --format json.",
+    help="Print the session as a conversation, in Markdown or with --format json.",
 )
 @click.option("--summary", is_flag=True, help="Print a summary of a few lines.")
 @click.option(
@@ -161,7 +165,7 @@ def show(
 ) -> int:
     """Show what happened in a session, in order.
 
-    Without ID, this is the newest session. A conversation is meant for a file or a program.
+    Without ID, show the newest session. --conversation prints it for a file or a program.
     """
     options.exclude({"--conversation": conversation, "--summary": summary})
     if conversation:
@@ -297,12 +301,12 @@ def _improve_summary(call: Invocation, session_id: str) -> bool:
     required=True,
     type=suggestions.Text(suggestions.sessions),
 )
-@click.option("--task", default="", metavar="ID", help="Task of a new conversation.")
+@click.option("--task", default="", metavar="ID", help="Task to talk about in a new conversation.")
 @click.option(
     "--mode",
     type=_MODES,
-    help="In plan mode the agent cannot write files; in agent mode it can "
-    "[default: agent, or the mode of the session].",
+    help="In plan mode the agent cannot write files; in agent mode it can [default: agent, "
+    "or the session's mode].",
 )
 @options.agent
 @options.formats("text", "json")
@@ -320,9 +324,9 @@ def chat(
 ) -> int:
     """Talk with an agent about a task, or continue a session.
 
-    Without ID, a conversation about --task begins. With ID, a session of Claude Code or Codex goes
-    on, in its mode unless you switch it; a plan is carried out in agent mode. MESSAGE is one
-    argument ("-" reads it from standard input), and the agent's answer is printed.
+    Without ID, start a conversation about the task given with --task. With ID, continue a session
+    of Claude Code or Codex, in the same mode unless you change it; a plan is carried out in agent
+    mode. MESSAGE is one argument ("-" reads it from standard input). The agent's answer is printed.
     """
     from ralph.loop import chats
 
