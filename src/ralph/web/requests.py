@@ -6,6 +6,7 @@ waits for the index, so that the response includes all earlier changes.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -167,6 +168,8 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
                     if len(body) > MAX_BODY:
                         return message_response(413, "This is more than 1 MiB.", "Make it shorter.")
             return await run_in_threadpool(partial(_respond, request, handler, body))
+        except asyncio.CancelledError:  # the server stops while the handler is still at work
+            return message_response(503, "The server is stopping.", "Start it with `ralph web`")
         except Exception as error:  # noqa: BLE001  (nothing catches unknown errors after this)
             return error_response(error)
 

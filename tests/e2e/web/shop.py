@@ -85,6 +85,22 @@ def loaded(reader: Reader, path: str) -> Page:
     return page
 
 
+REASONS = {
+    "text": "mentions “{}”",
+    "title": "title has “{}”",
+    "tag": "tagged “{}”",
+    "path": "names a file with “{}”",
+    "recent": "recent ({})",
+}
+"""How the pages word the reasons of a match."""
+
+
+def in_words(why: str) -> str:
+    """A reason of the server as a page words it."""
+    field, _, word = why.partition(": ")
+    return REASONS.get(field, why).format(word)
+
+
 def painted(page: Page) -> None:
     """Wait until the page has drawn what it knows now: the first frame may have been under way already."""
     page.evaluate(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Site
-from tests.e2e.web.shop import Shop, kept, loaded
+from tests.e2e.web.shop import Shop, in_words, kept, loaded
 
 pytestmark = pytest.mark.e2e
 
@@ -48,7 +48,7 @@ def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(
     for place, each in enumerate(told["items"]):
         item = shown.locator(".item").nth(place)
         expect(item.locator(".item-tokens")).to_have_text(f"{each['tokens']} tokens")
-        assert item.locator(".reason").all_inner_texts() == each["why"]
+        assert item.locator(".reason").all_inner_texts() == [in_words(why) for why in each["why"]]
     expect(page.locator("[aria-live=polite]").first).to_contain_text(f"{len(told['items'])} items")
 
 

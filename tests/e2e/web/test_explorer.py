@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Error, Locator, Page, Route, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, Site, keep
-from tests.e2e.web.shop import Shop, painted
+from tests.e2e.web.shop import Shop, in_words, painted
 
 pytestmark = pytest.mark.e2e
 
@@ -255,7 +255,7 @@ def test_a_hit_says_why_it_was_found_and_shows_its_layers(window: Reader) -> Non
     assert first["why"]
     row = hits(page).first
     row.get_by_role("button", name="More of").click()
-    expect(row.locator(".why li")).to_have_text(first["why"])
+    expect(row.locator(".why li")).to_have_text([in_words(why) for why in first["why"]])
     layers = told(page, f"/api/records/{first['id']}")["layers"]
     for tab, name in (("Short", "line"), ("Around", "moment"), ("Full", "full")):
         row.get_by_role("tab", name=tab).click()

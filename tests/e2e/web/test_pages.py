@@ -163,7 +163,8 @@ class TestTheDashboard:
         expect(headline).to_contain_text(f"{week['memories_injected']} times")
         expect(headline).to_contain_text(f"They used it {week['referenced']} times.")
         expect(page.locator(".next-step").get_by_role("link")).to_have_text("Review 1 proposal")
-        expect(page.locator(".waiting-list li")).to_have_count(min(3, waiting["total"]))
+        review = page.get_by_role("region", name="Needs your review")
+        expect(review.get_by_role("listitem")).to_have_count(min(3, waiting["total"]))
         page.get_by_role("link", name=f"Review all {waiting['total']}").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Review")
 
@@ -226,7 +227,7 @@ class TestTheDashboard:
 
 def test_connections_show_response_times_and_all_settings(reader: OpenReader) -> None:
     page = loaded(reader(), "/connections")
-    expect(page.get_by_role("row", name="UserPromptSubmit")).to_contain_text(" ms")
+    expect(page.get_by_role("row", name="Prompt")).to_contain_text(" ms")
     settings = page.get_by_role("region", name="Settings", exact=True).last.locator("tbody tr")
     own = settings.count()
     page.get_by_role("button", name="All ").last.click()
