@@ -44,7 +44,7 @@ class TestTokens:
         injection_ledger.record_uses(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
         result = dashboard.token_usage(tmp_path)
         assert result["days"] == [day(3), day(2), day(1), day(0)]
-        assert result["injected"] == [100, 0, 40, 0]
+        assert result["given"] == [100, 0, 40, 0]
         assert result["used"] == [60, 0, 0, 0]
         assert result["rate"] == [0.5, None, 0.0, None]
 
@@ -63,12 +63,12 @@ class TestTokens:
         inject(tmp_path, "s-1", f"{day(0)}T12:00:00Z", Injection("mem-2-b", 5))
         injection_ledger.record_uses(tmp_path, "s-1", ["mem-1-a"], f"{day(0)}T13:00:00Z")
         result = dashboard.token_usage(tmp_path)
-        assert (result["injected"], result["used"], result["rate"]) == ([25], [20], [0.5])
+        assert (result["given"], result["used"], result["rate"]) == ([25], [20], [0.5])
 
     def test_unreadable_times_and_an_empty_ledger_give_no_days(self, tmp_path: Path) -> None:
         assert dashboard.token_usage(tmp_path) == {
             "days": [],
-            "injected": [],
+            "given": [],
             "used": [],
             "rate": [],
         }

@@ -155,7 +155,7 @@ def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> N
         "superseded_by",
         "evidence",
         "citations",
-        "injections",
+        "given_to",
         "used",
         "neighbours",
         "actions",
@@ -188,7 +188,7 @@ def test_a_heading_is_not_repeated_below_it(title: str, text: str, heading: str,
 
 def test_sessions_are_named_by_their_titles(window: Site, shop: Sample) -> None:
     page = window.get(f"/api/records/{shop.memories['redis']}")
-    titles = {each["session"]: each["session_title"] for each in page["injections"]}
+    titles = {each["session"]: each["session_title"] for each in page["given_to"]}
     listed = {row["id"]: row["title"] for row in window.get("/api/sessions")["items"]}
     assert titles
     assert all(titles[name] == listed[name] for name in titles)
@@ -211,10 +211,10 @@ def test_where_a_record_was_injected_and_used(window: Site) -> None:
         window.get(f"/api/records/{row['id']}")
         for row in window.get("/api/records", family="memory", limit=100)["items"]
     ]
-    handed = [page for page in pages if page["injections"]]
+    handed = [page for page in pages if page["given_to"]]
     assert handed
-    assert any(each["used"] for page in handed for each in page["injections"])
-    assert all(page["used"]["used"] <= page["used"]["injected"] for page in handed)
+    assert any(each["used"] for page in handed for each in page["given_to"])
+    assert all(page["used"]["used"] <= page["used"]["given"] for page in handed)
 
 
 def test_neighbours_have_a_direction(window: Site) -> None:

@@ -37,7 +37,7 @@ class TestListing:
             "status",
             "task",
             "title",
-            "tokens_injected",
+            "tokens_given",
         ]
         assert any(row["title"].startswith("영수증 번호가") for row in told["items"])
 
@@ -141,15 +141,15 @@ class TestOne:
         assert {item["event"] for item in timeline["before"]} == {"SessionStart"}
         first = timeline["items"][0]
         assert first["title"] == "prompt"
-        assert {item["event"] for item in first["injected"]} == {"UserPromptSubmit"}
+        assert {item["event"] for item in first["given"]} == {"UserPromptSubmit"}
         placed = [
             *timeline["before"],
-            *(item for row in timeline["items"] for item in row["injected"]),
+            *(item for row in timeline["items"] for item in row["given"]),
         ]
-        assert placed == told["injected"]
+        assert placed == told["given"]
         parts = [shop.get(path, limit=1, offset=offset)["timeline"] for offset in range(3)]
-        assert [part["items"][0]["injected"] for part in parts] == [
-            row["injected"] for row in timeline["items"][:3]
+        assert [part["items"][0]["given"] for part in parts] == [
+            row["given"] for row in timeline["items"][:3]
         ]
         assert parts[1]["before"] == []
 
@@ -171,23 +171,21 @@ class TestOne:
         self, shop: Site, here: sample.Sample
     ) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[0]}")
-        by_id = {item["id"]: item for item in told["injected"]}
+        by_id = {item["id"]: item for item in told["given"]}
         assert by_id[here.memories["redis"]]["used"] is True
         assert by_id[here.memories["main"]]["used"] is False
         next_one = shop.get(
             f"/api/sessions/{here.sessions[1]}"
         )  # the first is told all that matters at its start
-        assert {item["event"] for item in next_one["injected"]} == {
+        assert {item["event"] for item in next_one["given"]} == {
             "SessionStart",
             "UserPromptSubmit",
         }
-        assert (
-            sum(item["tokens"] for item in told["injected"]) == told["session"]["tokens_injected"]
-        )
-        assert all(item["title"] for item in told["injected"])
+        assert sum(item["tokens"] for item in told["given"]) == told["session"]["tokens_given"]
+        assert all(item["title"] for item in told["given"])
         last = {
             item["id"]: item["title"]
-            for item in shop.get(f"/api/sessions/{here.sessions[-1]}")["injected"]
+            for item in shop.get(f"/api/sessions/{here.sessions[-1]}")["given"]
         }
         assert last[here.sessions[3]].startswith("Postgres is slow")  # as its own page is titled
 

@@ -194,7 +194,7 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
         if tokens:
             rate = round(len(used_tokens) / len(tokens), _RATE_DIGITS)
         rates.append(rate)
-    return {"days": shown_days, "injected": injected, "used": used, "rate": rates}
+    return {"days": shown_days, "given": injected, "used": used, "rate": rates}
 
 
 def _date_range(days_with_data: Iterable[str], day_count: int) -> list[str]:

@@ -249,7 +249,7 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
         row["client"] = _client_title(session.host)
         row["agent"] = session.host if is_chat else ""
         row["mode"] = session.mode if is_chat else ""
-        row["tokens_injected"] = tokens[session.id]
+        row["tokens_given"] = tokens[session.id]
         row["status"] = "ended" if session.id in ended else "open"
         row["outcome"] = _outcome(session)
         rows.append(row)

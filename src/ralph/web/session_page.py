@@ -64,7 +64,7 @@ def session_page(
             for turn in turns
         ],
         "timeline": timeline,
-        "injected": injected,
+        "given": injected,
     }
 
 
@@ -98,7 +98,7 @@ def _timeline(
         record = records[key]
         row = record_row(record, locations[key], "")
         row["text"] = _shown_text(record, row["text"])
-        items.append({**row, "at": record.created_at, "injected": injections})
+        items.append({**row, "at": record.created_at, "given": injections})
     return {"items": items[:limit], "total": session.observations, "before": before_first}
 
 

@@ -303,12 +303,12 @@ def test_a_record_has_all_that_is_known_of_it(window: Reader) -> None:
     )
     expect(page.locator("dl.decisions dt")).to_have_text(["Promote"])
     first = page.locator(".card", has_text="Given to sessions").get_by_role("link").first
-    expect(first).to_have_text(whole["injections"][0]["session_title"])
+    expect(first).to_have_text(whole["given_to"][0]["session_title"])
     expect(page.locator("main")).to_contain_text(f"{whole['record']['source']}")
     for one in whole["citations"]:
         expect(page.locator(".card", has_text="Citations")).to_contain_text(one["what"])
     expect(page.locator(".card", has_text="Given to sessions").get_by_role("row")).to_have_count(
-        1 + len(whole["injections"])
+        1 + len(whole["given_to"])
     )
     expect(page.locator(".neighbours").last.get_by_role("listitem")).to_have_count(
         len(whole["neighbours"])

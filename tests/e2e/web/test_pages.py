@@ -135,7 +135,7 @@ class TestTheDashboard:
         newest = plot.locator("tbody tr").first.locator("th, td").all_inner_texts()
         assert newest == [
             tokens["days"][-1],
-            f"{tokens['injected'][-1]:,}",
+            f"{tokens['given'][-1]:,}",
             f"{tokens['used'][-1]:,}",
         ]
         expect(plot.locator("tbody tr")).to_have_count(len(tokens["days"]))
@@ -215,7 +215,7 @@ class TestTheDashboard:
         names = [f"2026-03-0{day}" for day in range(1, days + 1)]
         board["tokens"] = {
             "days": names,
-            "injected": [40] * days,
+            "given": [40] * days,
             "used": [10] * days,
             "rate": [0.25] * days,
         }

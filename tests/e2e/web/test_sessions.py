@@ -60,7 +60,7 @@ class TestSessions:
         expect(grid.get_by_role("row").nth(4)).to_contain_text("error")
         expect(grid.locator(".row-skeleton")).to_have_count(0)
         prompt = grid.locator("[aria-rowindex='1'] .given-here li")
-        expect(prompt).to_contain_text([each["title"] for each in told["items"][0]["injected"]])
+        expect(prompt).to_contain_text([each["title"] for each in told["items"][0]["given"]])
         expect(page.locator(".timeline > .given-here")).to_contain_text(
             f"{len(told['before'])} items given at the start"
         )
@@ -79,7 +79,7 @@ class TestSessions:
 
     def test_what_was_injected_says_what_was_used(self, reader: OpenReader, shop: Shop) -> None:
         session = shop.session(TOKENS)
-        told = shop.get(f"/api/sessions/{session}")["injected"]
+        told = shop.get(f"/api/sessions/{session}")["given"]
         used = [each for each in told if each["used"]]
         assert 0 < len(used) < len(told)
         page = loaded(reader(), f"/sessions/{session}")

@@ -216,11 +216,11 @@ const FEWEST_DAYS = 3; // fewer points are no chart
 
 /** The plots, once there are enough days. */
 function Tokens({ tokens }) {
-  if (tokens.injected.filter((n) => n > 0).length < FEWEST_DAYS) return null;
+  if (tokens.given.filter((n) => n > 0).length < FEWEST_DAYS) return null;
   return html`<${Section} title="Context over time"><div class="plots">
     <div><h3 class="plot-title">Tokens given a day, and how many of them were used</h3>
       <${Plot} title="Tokens given and used a day" days=${tokens.days}
-        series=${[{ label: "given", values: tokens.injected, colour: "--plot-1", bars: true },
+        series=${[{ label: "given", values: tokens.given, colour: "--plot-1", bars: true },
             { label: "used", values: tokens.used, colour: "--plot-2" }]} /></div>
     <div><h3 class="plot-title">Share of what was given that was used</h3>
       <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1}

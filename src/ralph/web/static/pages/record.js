@@ -136,14 +136,14 @@ function Given({ one }) {
   </tr>`;
 }
 
-function GivenToSessions({ data: { injections, used } }) {
+function GivenToSessions({ data: { given_to: sessions, used } }) {
   return html`<section class="card">
     <div class="card-head">
       <h2>Given to sessions</h2>
-      ${used?.injected > 0 &&
-      html`<p class="quiet small num">${count(used.injected, "time")}, used ${count(used.used, "time")}</p>`}
+      ${used?.given > 0 &&
+      html`<p class="quiet small num">${count(used.given, "time")}, used ${count(used.used, "time")}</p>`}
     </div>
-    ${injections?.length
+    ${sessions?.length
       ? html`<div class="table-box">
           <table>
             <thead>
@@ -155,7 +155,7 @@ function GivenToSessions({ data: { injections, used } }) {
                 <th scope="col">Used</th>
               </tr>
             </thead>
-            <tbody>${injections.map((one, at) => html`<${Given} key=${at} one=${one} />`)}</tbody>
+            <tbody>${sessions.map((one, at) => html`<${Given} key=${at} one=${one} />`)}</tbody>
           </table>
         </div>`
       : html`<p class="quiet">No session has been given this yet.</p>`}

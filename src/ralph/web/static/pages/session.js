@@ -25,7 +25,7 @@ function Session({ data, path }) {
   const tabs = [
     data.turns.length > 0 && { key: "messages", label: "Messages", count: data.turns.length },
     { key: "timeline", label: "Timeline", count: data.timeline.total },
-    { key: "given", label: "Given", count: data.injected.length },
+    { key: "given", label: "Given", count: data.given.length },
     data.summary_html && { key: "summary", label: "Summary" },
   ].filter(Boolean);
   const wanted = route.value.query.get("view")?.replace(/^injected$/, "given");
@@ -35,15 +35,15 @@ function Session({ data, path }) {
         ${session.status && html`<${State} state=${session.status} />`}</span>`} />
     <${Facts} of=${facts(session, data)} />
     <${Tabs} label="Parts of this session" tabs=${tabs} chosen=${chosen} onChoose=${(key) => setQuery({ view: key })}>
-      ${chosen === "messages" && html`<${Messages} turns=${data.turns} injected=${data.injected} />`}
+      ${chosen === "messages" && html`<${Messages} turns=${data.turns} given=${data.given} />`}
       ${chosen === "timeline" && html`<${Timeline} path=${path} before=${data.timeline.before ?? []} />`}
-      ${chosen === "given" && html`<${Given} items=${data.injected} />`}
+      ${chosen === "given" && html`<${Given} items=${data.given} />`}
       ${chosen === "summary" && html`<h2 class="visually-hidden">Summary</h2><${Html} html=${data.summary_html} />`}
     <//>`;
 }
 
 function facts(session, data) {
-  const used = data.injected.filter((item) => item.used).length;
+  const used = data.given.filter((item) => item.used).length;
   return [
     ["Task", session.task && html`<a href=${`/tasks/${encodeURIComponent(session.task)}`} data-link><code>${session.task}</code></a>`],
     ["Agent", session.client],
@@ -51,8 +51,8 @@ function facts(session, data) {
     ["Duration", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
     ["Recorded", session.activity ? count(session.activity, "step") : null],
     ["Messages", session.messages ? number(session.messages) : null],
-    ["Given", session.tokens_injected ? count(session.tokens_injected, "token") : null],
-    ["Used", data.injected.length > 0 && `${number(used)} of ${number(data.injected.length)}`],
+    ["Given", session.tokens_given ? count(session.tokens_given, "token") : null],
+    ["Used", data.given.length > 0 && `${number(used)} of ${number(data.given.length)}`],
     ["In the terminal", html`<${Command} command=${`ralph session show ${session.id.slice(0, SHORT_ID)}`} />`],
   ];
 }
@@ -75,21 +75,21 @@ function GivenHere({ items, where = "here" }) {
 }
 
 /** What the agent was given between two times. */
-function between(injected, from, until) {
+function between(given, from, until) {
   const [first, last] = [Date.parse(from) || 0, Date.parse(until) || Infinity];
-  return injected.filter((item) => Date.parse(item.at) >= first && Date.parse(item.at) < last);
+  return given.filter((item) => Date.parse(item.at) >= first && Date.parse(item.at) < last);
 }
 
 const SHOWN = 100;
 
 /** A chat's messages. A long chat is shown in steps, so that the page stays small. */
-function Messages({ turns, injected }) {
+function Messages({ turns, given }) {
   const [most, setMost] = useState(SHOWN);
   return html`<h2 class="visually-hidden">Messages</h2>
-    <${GivenHere} items=${between(injected, "", turns[0].at)} where="at the start" />
+    <${GivenHere} items=${between(given, "", turns[0].at)} where="at the start" />
     <ol class="turns">
       ${turns.slice(0, most).map((turn, at) => html`<li key=${at} class="turn turn-${turn.role}"><${Turn} turn=${turn} />
-        <${GivenHere} items=${turn.at ? between(injected, turn.at, turns[at + 1]?.at) : []} /></li>`)}
+        <${GivenHere} items=${turn.at ? between(given, turn.at, turns[at + 1]?.at) : []} /></li>`)}
     </ol>
     ${turns.length > most && html`<button type="button" class="button" onClick=${() => setMost(most + SHOWN)}>
       Show ${Math.min(SHOWN, turns.length - most)} more of ${turns.length - most}</button>`}`;
@@ -123,7 +123,7 @@ function Timeline({ path, before }) {
   return html`<div class="timeline">
     <${GivenHere} items=${before} where="at the start" />
     <${Paged} list=${list} label="Timeline" rowHeight=${56} render=${(row) => html`<${Moment} row=${row} />`}
-      detail=${(row) => row.injected?.length > 0 && html`<${GivenHere} items=${row.injected} />`}
+      detail=${(row) => row.given?.length > 0 && html`<${GivenHere} items=${row.given} />`}
       onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
       empty=${html`<${NothingRecorded} title="Nothing was recorded" text="The session ended before anything was said or done." />`} />
   </div>`;

@@ -1,4 +1,4 @@
-// The budget bar, which shows the share of each injected item. Segments have the number of their item in the list
+// The budget bar, which shows the share of each item that is given. Segments have the number of their item in the list
 // below, so that they do not differ by colour alone.
 import { html, useEffect, useRef } from "../lib.js";
 import { hueOf, number } from "./format.js";
