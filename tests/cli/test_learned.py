@@ -49,12 +49,12 @@ def test_a_record_that_is_gone_is_named_as_such(ralph: Project) -> None:
     assert "  obs-1-aaaa  (no longer recorded)\n" in ralph("memory", "show", name).out
 
 
-@pytest.mark.parametrize("command", ["archive", "delete"])
+@pytest.mark.parametrize("words", [("edit", "--archive"), ("delete",)], ids=["archive", "delete"])
 def test_the_evidence_of_a_memory_that_goes_is_released(
-    ralph: Project, proposal: Record, command: str
+    ralph: Project, proposal: Record, words: tuple[str, ...]
 ) -> None:
     name = review.accept(ralph.root, proposal.id).record.id
-    assert ralph("memory", command, name).code == 0
+    assert ralph("memory", *words, name).code == 0
     assert learned.evidence_of(ralph.root, name) == []
 
 

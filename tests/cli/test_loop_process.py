@@ -344,7 +344,7 @@ def started(shop: Project, *more: str) -> str:
     run_id = said.stdout.decode().strip()
     assert [line.split()[2] for line in said.stderr.decode().splitlines()] == [
         "status",
-        "logs",
+        "show",
         "stop",
     ]
     assert all(run_id in line for line in said.stderr.decode().splitlines())
@@ -367,7 +367,7 @@ def test_a_detached_loop_prints_its_id_and_lives_on_until_it_is_stopped(shop: Pr
     run_id = started(shop)
     assert runs.is_alive(shop.root, runs.read(shop.root, run_id))
     assert shop("loop", "stop", "--now", run_id).code == 0
-    settled(shop, run_id, "logs", "-f")
+    settled(shop, run_id, "show", "--log", "-f")
     assert runs.read(shop.root, run_id).reason == "stopped"
     log = paths.run_output(shop.root, run_id).read_text(encoding="utf-8")
     assert f"{run_id} ended after 1 iteration: stopped" in log

@@ -3,11 +3,11 @@
 A command that works in a project is decorated with `pass_call` and takes the `Invocation` as its
 first parameter:
 
-    @cli.command("archive")
+    @cli.command("delete")
     @options.record_id
     @pass_call
-    def archive(call: Invocation, name: str) -> None:
-        memory.archive(call.root, name)
+    def delete(call: Invocation, name: str) -> None:
+        removal.delete(call.root, name)
 
 `call.root` is the project's folder and `call.config` its settings. Both are looked up on first use,
 so a command that needs neither does not pay for them. If the command wrote a file, `pass_call`
