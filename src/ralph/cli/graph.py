@@ -84,7 +84,7 @@ def cli() -> None:
 @click.option(
     "--hops",
     type=click.IntRange(1, _MAX_HOPS),
-    help="List the nodes at most this many edges away, nearest first.",
+    help=f"List the nodes at most this many edges away (1 to {_MAX_HOPS}), nearest first.",
 )
 @click.option(
     "--query",
@@ -136,7 +136,7 @@ def show(
     Without ID, show the size of the graph. With ID, show the node with its dates and edges; with
     --hops, list what is near it; with --to, show a shortest path (the exit code is 1 if there is
     none). --query finds nodes by words and lists what is linked to them, at most --hops edges away
-    (2 by default). Only what is valid now, or on the day given with --as-of, is found.
+    (2 by default). Only what is valid now, or on the day given with --as-of, is shown.
     """
     shown = _Graph(call, parse_time(as_of), within, form)
     options.exclude({"ID": name.strip(), "--query": query})

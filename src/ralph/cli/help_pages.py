@@ -20,7 +20,16 @@ Sections = Mapping[str, Sequence[str]]
 _SHARED_SECTIONS: Sections = {
     "Agent": ("--agent", "--command", "--model", "--permission"),
     "Limits": ("--max-iterations", "--max-minutes", "--max-cost"),
-    "Output": ("--limit", "--short", "--full", "--layer", "--explain", "--watch", "--format"),
+    "Output": (
+        "--limit",
+        "--offset",
+        "--short",
+        "--full",
+        "--layer",
+        "--explain",
+        "--watch",
+        "--format",
+    ),
     "Global options": ("--root", "--version", "--help"),
 }
 FILTERS: Sections = {
@@ -44,8 +53,8 @@ FILTERS: Sections = {
 """For commands that list or search. Elsewhere, `--type` or `--tags` describe something new."""
 
 _OTHERS = "Options"
-_LOWER_BOUND = re.compile(r"(; )?x>=[01](?=\])")
-"""A bound that a metavar such as N says already."""
+_RANGE = re.compile(r"(; )?([\d.]+<=?)?x([<>]=?[\d.]+)?(?=\])")
+"""The bounds of a number as click writes them, such as `1<=x<=3`."""
 
 
 def name_numbers(params: Iterable[click.Parameter]) -> None:
@@ -64,7 +73,7 @@ def write_options(
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         if record is not None and isinstance(param, click.Option):
-            options.append((param, (record[0], _without_lower_bound(record[1]))))
+            options.append((param, (record[0], _without_range(record[1]))))
     by_heading: dict[str, list[tuple[str, str]]] = {_OTHERS: []}
     is_grouped = len(options) > MAX_UNGROUPED
     for heading in (*sections, *_SHARED_SECTIONS):
@@ -85,5 +94,6 @@ def _heading(param: click.Parameter, sections: Sections) -> str:
     return _OTHERS
 
 
-def _without_lower_bound(text: str) -> str:
-    return _LOWER_BOUND.sub("", text).replace("  []", "")
+def _without_range(text: str) -> str:
+    """Leave out a number's bounds. A call that exceeds them gets an error that names them."""
+    return _RANGE.sub("", text).replace("  []", "")

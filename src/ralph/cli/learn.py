@@ -41,7 +41,7 @@ _NOTHING_NEW = "Nothing was recorded since the last time."
     "--budget",
     type=click.IntRange(min=MIN_LEARNING_BUDGET),
     metavar="TOKENS",
-    help="Maximum number of tokens in one digest [default: learning.budget].",
+    help="Maximum number of tokens in one digest, at least 1000 [default: learning.budget].",
 )
 @options.dry_run
 @click.option(

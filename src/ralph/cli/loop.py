@@ -342,7 +342,7 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
     ],
 )
 @_run_id
-@click.option("--journal", is_flag=True, help="Show how each iteration ended and its notes.")
+@click.option("--journal", is_flag=True, help="Show how each iteration ended, with its notes.")
 @click.option("--log", is_flag=True, help="Print the run's output.")
 @click.option(
     "--follow", "-f", is_flag=True, help="With --log: follow the output until the run ends."

@@ -59,15 +59,15 @@ def cli() -> None:
 # --- options --------------------------------------------------------------------------------------
 
 
-def _one_file(*names: str) -> Callable[[Fn], Fn]:
+def _one_file(help_text: str, *names: str) -> Callable[[Fn], Fn]:
     return click.option(
         "--in",
         "in_",
         type=click.Choice(names),
         default="memories",
         metavar="FILE",
-        help="memories (this project), personal (all your projects) or another file: see "
-        "`ralph help files` [default: memories].",
+        help=f"{help_text}: memories (this project), personal (all your projects) or another file "
+        "in `ralph help files` [default: memories].",
     )
 
 
@@ -79,8 +79,8 @@ def _filters(function: Fn) -> Fn:
         default="memories",
         metavar="FILES",
         callback=_parse_files,
-        help="memories (this project), personal (all your projects), all, or a list of files: "
-        "see `ralph help files` [default: memories].",
+        help="Where to look: memories (this project), personal (all your projects), all, or a "
+        "comma-separated list of the files in `ralph help files` [default: memories].",
     )
     kinds = options.kinds("Only these types")
     tags = options.tags("Only entries with any of these tags, comma-separated.")
@@ -117,7 +117,7 @@ _as_of = click.option(
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
-@_one_file("memories", "guardrails", "patterns", "personal")
+@_one_file("File to create", "memories", "guardrails", "patterns", "personal")
 @click.option("--force", is_flag=True, help="Overwrite an existing file, after backing it up.")
 @pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
@@ -134,7 +134,7 @@ def init(call: Invocation, in_: str, force: bool) -> None:
     ],
 )
 @click.argument("content", nargs=-1)
-@_one_file(*NAMES)
+@_one_file("Where to store it", *NAMES)
 @options.file
 @options.kind("Type of the memory", "pattern; fix in guardrails, context in knowledge")
 @options.tags("Tags, comma-separated.")
@@ -460,7 +460,7 @@ def _print_history(call: Invocation, name: str, form: str) -> None:
 @options.record_id
 @click.option("--text", help='New text ("-" reads it from standard input).')
 @click.option("--title", help="New title of a knowledge entry (its file keeps its name).")
-@options.kind("New type, to whose section the entry moves")
+@options.kind("New type (the entry moves to its section)")
 @options.tags("New tags, which replace the old ones (an empty string removes them).")
 @click.option("--archive", is_flag=True, help="Hide the memory from searches, listings and agents.")
 @click.option("--restore", is_flag=True, help="Make an archived memory visible again.")
@@ -557,13 +557,13 @@ def open_editor(text: str) -> str:
 )
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW", nargs=-1, required=True)
-@click.option("--why", default="", help="Reason, which is stored with the successor.")
+@click.option("--why", default="", help="Reason, which is stored with the new memory.")
 @pass_call
 def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> None:
     """Replace an outdated memory with another one.
 
-    NEW is an id, or the text of a new memory. OLD stays in its file but is not injected again, and
-    searches list it after its successor.
+    NEW is an id, or the text of a new memory. OLD stays in its file, but agents are no longer given
+    it, and searches list it after its successor.
     """
     from ralph.recall import successors
 
@@ -579,7 +579,7 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
 def delete(call: Invocation, name: str) -> None:
     """Delete a memory from its file.
 
-    `ralph forget` also removes earlier texts of knowledge from the log.
+    To remove earlier texts of a knowledge entry from the log as well, use `ralph forget`.
     """
     from ralph.learning import removal
 

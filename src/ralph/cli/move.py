@@ -233,9 +233,10 @@ def _format_size(count: float) -> str:
 def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
     """Export memories for other tools or for `ralph import`.
 
-    json (with sessions and journal), markdown and agents-md are written to a file or to standard
-    output; claude-memory and basic-memory to a folder. `ralph import PATH` imports the same records
-    again. tasks is a tasks.jsonl with every task, for `ralph import --tasks`.
+    The formats json (with sessions and the journal), markdown and agents-md are written to a file
+    or to standard output, and claude-memory and basic-memory to a folder. `ralph import PATH` reads
+    the same records back. The format tasks has one line of JSON per task, for `ralph import
+    --tasks`.
     """
     from ralph.sharing import exports
 

@@ -110,7 +110,7 @@ class _SearchOptions:
     metavar="TYPE",
     help="Only these types, comma-separated.",
 )
-@options.tags("Only records with any of these tags.")
+@options.tags("Only records with any of these tags, comma-separated.")
 @options.since
 @click.option(
     "--until", default="", metavar="WHEN", help="Only what happened until this date or age."

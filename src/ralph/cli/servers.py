@@ -117,8 +117,7 @@ def mcp() -> None:
     "--port",
     type=_PORT,
     default=0,
-    show_default=True,
-    help="With --http: port to listen on (0: a free one).",
+    help="With --http: port to listen on [default: a free one].",
 )
 @click.option("--read-only", is_flag=True, help="Leave out the tools that write.")
 @pass_call

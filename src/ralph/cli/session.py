@@ -165,7 +165,8 @@ def show(
 ) -> int:
     """Show what happened in a session, in order.
 
-    Without ID, show the newest session. --conversation prints it for a file or a program.
+    Without ID, show the newest session. Use --conversation to save it or to pass it to another
+    program.
     """
     options.exclude({"--conversation": conversation, "--summary": summary})
     if conversation:

@@ -79,7 +79,8 @@ def status(call: Invocation, usage: bool, watch: bool, line: bool, form: str) ->
     """Show what Ralph remembers here and whether it works.
 
     The report includes the number of memories, active runs, the last session, and the state of the
-    index and the hooks. `ralph install claude --statusline` adds the line to Claude Code.
+    index and the hooks. --line prints one line of it; `ralph install claude --statusline` adds that
+    line to Claude Code.
     """
     exclude({"--usage": usage, "--watch": watch, "--line": line})
     if line:
@@ -329,7 +330,7 @@ def _describe_loop_usage(loop: Mapping[str, Any]) -> str:
     "--all",
     "everything",
     is_flag=True,
-    help="Check everything, however long it takes. Without this, checks end after 15 seconds.",
+    help="Check everything, without the time limit of 15 seconds.",
 )
 @click.option(
     "--citations",

@@ -422,7 +422,7 @@ def set_(
     STATUS is pending, in_progress, blocked, done or failed. A pending task can be started again,
     and its attempts are counted from 0. A blocked task waits until other tasks are done (--by), or
     until you change its status. The reason for a failure is passed to the next attempt; tasks that
-    wait for a failed task continue to wait. `ralph task start` and `ralph task done` are shorter.
+    wait for a failed task continue to wait. `ralph task start` and `ralph task done` are shortcuts.
     """
     if status == TaskStatus.BLOCKED:
         options.allow_only("a blocked task", "reason", "by", "allow_secret")

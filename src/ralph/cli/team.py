@@ -159,8 +159,8 @@ def _print_status(state: Mapping[str, Any]) -> None:
 def forget(call: Invocation, name: str) -> None:
     """Delete a record on the server and on every machine.
 
-    The other machines delete it at their next pull, and it cannot be pushed again. Backups of the
-    server still have it. A memory in one of your files stays there: `ralph forget` removes it.
+    The other machines delete it at their next sync, and it cannot be sent again. Backups of the
+    server still contain it. A memory in one of your files stays there; `ralph forget` removes it.
     """
     removed = team.forget(call.root, call.config, name)
     click.echo(f"Forgot {one_line(name)}: {removed} row(s) on the server.")
