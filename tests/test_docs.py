@@ -78,15 +78,33 @@ def strangers(text: str) -> list[str]:
 
 
 def _unknown(words: list[str], table: dict[str, click.Command]) -> str:
-    """How a call goes wrong: nouns and verbs are followed until a command is there; the rest are its arguments."""
+    """Return the command or option of a call that does not exist, or ""."""
     name = "ralph"
-    for word in words:
+    for number, word in enumerate(words):
         if not isinstance(table[name], click.Group) or not re.fullmatch(r"[a-z][a-z|-]*", word):
-            break
+            return _unknown_option(name, table[name], words[number:])
         names = [f"{name} {verb}" for verb in word.split("|")]
         if missing := [each for each in names if each not in table]:
             return missing[0]
         name = names[0]
+    return ""
+
+
+STOPS = ("...", "--", "#", "|", "&&", ";", ">", "<<'END'")
+"""Words after which a call has no more options, or none that are known."""
+
+
+def _unknown_option(name: str, command: click.Command, arguments: list[str]) -> str:
+    """Return the first option that the command does not have."""
+    known = {"--help", "--root", "--version"}
+    for parameter in command.params:
+        known.update(parameter.opts, parameter.secondary_opts)
+    for word in arguments:
+        if word in STOPS:
+            return ""
+        option = re.match(r"--[a-z][a-z-]*", word)
+        if option and option[0] not in known:
+            return f"{name} {option[0]}"
     return ""
 
 
@@ -104,10 +122,12 @@ def test_commands_named_in_the_pages_exist(page: Path) -> None:
         ("ralph index sync|forget", ["ralph index forget"]),
         ('ralph memory add "nothing like it" -t fix', []),
         (
-            "`ralph memory show ID`, `ralph context --best error` and `ralph --root x memory list`",
+            "`ralph memory show ID`, `ralph context --explain error` and `ralph --root x memory list`",
             [],
         ),
         ("ralph memory --help", []),
+        ("Use `ralph memory list --newest 3`.", ["ralph memory list --newest"]),
+        ("ralph memory list --last 3  # not --newest", []),
         ("what ralph remembers for you", []),
     ],
 )
