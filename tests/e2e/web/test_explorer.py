@@ -79,7 +79,7 @@ def test_everything_is_there_before_a_word_is_typed(window: Reader) -> None:
     expect(titles).to_have_text(["Type", "Tag", "Age", "Status"])
     keep(page, "explorer")
     page.get_by_role("switch", name="Include activity").click()
-    expect(said(page)).to_contain_text(f"{everything['total']:,} records")
+    expect(said(page)).to_contain_text(f"{everything['total']:,} results")
     asks(page, activity=["1"])
 
 

@@ -160,7 +160,7 @@ class TestTheDashboard:
         )
         headline = page.locator(".week-words")
         expect(headline).to_contain_text(f"In {week['sessions']} sessions, Ralph gave your agents")
-        expect(headline).to_contain_text(f"{week['memories_injected']} times")
+        expect(headline).to_contain_text(f"{week['memories_given']} times")
         expect(headline).to_contain_text(f"They used it {week['referenced']} times.")
         expect(page.locator(".next-step").get_by_role("link")).to_have_text("Review 1 proposal")
         review = page.get_by_role("region", name="Needs your review")

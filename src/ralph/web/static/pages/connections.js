@@ -36,7 +36,7 @@ function Clients({ data }) {
   return html`<${Section} title="Clients">
     <ul class="plain clients">${data.clients.map((client) => html`<${Client} key=${client.host} client=${client} />`)}</ul>
     ${data.clients.length === 0 && html`<p class="quiet">None of the supported clients was found on this machine.</p>`}
-    ${data.others.length > 0 && html`<p class="quiet small rest">Also supported: ${data.others.join(", ")}.</p>`}
+    ${data.others.length > 0 && html`<p class="quiet small rest">${data.clients.length > 0 ? "Also supported" : "Supported"}: ${data.others.join(", ")}.</p>`}
   <//>`;
 }
 

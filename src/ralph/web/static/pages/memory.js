@@ -36,9 +36,9 @@ const loader =
   };
 const found = rows(loader("family=memory"));
 
-/** The number of memories, or of all records if activity is included. */
+/** The number of memories, or of all results if activity is included. */
 const counted = (query) =>
-  query.getAll("family").join() === "memory" ? count(found.count.value, "memory", "memories") : count(found.count.value, "record");
+  query.getAll("family").join() === "memory" ? count(found.count.value, "memory", "memories") : count(found.count.value, "result");
 
 /** The part of the query that is sent to the server, in a fixed order. */
 function requestQuery(query) {
@@ -220,6 +220,7 @@ export function Page() {
   const close = () => setDialog("");
   const facets = html`<${Facets} counts=${found.answer.value?.facets} query=${query} />`;
   const chosen = chosenFilters(query).length;
+  const nothing = found.answer.value && !found.error.value && isEmptyProject(found.answer.value);
   return html`<div class="explorer">
     <${Head} onOpen=${setDialog} />
     <div class="sticky-head">
@@ -234,8 +235,8 @@ export function Page() {
       </div>
       <${ChosenFilters} query=${query} />
     </div>
-    <div class="explorer-columns">
-      <aside class="facets-side" aria-label="Filters">${facets}</aside>
+    <div class="explorer-columns ${nothing ? "is-empty" : ""}">
+      ${!nothing && html`<aside class="facets-side" aria-label="Filters">${facets}</aside>`}
       <section class="results" aria-label="Results" aria-busy=${found.loading.value ? "true" : "false"}>
         <${Summary} />
         <${Results} handle=${handle} />

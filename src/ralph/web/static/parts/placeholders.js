@@ -39,8 +39,8 @@ export function Empty({ title, text, command, action }) {
   return html`<div class="empty">
     <p class="empty-title">${title}</p>
     ${text && html`<p>${text}</p>`}
-    ${action && html`<p>${action}</p>`}
     ${command && html`<p><${Command} command=${command} /></p>`}
+    ${action && html`<p>${action}</p>`}
   </div>`;
 }
 
