@@ -178,6 +178,14 @@ def test_the_first_prompt_sets_it_up_if_the_session_had_begun_before(automatic: 
     assert status(automatic) == ""
 
 
+def test_status_says_that_the_next_session_sets_it_up(
+    automatic: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = ralph(automatic, monkeypatch)("status").out
+    assert "Ralph is set up here with the next session (init.auto)" in said
+    assert "capture:      off" in said
+
+
 def test_files_appear_with_the_first_memory(
     automatic: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +214,7 @@ def test_deinit_takes_it_back_for_good(automatic: World, monkeypatch: pytest.Mon
     start(automatic)
     run = ralph(automatic, monkeypatch)
     assert run("deinit", "--yes").code == 0
+    assert NOT_SET_UP in run("status").out
     assert not (automatic.root / ".git" / "ralph").exists()
     assert start(automatic) == ""
     assert not (automatic.root / ".git" / "ralph").exists()

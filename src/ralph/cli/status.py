@@ -161,7 +161,8 @@ def _describe_project(state: Mapping[str, Any], config: Config) -> str:
     text = one_line(state["root"])
     if state["set_up"]:
         return text
-    if config.init.auto:
+    can_set_up = discovery.find_unset_up(state["root"], os.environ) is not None
+    if config.init.auto and can_set_up:
         return f"{text}{_CONTINUATION}Ralph is set up here with the next session (init.auto)"
     return f"{text}{_CONTINUATION}{discovery.NOT_SET_UP}"
 
