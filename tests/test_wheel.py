@@ -239,7 +239,7 @@ def test_a_memory_is_found_and_injected_where_it_is_named(ann: Newcomer) -> None
         input=json.dumps({"session_id": "s-1", "workspace": {"project_dir": str(ann.project)}}),
         env=ann.env, cwd="/", capture_output=True, encoding="utf-8", check=True, timeout=60,
     ).stdout  # fmt: skip
-    assert shown.startswith("Ralph: 1 memory, 1 injected (")
+    assert shown.startswith("Ralph: 1 memory, 1 given (")
 
 
 def test_everything_goes_again(ann: Newcomer) -> None:

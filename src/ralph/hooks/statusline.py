@@ -1,6 +1,6 @@
 """Print one line about this project and session for a client's status line.
 
-For example: `Ralph: 12 memories, 3 injected (240 tokens)`. This runs on every turn, so it imports
+For example: `Ralph: 12 memories, 3 given (240 tokens)`. This runs on every turn, so it imports
 only what recording imports. The client sends JSON on standard input. Without it, the line is about
 the current folder. In a repository where Ralph is not set up, it says so. Elsewhere outside
 projects, nothing is printed.
