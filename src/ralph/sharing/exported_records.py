@@ -110,7 +110,8 @@ def read_export(path: Path, notes: list[str]) -> list[ExportedRecord]:
     if not found:
         raise Unreadable(
             f"{path}: contains no records of Ralph",
-            hint="`ralph import` without a file finds other stores",
+            hint="`ralph import --tasks FILE` imports tasks; without a file, "
+            "`ralph import` finds other stores",
         )
     return list(found.values())
 
