@@ -35,6 +35,7 @@ def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_
     [commands] = [line for line in first.out.splitlines() if "/.claude/commands/: " in line]
     assert commands.startswith(f"  {home}/.claude/commands/: /mem-search, /mem-inject, ")
     assert "note: Running sessions" in first.err
+    assert "note: Ralph is not set up here: run `ralph init`" in first.err
     second = ralph("install", "claude")
     assert (second.code, second.out) == (0, "Nothing to do for claude (user).\n")
 

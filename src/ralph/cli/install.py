@@ -174,8 +174,17 @@ def install(
     plan = setup.plan_install(targets, driver=place)
     title = chosen.title(found)
     is_done = _carry_out(plan, "install", title, dry_run=chosen.dry_run, ask=not yes)
-    if is_done and discovery.find_root(call.folder.as_posix()):
+    if is_done:
+        _mention_next_step(call)
+
+
+def _mention_next_step(call: Invocation) -> None:
+    """Mention what is left to do in the current project, if anything is."""
+    folder = call.folder.as_posix()
+    if discovery.find_root(folder):
         mention_import(call)
+    elif discovery.find_unset_up(folder, os.environ) is not None:
+        say(f"note: {discovery.NOT_SET_UP}")
 
 
 def _print_clients(form: str) -> None:
