@@ -63,6 +63,16 @@ def test_a_folder_that_is_not_a_project_is_set_up_first(tmp_path: Path, home: Pa
     assert _next(folder) == ("This folder is not set up yet", "ralph init")
 
 
+def test_a_folder_needs_no_setup_where_everything_is_recorded(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    _install(folder, Host.CLAUDE)
+    monkeypatch.setenv("RALPH_CAPTURE_EVERYWHERE", "true")
+    assert _next(folder) == ("No sessions yet", "")
+
+
 def test_the_next_step_names_the_only_client_that_is_found(root: Path, home: Path) -> None:
     assert _next(root) == ("No coding agent is connected", "ralph install")
     (home / ".codex").mkdir()

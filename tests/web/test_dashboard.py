@@ -6,6 +6,7 @@ from pathlib import Path
 from ralph.core import ids, paths
 from ralph.core.paths import session_log
 from ralph.core.record import Family, ObservationKind, Origin, Record
+from ralph.core.settings import Config
 from ralph.formats.log import encode_record
 from ralph.recall import injection_ledger
 from ralph.recall.injection_ledger import Injection
@@ -80,5 +81,5 @@ def test_hook_problems_are_reported(tmp_path: Path) -> None:
     failed = paths.log_folder(tmp_path) / "hook-failures"
     failed.parent.mkdir(parents=True)
     failed.write_text("3 2026-11-16T08:00:00Z OSError: no space\n", encoding="utf-8", newline="")
-    (problem,) = dashboard.dashboard(tmp_path, {})["doctor"]
+    (problem,) = dashboard.dashboard(tmp_path, {}, Config())["doctor"]
     assert (problem["level"], "no space" in problem["message"]) == ("warning", True)

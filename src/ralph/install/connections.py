@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.capture import recorder
+from ralph.core import paths
 from ralph.core.errors import RalphError
+from ralph.core.settings import Config
 from ralph.install import hook_state
 from ralph.install.clients import CLIENTS, Client, Host, has_client
 from ralph.install.hook_state import Installed
 from ralph.install.status import hooks_status
-from ralph.lean import discovery
 from ralph.search import index
 from ralph.storage import sessions
 
@@ -164,11 +165,12 @@ class SetupStep:
     command: str = ""
 
 
-def next_step(root: Path, env: Env, *, has_sessions: bool) -> SetupStep | None:
+def next_step(root: Path, env: Env, config: Config, *, has_sessions: bool) -> SetupStep | None:
     """Return the next step towards recording sessions in this folder, or None if all is done."""
     installed = hook_state.find_installed(root, env)
     with_hooks = [entry for entry in installed if CLIENTS[Host(entry.host)].events]
-    if not discovery.find_root(str(root)):
+    sets_itself_up = config.capture.everywhere or config.init.auto
+    if not sets_itself_up and not paths.is_set_up(root):
         return SetupStep(
             "This folder is not set up yet",
             "Hooks record nothing in a folder that is not initialised.",

@@ -333,7 +333,7 @@ ROUTES: list[Route] = [
         "/api/tags", lambda call: {"items": explore.list_tags(call.root, call.word("q"), _MAX_TAGS)}
     ),
     route("/api/insights", _get_insights),
-    route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
+    route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ, call.config)),
     route("/api/review", _get_review),
     route(
         "/api/secrets",
@@ -341,7 +341,7 @@ ROUTES: list[Route] = [
     ),
     route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
     route("/api/connections", lambda call: connections_page(call.root, os.environ)),
-    route("/api/setup", lambda call: setup(call.root, os.environ)),
+    route("/api/setup", lambda call: setup(call.root, os.environ, call.config)),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
     route("/api/changes/plan", _post_plan, method="POST"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from ralph.core import config
 from ralph.core.config import BY_NAME, Layer, Loaded
+from ralph.core.settings import Config
 from ralph.install import connections
 from ralph.privacy import privacy
 from ralph.search import index
@@ -26,16 +27,16 @@ def connections_page(root: Path, env: Mapping[str, str]) -> Json:
     loaded = config.load(root, env=env)
     return {
         **asdict(connections.list_connections(root, env)),
-        **setup(root, env),
+        **setup(root, env, loaded.config),
         "settings": _settings(loaded),
         "warnings": loaded.warnings,
     }
 
 
-def setup(root: Path, env: Mapping[str, str]) -> Json:
+def setup(root: Path, env: Mapping[str, str], settings: Config) -> Json:
     """Return the step that is missing before sessions are recorded here, or None, as `next`."""
     has_sessions = bool(index.ask(root, sessions.recorded_hosts))
-    step = connections.next_step(root, env, has_sessions=has_sessions)
+    step = connections.next_step(root, env, settings, has_sessions=has_sessions)
     return {"next": None if step is None else asdict(step)}
 
 

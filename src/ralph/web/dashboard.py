@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
+from ralph.core.settings import Config
 from ralph.install import connections, file_checks, hook_state
 from ralph.learning import inbox, weekly
 from ralph.privacy import privacy
@@ -42,7 +43,7 @@ _RATE_DIGITS = 4
 Items = list[dict[str, Any]]
 
 
-def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
+def dashboard(root: Path, env: Mapping[str, str], config: Config) -> dict[str, Any]:
     """Return everything that is quick to compute. In an empty project, all lists are empty."""
     tasks = lists.list_tasks(root, sort="state")
     problems = []
@@ -52,7 +53,7 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     empty = recorded_sessions.list_empty(root)
     session_rows, session_count = lists.session_rows(root, limit=MAX_SESSIONS, hidden=empty)
     has_sessions = bool(session_rows or empty)
-    step = connections.next_step(root, env, has_sessions=has_sessions)
+    step = connections.next_step(root, env, config, has_sessions=has_sessions)
     newest, memory_count = explore.newest_memories(root, MAX_MEMORIES)
     return {
         "setup": None if step is None else asdict(step),
