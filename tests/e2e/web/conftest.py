@@ -5,6 +5,8 @@ none may have had trouble when its test ends.
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +14,7 @@ from typing import Protocol
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from tests.e2e import install_browser
+from tests.e2e.clients import PLAIN
 from tests.e2e.install_clients import Unavailable
 from tests.e2e.web.explorer import LONGEST, Look, Reader, Site, Windows
 from tests.e2e.web.page_states import ids_of_pages
@@ -68,6 +71,19 @@ def site(
         yield request.getfixturevalue("library")
         return
     with Site(project, tmp_path_factory.mktemp("home")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """`ralph web` on a project that was only just begun."""
+    root = tmp_path_factory.mktemp("fresh")
+    home = tmp_path_factory.mktemp("home")
+    begin = [sys.executable, "-m", "ralph", "--root", str(root), "init"]
+    subprocess.run(
+        begin, env={**PLAIN, "HOME": str(home)}, cwd=root, check=True, capture_output=True
+    )
+    with Site(root, home) as running:
         yield running
 
 

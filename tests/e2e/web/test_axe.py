@@ -11,14 +11,25 @@ import pytest
 from playwright.sync_api import Page
 from tests.e2e import install_clients
 from tests.e2e.web.conftest import OpenReader
-from tests.e2e.web.explorer import Look
+from tests.e2e.web.explorer import Look, Site
 from tests.e2e.web.page_states import STATES, brought
-from tests.e2e.web.shop import painted
+from tests.e2e.web.shop import loaded, painted
 
 pytestmark = pytest.mark.e2e
 
 WIDTHS = {"wide": Look(1440, 900), "narrow": Look(390, 844)}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PATHS = (
+    "/",
+    "/memory",
+    "/review",
+    "/sessions",
+    "/context",
+    "/graph",
+    "/tasks",
+    "/runs",
+    "/connections",
+)
 GRAVE = ("serious", "critical")
 RUN = """() => axe.run(document, {
   resultTypes: ["violations"],
@@ -47,6 +58,17 @@ def _grave_findings(page: Page) -> list[str]:
     return [_describe(each) for each in page.evaluate(RUN) if each["impact"] in GRAVE]
 
 
+def _check_themes(page: Page, axe: str) -> None:
+    """Check a page in both themes, and that it is not wider than its window."""
+    page.evaluate(axe)
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        painted(page)
+        assert _grave_findings(page) == [], theme
+        overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overflow <= 0, f"{overflow} px in {theme}"
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", STATES)
 def test_axe_finds_nothing_serious(
@@ -55,11 +77,13 @@ def test_axe_finds_nothing_serious(
     look = WIDTHS[width]
     window = reader(width=look.width, height=look.height)
     window.excused.append("404 (Not Found)")  # the page of something that does not exist
-    page = brought(window, page_ids, name)
-    page.evaluate(axe)
-    for theme in THEMES:
-        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        painted(page)
-        assert _grave_findings(page) == [], theme
-        overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert overflow <= 0, f"{overflow} px in {theme}"
+    _check_themes(brought(window, page_ids, name), axe)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("path", PATHS)
+def test_axe_finds_nothing_serious_in_an_empty_project(
+    reader: OpenReader, empty: Site, axe: str, path: str, width: str
+) -> None:
+    look = WIDTHS[width]
+    _check_themes(loaded(reader(empty, width=look.width, height=look.height), path), axe)

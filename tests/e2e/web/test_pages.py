@@ -5,14 +5,10 @@ fresh `ralph init`: each page has a sentence, and a command where one helps. Err
 """
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from tests.e2e.clients import PLAIN
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, Site
 from tests.e2e.web.shop import Shop, loaded
@@ -275,19 +271,6 @@ class TestTasks:
         expect(progress).to_contain_text("Sums of prices are rounded once")
         assert "[//]" not in progress.inner_text()
         assert "Outcome: retried" in progress.inner_text().split("\n")
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """`ralph web` on a project that was only just begun."""
-    root = tmp_path_factory.mktemp("fresh")
-    home = tmp_path_factory.mktemp("home")
-    begin = [sys.executable, "-m", "ralph", "--root", str(root), "init"]
-    subprocess.run(
-        begin, env={**PLAIN, "HOME": str(home)}, cwd=root, check=True, capture_output=True
-    )
-    with Site(root, home) as running:
-        yield running
 
 
 def test_each_page_of_an_empty_project_shows_a_command_that_its_button_copies(
