@@ -121,7 +121,7 @@ def test_an_amendment_is_recorded_after_what_it_amends(data: Path) -> None:
     [
         pytest.param(["--tasks", "absent"], "no task named 'absent'", id="no such task"),
         pytest.param(["--arms", "hok"], "there is no arm 'hok'", id="no such arm"),
-        pytest.param(["--agent", "robot"], "there is no agent 'robot'", id="no such agent"),
+        pytest.param(["--agent", "robot"], "Agent not found: robot", id="no such agent"),
         pytest.param(["--agent", "scripted"], "needs a script", id="no script"),
     ],
 )

@@ -106,9 +106,9 @@ def test_a_task_that_is_not_there_is_told_and_one_without_sessions_lists_none(
 ) -> None:
     assert chats("session", "list", "--task", task).out == "No sessions.\n"
     assert chats("session", "list", "--task", task, "--format", "json").json == []
-    assert "there is no task t-nope" in chats("session", "list", "--task", "t-nope").err
+    assert "Task not found: t-nope" in chats("session", "list", "--task", "t-nope").err
     assert chats("session", "chat", "--task", "t-nope", "--agent", "claude", "How?").code == 1
-    assert "there is no session nope" in chats("session", "chat", "nope", "How?").err
+    assert "Session not found: nope" in chats("session", "chat", "nope", "How?").err
 
 
 def test_without_a_message_no_agent_starts(chats: Project, task: str, tmp_path: Path) -> None:

@@ -430,7 +430,7 @@ def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Proje
     assert said.code == 1
     (line,) = [each for each in said.out.splitlines() if "hook-failures" in each]
     assert "hooks failed 1 time(s), last at 2" in line
-    assert "PostToolUse: cannot append: No space left on device; fix what it names" in line
+    assert "PostToolUse: cannot append: No space left on device; free some disk space" in line
     fixed = ralph("doctor", "--fix")
     assert fixed.code == 0
     assert "reset the failure count (hooks failed 1 time(s)" in fixed.out
@@ -554,3 +554,17 @@ def test_an_unknown_id_is_not_found(ralph: Project) -> None:
     said = ralph("doctor", "--citations", "mem-9")
     assert said.code == 1
     assert "mem-9" in said.err
+
+
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        ("took too long and was given up", "the machine was too busy"),
+        ("cannot append: Permission denied", "make the file or folder writable"),
+        ("something else", "fix the cause that it names"),
+    ],
+)
+def test_the_advice_fits_the_failure_of_a_hook(ralph: Project, failure: str, advice: str) -> None:
+    recorder.count_failure(ralph.root, "SessionEnd", failure)
+    (line,) = [each for each in ralph("doctor").out.splitlines() if "hook-failures" in each]
+    assert advice in line

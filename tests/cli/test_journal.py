@@ -99,11 +99,11 @@ def test_a_run_is_shown_in_its_order_and_one_iteration_alone(kept: Project) -> N
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("nope",), 1, "no iteration of a run nope"),
-        (("run-1a2b3c4d", "-i", "7"), 1, "run-1a2b3c4d has no iteration 7"),
+        (("nope",), 1, "Run not found in the journal: nope"),
+        (("run-1a2b3c4d", "-i", "7"), 1, "iteration 7 of run-1a2b3c4d"),
         (("run-",), 1, "2 runs begin with run-"),
         (("jrn-run-1a2b3c4d-1", "-i", "1"), 2, "is already one iteration"),
-        (("run-1a2b3c4d", "-i", "soon"), 2, "is not a valid integer range"),
+        (("run-1a2b3c4d", "-i", "soon"), 2, "is not a whole number"),
     ],
 )
 def test_what_is_not_there_is_told(
@@ -119,4 +119,4 @@ def test_nothing_is_shown_of_an_empty_journal(ralph: Project) -> None:
     assert (said.code, said.out) == (0, "No journal entries.\n")
     missing = ralph("loop", "show", "--journal", "run-00000000", "--format", "json")
     assert (missing.code, missing.out) == (1, "")
-    assert "no iteration of a run" in missing.err
+    assert "Run not found in the journal" in missing.err

@@ -102,7 +102,7 @@ def test_a_script_is_played(ralph: Project) -> None:
             "gone.json: script not found",
             id="missing script",
         ),
-        pytest.param(["--agent", "clode"], "there is no agent 'clode'", id="unknown agent"),
+        pytest.param(["--agent", "clode"], "Agent not found: clode", id="unknown agent"),
     ],
 )
 def test_an_agent_that_cannot_be_asked_is_an_error_with_a_hint(

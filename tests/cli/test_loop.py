@@ -124,14 +124,14 @@ def test_asking_leaves_no_trace(shop: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [
-        (("start", "x", "--agent", "nobody"), 2, "there is no agent 'nobody'"),
+        (("start", "x", "--agent", "nobody"), 2, "Agent not found: nobody"),
         (
             ("start", "x", "--agent", "command", "--command", "no-such-thing"),
             2,
             "no-such-thing: there is no such program",
         ),
         (("start", "x", "--task", "t-000000"), 2, "exclude each other"),
-        (("start", "--task", "t-000000"), 1, "there is no task t-000000"),
+        (("start", "--task", "t-000000"), 1, "Task not found: t-000000"),
         (("start", "--feature", "f-000000"), 1, "f-000000"),
         (("status", "run-99999999"), 1, "Run not found"),
         (("stop", "run-99999999"), 1, "Run not found"),

@@ -160,7 +160,7 @@ def test_a_wrong_target_or_a_missing_record_is_told(ralph: Project, name: str) -
     assert ralph("review", "accept", "mem-1-abcd", "--to", "moon").code == 2
     said = ralph("review", "accept", "mem-1-abcd", "--to", "agents")
     assert (said.code, said.out) == (1, "")
-    assert "there is no record mem-1-abcd" in said.err
+    assert "Record not found: mem-1-abcd" in said.err
 
 
 def test_a_memory_that_cites_what_is_gone_waits_for_a_decision(repository: Project) -> None:

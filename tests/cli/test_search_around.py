@@ -36,7 +36,7 @@ def test_wrong_usage_and_unknown_ids_are_told(project: Project) -> None:
     assert project("search", "words", "--around", obs(1)).code == 2
     assert project("search", "--since", "soon").code == 2
     said = project("search", "--around", "obs-1-x")
-    assert (said.code, "there is no record obs-1-x" in said.err) == (1, True)
+    assert (said.code, "Record not found: obs-1-x" in said.err) == (1, True)
 
 
 def test_a_short_id_shows_the_whole_record(project: Project) -> None:

@@ -93,7 +93,7 @@ def test_a_session_is_shown_line_by_line_and_whole_when_asked(recorded: Project)
 def test_an_id_that_means_nothing_is_not_found(recorded: Project) -> None:
     said = recorded("session", "show", "nope")
     assert said.code == 1
-    assert "there is no session nope" in said.err
+    assert "Session not found: nope" in said.err
 
 
 # --- a better summary, and less of what is old -------------------------------------------------

@@ -51,7 +51,7 @@ def test_mem_search_finds_what_the_same_search_finds(
     [
         pytest.param("search", "--layer 4 jwt", "--layer", id="a wrong value"),
         pytest.param("search", "jwt --since", "--since", id="a missing value"),
-        pytest.param("search", "--around mem-ffff", "there is no record", id="an unknown id"),
+        pytest.param("search", "--around mem-ffff", "Record not found", id="an unknown id"),
         pytest.param("context --best", "", "--best needs words or ids", id="no words"),
         pytest.param("loop", "dance", "there is no command", id="an unknown verb"),
         pytest.param("search", "--help", "Usage: ralph search", id="help"),

@@ -101,14 +101,14 @@ def test_a_reason_or_other_tasks_hold_a_task_back_but_not_both(ralph: Project) -
 
 def test_wrong_words_say_what_is_wrong(ralph: Project) -> None:
     for words, code, told in (
-        (("task", "show", "t-none"), 1, "there is no task t-none"),
+        (("task", "show", "t-none"), 1, "Task not found: t-none"),
         (("task", "add", "x", "--blocked-by", "t-none"), 1, "t-none"),
-        (("task", "add", "x", "--feature", "f-none"), 1, "there is no feature f-none"),
+        (("task", "add", "x", "--feature", "f-none"), 1, "Feature not found: f-none"),
         (("task", "add", "x", "--priority", "-3"), 2, "--priority"),
         (("task", "add", " "), 1, "the title is empty"),
         (("task", "list", "--status", "wat"), 2, "in_progress"),
         (("import", "--tasks", "gone.json", "--yes"), 1, "gone.json"),
-        (("feature", "show", "f-none"), 1, "there is no feature f-none"),
+        (("feature", "show", "f-none"), 1, "Feature not found: f-none"),
     ):
         said = ralph(*words)
         assert (said.code, said.out) == (code, ""), words

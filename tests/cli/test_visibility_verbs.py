@@ -158,7 +158,7 @@ def test_a_node_that_only_another_task_has_is_not_found_by_its_title(
     assert "no node" not in ralph("graph", "show", "the secret of the grease").err
     hidden = ralph("graph", "show", "the secret of the grease", "--task", both.two)
     assert hidden.code == 1
-    assert "that this task may see" in hidden.err
+    assert "what this task can see" in hidden.err
     near = ralph("graph", "show", "the secret of the greese", "--task", both.two)
     assert "did you mean ins-7" not in near.err
     assert "did you mean ins-7" in ralph("graph", "show", "the secret of the greese").err
@@ -173,7 +173,7 @@ def test_every_verb_says_not_found_for_what_is_another_task_s(
 ) -> None:
     hidden = ralph(*words)
     assert (hidden.code, hidden.out) == (1, "")
-    assert "that this task may see" in hidden.err
+    assert "what this task can see" in hidden.err
     assert "--all-tasks shows everything" in hidden.err
     assert seen(ralph(*words, "--all-tasks").out) & ONE
 

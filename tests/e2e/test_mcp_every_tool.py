@@ -54,7 +54,7 @@ def calls(name: str) -> list[tuple[str, Json, str]]:
         ("task_show", {}, '"tasks":[]'),
         ("task_show", {"id": "t-000000"}, "t-000000"),
         ("session_show", {}, ""),
-        ("session_show", {"id": "..%2f"}, "there is no session"),
+        ("session_show", {"id": "..%2f"}, "Session not found"),
         ("graph_show", {"id": "tag:db"}, name),
         ("status", {}, "memories"),
     ]

@@ -341,7 +341,7 @@ class TestLogs:
     def test_the_words_of_the_format_itself_match_nothing(self, tmp_path: Path, word: str) -> None:
         put(tmp_path, S1, seen(1, "kept") + raw("kept"))
         put(tmp_path, ".agent/memories.md", page(Block("kept", id="mem-1705751400-a3f8")))
-        with pytest.raises(NotFound, match="nothing here matches"):
+        with pytest.raises(NotFound, match="Nothing found that matches"):
             forget.plan_forget(tmp_path, ForgetRequest(matching=word))
 
     def test_members_named_like_ours_deeper_in_a_line_are_content(self, tmp_path: Path) -> None:
@@ -433,14 +433,14 @@ class TestWhatIsAsked:
     def test_nothing_that_matches_is_not_found(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "kept"))
         for wanted in (ForgetRequest(matching=SECRET), ForgetRequest(before="2020-01-01")):
-            with pytest.raises(NotFound, match="nothing here matches"):
+            with pytest.raises(NotFound, match="Nothing found that matches"):
                 forget.plan_forget(tmp_path, wanted)
-        with pytest.raises(NotFound, match="there is no session s9"):
+        with pytest.raises(NotFound, match="Session not found: s9"):
             forget.plan_forget(tmp_path, ForgetRequest(session="s9"))
 
     def test_one_unknown_id_stops_all_of_them(self, tmp_path: Path) -> None:
         put(tmp_path, S1, seen(1, "kept"))
-        with pytest.raises(NotFound, match="not found: obs-7, obs-8"):
+        with pytest.raises(NotFound, match="Record not found: obs-7, obs-8"):
             forget.plan_forget(tmp_path, ForgetRequest(ids=("obs-7", "obs-1", "obs-8")))
 
     def test_a_part_of_a_session_id_must_mean_one(self, tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(
 def test_an_empty_message_or_an_unknown_task_starts_no_agent(here: Place) -> None:
     with pytest.raises(UsageError, match="there is no message"):
         here.new(" \n", *answers("Hi."))
-    with pytest.raises(NotFound, match="there is no task t-nope"):
+    with pytest.raises(NotFound, match="Task not found: t-nope"):
         chats.new(
             here.root,
             here.config,

@@ -48,7 +48,7 @@ def test_filters_are_those_of_the_command(root: Path) -> None:
         assert "layer: Input should be less than or equal to 3" in await talk.refused(
             "search", query="x", layer=4
         )
-        assert "there is no record" in await talk.refused(
+        assert "Record not found" in await talk.refused(
             "search", query="mem-1705751400-ffff", layer=3
         )
 
@@ -114,7 +114,7 @@ def test_a_timeline_goes_around_a_record_or_through_a_stretch_of_time(root: Path
             "total"
         ] == 2
         assert "search needs a query" in await talk.refused("search")
-        assert "there is no record" in await talk.refused("search", around="obs-1-nope")
+        assert "Record not found" in await talk.refused("search", around="obs-1-nope")
 
     talk(root, look)
 

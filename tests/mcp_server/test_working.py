@@ -30,7 +30,7 @@ def test_tasks_are_listed_in_their_order_and_shown_whole(root: Path, mode: str) 
             "All of it, or a part.",
         )
         assert "환불 화면" in await talk.read("task_show", id=second)
-        assert "there is no task" in await talk.refused("task_show", id="t-nope")
+        assert "Task not found" in await talk.refused("task_show", id="t-nope")
         assert "status: Input should be 'pending'" in await talk.refused("task_show", status="open")
 
     talk(root, look, mode=mode)
@@ -76,8 +76,8 @@ def test_sessions_are_listed_and_shown_by_the_beginning_of_their_id(root: Path, 
             "2 earlier"
         )
         assert "session: 3f2a-1" in await talk.read("session_show", id="3f2a", layer=3)
-        assert "there is no session" in await talk.refused("session_show", id="nope")
-        assert "there is no task" in await talk.refused("session_show", task="t-nope")
+        assert "Session not found" in await talk.refused("session_show", id="nope")
+        assert "Task not found" in await talk.refused("session_show", task="t-nope")
 
     talk(root, look, mode=mode)
 

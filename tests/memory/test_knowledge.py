@@ -322,7 +322,7 @@ def test_a_list_is_narrowed_by_tags(tmp_path: Path) -> None:
 def test_a_feature_that_is_none_is_refused(tmp_path: Path) -> None:
     shop = feature.add(tmp_path, "Loyalty Points").feature.id
     for name in ("loyalty", "f-000000", "Loyality Points"):
-        with pytest.raises(UsageError, match=f"there is no feature {name}"):
+        with pytest.raises(UsageError, match=f"Feature not found: {name}"):
             knowledge.add(tmp_path, "One", "1.", ["a"], feature=name)
     assert reading.list_entries(tmp_path, in_=("knowledge",)) == []
     for title, name in (("One", shop), ("Two", "loyalty points"), ("Three", "")):

@@ -416,7 +416,7 @@ def test_a_run_is_shown_in_its_order_by_a_part_of_its_id(root: Path) -> None:
     assert noted(journal.show(root, "run-aa1")) == [("run-aa11", 1), ("run-aa11", 2)]
     with pytest.raises(Conflict, match="2 runs begin with run-aa: run-aa22, run-aa11"):
         journal.show(root, "run-aa")
-    with pytest.raises(NotFound, match="no iteration of a run run-zz"):
+    with pytest.raises(NotFound, match="Run not found in the journal: run-zz"):
         journal.show(root, "run-zz")
     written(root, entry("run-aa1", 1))
     assert noted(journal.show(root, "run-aa1")) == [("run-aa1", 1)]
@@ -425,11 +425,11 @@ def test_a_run_is_shown_in_its_order_by_a_part_of_its_id(root: Path) -> None:
 def test_one_entry_is_found_by_run_and_iteration_or_by_its_id(root: Path) -> None:
     assert journal.find(root, "run-aa2", 10).notes == "docs of the parser, again"
     assert journal.find(root, "jrn-run-aa22-10").notes == "docs of the parser, again"
-    with pytest.raises(NotFound, match="run-aa11 has no iteration 3"):
+    with pytest.raises(NotFound, match="iteration 3 of run-aa11"):
         journal.find(root, "run-aa11", 3)
-    with pytest.raises(NotFound, match="there is no entry jrn-nonsense"):
+    with pytest.raises(NotFound, match="Journal entry not found: jrn-nonsense"):
         journal.find(root, "jrn-nonsense")
-    with pytest.raises(NotFound, match="no iteration of a run run-zz"):
+    with pytest.raises(NotFound, match="Run not found in the journal: run-zz"):
         journal.find(root, "jrn-run-zz-1")
 
 

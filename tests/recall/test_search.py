@@ -272,7 +272,7 @@ def test_an_id_that_nobody_has_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         verbs.timeline(tmp_path, "mem-\ud800")
     for layer in (Detail.TIMELINE, Detail.FULL):
-        with pytest.raises(NotFound, match="there is no record mem-1705751400-ffff"):
+        with pytest.raises(NotFound, match="Record not found: mem-1705751400-ffff"):
             verbs.search(tmp_path, Query(f"{numbered(1)} mem-1705751400-ffff", layer=layer))
     assert verbs.search(tmp_path, Query("mem-1705751400-ffff")).found.total == 0
 

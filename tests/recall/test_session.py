@@ -55,7 +55,7 @@ def test_a_part_of_an_id_is_enough_when_it_means_one_session(root: Path) -> None
     assert sessions.find(root).id == "aaab-2"
     with pytest.raises(Conflict, match="2 sessions begin with aaa: aaab-2, aaaa-1"):
         sessions.find(root, "aaa")
-    with pytest.raises(NotFound, match="there is no session zzz"):
+    with pytest.raises(NotFound, match="Session not found: zzz"):
         sessions.find(root, "zzz")
 
 

@@ -174,7 +174,7 @@ def test_by_its_id_a_record_of_another_open_task_is_not_found_either(
             found(here, here.two, SEEN_ID, layer)
         assert here.one in str(none.value.hint)
         assert "--all-tasks" in str(none.value.hint)
-    with pytest.raises(NotFound, match="that this task may see"):
+    with pytest.raises(NotFound, match="what this task can see"):
         search.timeline(here.root, SEEN_ID, task=here.two)
     for name, record in ((here.one, SEEN_ID), ("", SEEN_ID), (here.two, MEMORY_ID)):
         assert [each.hit.record.id for each in found(here, name, record, layer).shown] == [record]
@@ -201,7 +201,7 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
             assert "--all-tasks" in str(none.value.hint)
         look(here.root, "s-two", within=here.two)
     assert [each.record.id for each in insights.list_(here.root, within=here.two)] == ["ins-2"]
-    with pytest.raises(NotFound, match="that this task may see"):
+    with pytest.raises(NotFound, match="what this task can see"):
         insights.find(here.root, "ins-1", within=here.two)
     task.done(here.root, here.one)
     assert {each.id for each in sessions.list_(here.root, within=here.two)[0]} == every
@@ -376,7 +376,7 @@ def near(graph_tasks: Both, name: str, within: str) -> set[str]:
 def test_graph_hides_nodes_that_only_another_open_task_mentions(graph_tasks: Both) -> None:
     for name in (*HIDDEN, "ins-1", "session:s-one"):
         graph.show(graph_tasks.root, name)
-        with pytest.raises(NotFound, match="that this task may see"):
+        with pytest.raises(NotFound, match="what this task can see"):
             graph.show(graph_tasks.root, name, task=graph_tasks.two)
     assert not near(graph_tasks, f"file:{SHARED}", graph_tasks.two) & {
         *HIDDEN,
@@ -407,5 +407,5 @@ def test_graph_of_a_done_task_hides_only_its_insights(graph_tasks: Both) -> None
     task.done(graph_tasks.root, graph_tasks.one)
     assert f"file:{TOUCHED}" in near(graph_tasks, f"task:{graph_tasks.one}", graph_tasks.two)
     graph.show(graph_tasks.root, "session:s-one", task=graph_tasks.two)
-    with pytest.raises(NotFound, match="that this task may see"):
+    with pytest.raises(NotFound, match="what this task can see"):
         graph.show(graph_tasks.root, "tag:secret", task=graph_tasks.two)

@@ -1,5 +1,7 @@
 """The words of a question, as the command line and the MCP server read them."""
 
+from datetime import date
+
 import pytest
 
 from ralph.core import ids
@@ -28,6 +30,33 @@ def test_a_span_counts_back_from_now() -> None:
     assert filters.parse_time("0d") == ids.today()
     assert len(filters.parse_time("24H")) == len("2026-01-31T10:00:00")
     assert filters.parse_time("99999999m") < "1950"
+
+
+@pytest.mark.parametrize(
+    ("words", "span"),
+    [
+        ("today", "0d"),
+        ("Yesterday", "1d"),
+        ("last week", "7d"),
+        ("2 days ago", "2d"),
+        ("3 weeks ago", "3w"),
+        ("1 month ago", "1m"),
+    ],
+)
+def test_a_time_may_be_said_as_people_say_it(words: str, span: str) -> None:
+    assert filters.parse_time(words) == filters.parse_time(span)
+
+
+def test_a_weekday_is_the_last_one_before_today() -> None:
+    day = date.fromisoformat(filters.parse_time("monday"))
+    assert day.weekday() == 0
+    assert 1 <= (date.fromisoformat(ids.today()) - day).days <= 7
+    assert filters.parse_time("last monday") == day.isoformat()
+
+
+def test_a_time_with_a_typing_error_is_suggested() -> None:
+    with pytest.raises(UsageError, match=r"did you mean yesterday\?"):
+        filters.parse_time("yesterdey")
 
 
 @pytest.mark.parametrize(

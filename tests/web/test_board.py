@@ -190,5 +190,5 @@ class TestTasks:
         assert (told["log"][-1]["from"], told["log"][-1]["to"]) == ("pending", "failed")
 
     def test_an_unknown_one_is_a_sentence(self, shop: Site) -> None:
-        assert shop.refusal("/api/tasks/t-nope") == (404, "there is no task t-nope")
+        assert shop.refusal("/api/tasks/t-nope") == (404, "Task not found: t-nope")
         assert shop.refusal("/api/tasks/..%2f..%2f")[0] == 404

@@ -231,10 +231,10 @@ def test_what_a_stranger_wrote_is_text(window: Site) -> None:
 
 
 def test_an_unknown_id_has_the_message_of_the_command(window: Site) -> None:
-    assert window.refusal("/api/records/mem-1-none") == (404, "there is no record mem-1-none")
+    assert window.refusal("/api/records/mem-1-none") == (404, "Record not found: mem-1-none")
     assert window.refusal("/api/records/mem-1-none/history") == (
         404,
-        "there is no record mem-1-none",
+        "Memory not found: mem-1-none",
     )
     assert window.refusal("/api/records/..%2f..%2fetc%2fpasswd")[0] == 404
 

@@ -198,6 +198,6 @@ class TestOne:
     def test_unknown_and_ambiguous_sessions_are_errors(
         self, shop: Site, here: sample.Sample
     ) -> None:
-        assert shop.refusal("/api/sessions/nobody") == (404, "there is no session nobody")
+        assert shop.refusal("/api/sessions/nobody") == (404, "Session not found: nobody")
         assert shop.refusal(f"/api/sessions/{here.sessions[0][:8]}")[0] == 409
         assert shop.refusal("/api/sessions/..%2f..%2fetc%2fpasswd")[0] == 404

@@ -84,6 +84,15 @@ class Invocation:
                 say(*move_old_state(root))
         return root
 
+    def require_memory(self) -> None:
+        """Check that there is something to read: a project, or the user's personal memories.
+
+        Raises `NotFound` outside a project if there are no personal memories either.
+        """
+        personal = paths.personal_memories()
+        if personal is None or not personal.exists():
+            paths.require_project(self.root, named=self.is_named)
+
     @cached_property
     def config(self) -> Config:
         """The effective config. Its warnings are printed once."""

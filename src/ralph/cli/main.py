@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -115,6 +116,15 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 """Errors raised by an output that cannot be written to, for example because the disk is full."""
 
 _DEBUG_HINT = "run again with RALPH_DEBUG=1 to see where"
+_CHOICE_MESSAGE = re.compile(r"(?s)'(.*)' is not one of ")
+"""How click reports a value that is not one of the choices."""
+_NUMBER_MESSAGES = (
+    (re.compile(r" is not in the range x>=(\d+)"), r" is too small: at least \1"),
+    (re.compile(r" is not in the range (\d+)<=x<=(\d+)"), r" is not between \1 and \2"),
+    (re.compile(r" is not a valid integer(?: range)?"), " is not a whole number"),
+    (re.compile(r" is not a valid float(?: range)?"), " is not a number"),
+)
+"""How click reports a wrong number, and better words for it."""
 
 
 def _command_targets() -> dict[str, str]:
@@ -334,12 +344,35 @@ def _describe_error(error: Exception) -> _ErrorReport:
 
 
 def _describe_click_error(error: click.ClickException) -> _ErrorReport:
-    message = error.format_message().rstrip(".")
-    message = message[:1].lower() + message[1:]
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"`{error.ctx.command_path} --help` explains its usage"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        choice = _CHOICE_MESSAGE.match(error.message)
+        if choice is not None and isinstance(error.param.type, click.Choice):
+            choices = [str(value) for value in error.param.type.choices]
+            return _describe_choice(error.param, choice[1], choices, error.exit_code)
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    for pattern, words in _NUMBER_MESSAGES:
+        message = pattern.sub(words, message)
     return _ErrorReport(message, hint, error.exit_code)
+
+
+def _describe_choice(
+    param: click.Parameter, value: str, choices: Sequence[str], exit_code: int
+) -> _ErrorReport:
+    """Describe a value that is not one of the choices of an option or argument."""
+    from ralph.core.spelling import did_you_mean
+
+    name = "a valid value"
+    if isinstance(param, click.Option):
+        name = f"a value of {max(param.opts, key=len)}"
+    return _ErrorReport(
+        f"{value!r} is not {name}{did_you_mean(value, choices)}",
+        f"one of {', '.join(choices)}",
+        exit_code,
+    )
 
 
 def _describe_os_error(error: OSError) -> _ErrorReport:

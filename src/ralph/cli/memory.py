@@ -232,6 +232,7 @@ def search(
     from ralph.recall import memories
     from ralph.search.explanations import WEAK
 
+    call.require_memory()
     request = Query(
         " ".join(query),
         kinds=kinds,
@@ -326,6 +327,7 @@ def list_(
     A table ends after 1000 entries, and a note says how to see the rest. JSON is complete unless
     --limit is given. Entries marked (held) or (unconfirmed) wait for your `ralph review`.
     """
+    call.require_memory()
     is_filtered = last is not None or bool(kinds or tags or as_of)
     if limit is None and form == "table":
         limit = LIST_LIMIT

@@ -63,9 +63,7 @@ def init(call: Invocation, folder: Path | None) -> None:
 
 def _check_new_project(folder: Path) -> None:
     if not folder.is_dir():
-        raise UsageError(
-            f"{folder}: there is no such folder", hint="create it first, or name another one"
-        )
+        raise UsageError(f"Folder not found: {folder}", hint="create it first, or name another one")
     if discovery.is_home(folder.resolve().as_posix()):
         raise UsageError(
             f"{folder} should not become a project: it is your home folder or /",
@@ -84,12 +82,11 @@ def _wants_merge_driver() -> bool:
 
 def _print_surroundings(root: Path, folder: Path | None) -> None:
     """Print how the project relates to an enclosing project, or to the current folder."""
-    if folder is None:
-        if root in Path.cwd().resolve().parents:
-            click.echo(
-                "  you are inside this project; run `ralph init .` to make this folder "
-                "a separate project"
-            )
+    if folder is None and root in Path.cwd().resolve().parents:
+        click.echo(
+            "  you are inside this project; run `ralph init .` to make this folder "
+            "a separate project"
+        )
         return
     outer = _enclosing_project(root)
     if outer is not None:

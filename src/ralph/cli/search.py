@@ -16,7 +16,6 @@ from ralph.cli.help_pages import FILTERS
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude, read_words, split_commas
 from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
-from ralph.core import paths
 from ralph.core.errors import UsageError
 from ralph.core.record import Detail, Family, Query
 from ralph.core.settings import Inject
@@ -135,9 +134,7 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
     Inside a task (RALPH_TASK, or the task's worktree), records of other unfinished tasks are left
     out.
     """
-    personal = paths.personal_memories()
-    if personal is None or not personal.exists():  # it can be searched outside a project
-        paths.require_project(call.root, named=call.is_named)
+    call.require_memory()
     chosen = _SearchOptions(**search_options)
     exclude({"--short": chosen.short, "--full": chosen.full, "--layer": chosen.layer})
     text = read_words(words)
@@ -163,6 +160,11 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
         )
         print_answer(timeline, chosen.form)
         return
+    is_limited = chosen.has_filters or since or until or chosen.everything or chosen.project
+    if not words and not is_limited:
+        raise UsageError(
+            "no words to search for", hint='ralph search "words", or --since 7d for what happened'
+        )
     query = _search_query(text, chosen, since=since, until=until, detail=detail)
     _search_records(call, query, chosen)
 
@@ -374,6 +376,10 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
     if inject is not Inject.AUTO and not chosen.best:
         warn(f"memories.inject is {inject}: hooks give nothing with a prompt")
     words = read_words(prompt)
+    if not words.strip():
+        raise UsageError(
+            "the prompt is empty", hint="name one, or leave it out to see a session's start"
+        )
     if chosen.best:
         recalled = prompt_context.inject_matches(
             call.root,

@@ -32,6 +32,7 @@ __all__ = [
     "repository",
     "settings",
     "similarity",
+    "spelling",
     "terms",
     "text",
     "tokens",

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
-from ralph.core.errors import Conflict, Hint, NotFound
+from ralph.core import ids
+from ralph.core.errors import Conflict, Hint
 from ralph.core.record import Record
 
 
@@ -94,9 +95,11 @@ def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     """
     matches = [entry for entry in entries if entry.record.id == record_id]
     if not matches:
-        raise NotFound(
-            f"Memory not found: {record_id}",
+        raise ids.not_found(
+            "memory",
+            record_id,
             hint=Hint("find-record", "`ralph memory list --in all` shows the ids"),
+            known=[entry.record.id for entry in entries],
         )
     if len(matches) > 1:
         lines = ", ".join(str(entry.line) for entry in matches)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from ralph.core.errors import Conflict, Hint, NotFound
+from ralph.lean import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ralph.core.errors import Clauses
 
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
 """An id in a file: a word, a Unix time, and hex digits or other alphanumerics."""
@@ -198,8 +202,27 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
+def not_found(
+    noun: str, name: str, *, hint: str | Hint | Clauses = "", known: Iterable[str] = ()
+) -> NotFound:
+    """Return the error for an id that nothing has. It names the most similar id in `known`."""
+    from ralph.core.spelling import closest
+
+    full_ids: dict[str, str] = {}
+    for full_id in known:
+        kind = full_id.partition("-")[0]
+        tail = full_id.rpartition("-")[2]
+        for spelling in (full_id, f"{kind}-{tail}", full_id[: len(name)]):
+            full_ids[spelling] = full_id
+    message = f"{noun[:1].upper()}{noun[1:]} not found: {name}"
+    similar = closest(name.strip(), full_ids)
+    if similar:
+        message += f"; did you mean {full_ids[similar]}?"
+    return NotFound(message, hint=hint)
+
+
 def resolve(
-    name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str | Hint = ""
+    name: str, all_ids: Collection[str], *, noun: str = "entry", hint: str | Hint = ""
 ) -> str:
     """Expand a full or short id to the one id that it matches.
 
@@ -208,7 +231,7 @@ def resolve(
     """
     matches = match_ids(name.strip(), all_ids)
     if not matches:
-        raise NotFound(f"{noun.capitalize()} not found: {name}", hint=hint)
+        raise not_found(noun, name, hint=hint, known=all_ids)
     if len(matches) > 1:
         candidates = ", ".join(matches[:_MAX_CANDIDATES])
         if len(matches) > _MAX_CANDIDATES:

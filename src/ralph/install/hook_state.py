@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.capture.recorder import (
+    Failures,
     failures_file,
     pause_file,
     paused_since,
@@ -26,6 +27,10 @@ from ralph.lean import hook_files
 from ralph.storage import files
 
 _FIX = "`ralph doctor --fix` repairs it"
+_TOO_LONG = "took too long"
+_OUT_OF_SPACE = "No space left"
+_NOT_PERMITTED = ("Permission denied", "Read-only file system", "Operation not permitted")
+"""What the operating system says when a file may not be written."""
 
 
 class Installed(NamedTuple):
@@ -60,9 +65,12 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the problems with recording in this project and with the installed hooks."""
     failures = read_failures(root)
     if failures is not None:
-        hint = "fix what it names (space, permissions); `ralph doctor --fix` then resets the count"
         yield new_finding(
-            failures_file(root), str(failures), hint=hint, level="warning", code="hook-failures"
+            failures_file(root),
+            str(failures),
+            hint=_advise_on_failures(failures),
+            level="warning",
+            code="hook-failures",
         )
     problem = recording_problem(root)
     if problem:
@@ -79,6 +87,18 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
         hint = "`ralph capture on` resumes it"
         yield new_finding(pause_file(root), what, hint=hint, level="note", code="paused")
     yield from installation_problems(root, env)
+
+
+def _advise_on_failures(failures: Failures) -> str:
+    """Return what to do about failures of hooks, which depends on the last one."""
+    reset = "`ralph doctor --fix` resets the count"
+    if _TOO_LONG in failures.what:
+        return f"the machine was too busy to answer in time, and nothing needs fixing; {reset}"
+    if _OUT_OF_SPACE in failures.what:
+        return f"free some disk space; {reset} then"
+    if any(words in failures.what for words in _NOT_PERMITTED):
+        return f"make the file or folder writable for you; {reset} then"
+    return f"fix the cause that it names; {reset} then"
 
 
 def _slow_pattern_problems(root: Path) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
     plan = index.ask(root, lambda connection: _make_plan(root, request, connection))
     if not any(plan):
         raise NotFound(
-            "not found: nothing here matches",
+            "Nothing found that matches",
             hint=Hint("find-record", "`ralph search` and `ralph session list` show the ids"),
         )
     return plan
@@ -243,7 +243,7 @@ def _check_ids(
             missing.append(record_id)
     if missing:
         raise NotFound(
-            f"not found: {', '.join(missing)}",
+            f"Record not found: {', '.join(missing)}",
             hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         )
 

@@ -188,7 +188,7 @@ def _deleted_history(repository: Repository, record_id: str) -> list[dict[str, A
             earlier = _commits(repository, source, record_id, parent)
             return [deletion, *earlier][:MAX_CHANGES]
     raise NotFound(
-        f"there is no record {record_id}",
+        f"Memory not found: {record_id}",
         hint=(
             Hint("find-record", "`ralph memory list --in all` shows the ids"),
             "a deleted one needs its full id",

@@ -313,7 +313,7 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
             insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])
         ]
         if owners:
-            raise visibility.hidden_error(f"proposal {name}", owners)
+            raise visibility.hidden_error("proposal", name, owners)
     hint: str | Hint = Hint("find-proposal", "`ralph review --status all` shows the ids")
     problems = find_problems(root)
     if problems:

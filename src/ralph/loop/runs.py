@@ -85,8 +85,11 @@ def read(root: Path, run_id: str) -> Run:
             if line.type == "run" and line.value.get("id") == name:
                 members.update(line.value)
     if not members:
-        raise NotFound(
-            f"Run not found: {run_id}", hint=Hint("find-run", "`ralph loop show` lists the runs")
+        raise ids.not_found(
+            "run",
+            run_id,
+            hint=Hint("find-run", "`ralph loop show` lists the runs"),
+            known=_from_index(root),
         )
     return _parse_run(members)
 

@@ -11,7 +11,7 @@ is neither listed nor shown to agents.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,8 @@ from typing import NamedTuple
 from ralph.core import ids, paths
 from ralph.core.documents import EditableDocument
 from ralph.core.errors import NotFound, RalphError, UsageError
-from ralph.core.record import MemoryKind, Query, Record, Status, is_confirmed
+from ralph.core.record import MemoryKind, Query, Record, Status, is_confirmed, kind_of
+from ralph.core.spelling import did_you_mean
 from ralph.formats.memories_reader import CanonicalBlock, EntryHeader, MemoryEntries, header_of
 from ralph.storage import files, forgotten, supersession
 from ralph.storage.library import NAMES, Collection, Library, Stored
@@ -39,7 +40,10 @@ def collection_names(in_: Sequence[str]) -> tuple[str, ...]:
     valid = (*NAMES, ALL)
     for name in in_:
         if name not in valid:
-            raise UsageError(f"{name!r} is not a memory file", hint=f"one of {', '.join(valid)}")
+            raise UsageError(
+                f"{name!r} is not a memory file{did_you_mean(name, valid)}",
+                hint=f"one of {', '.join(valid)}",
+            )
     if ALL in in_:
         return NAMES
     return tuple(dict.fromkeys(in_))
@@ -55,9 +59,20 @@ def parse_kinds(names: Sequence[str]) -> tuple[MemoryKind, ...]:
     for name in names:
         kind = valid.get(name.strip().lower())
         if kind is None:
-            raise UsageError(f"{name!r} is not a type", hint=f"valid types: {', '.join(valid)}")
+            raise UsageError(
+                f"{name!r} is not a type{_meant_kind(name, valid)}",
+                hint=f"valid types: {', '.join(valid)}",
+            )
         kinds.append(kind)
     return tuple(kinds)
+
+
+def _meant_kind(word: str, valid: Iterable[str]) -> str:
+    """Return a question that names the kind which a word probably means, or ""."""
+    kind = kind_of(word)
+    if kind is not None:
+        return f"; did you mean {kind.value}?"
+    return did_you_mean(word, valid)
 
 
 def list_entries(

@@ -69,7 +69,7 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
     missing = sorted(set(record_ids) - {report.record.id for report in reports})
     if missing:
         raise NotFound(
-            f"no record has the id {missing[0]}",
+            f"Record not found: {missing[0]}",
             hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         )
     checked = _check(GitHistory(root), reports)

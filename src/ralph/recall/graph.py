@@ -234,14 +234,15 @@ def find_node(
             return key
     if keys:
         raise NotFound(
-            f"the graph has no node {name} that this task may see",
+            f"Node not found in what this task can see: {name}",
             hint=Hint("show-all-tasks", "--all-tasks shows everything"),
         )
     hint = '`ralph graph show --query "words"` shows the ids'
+    message = f"Node not found: {name}"
     closest = _closest_node(graph, text, allowed)
     if closest:
-        hint = f"did you mean {closest}?"
-    raise NotFound(f"the graph has no node {name}", hint=hint)
+        message += f"; did you mean {closest}?"
+    raise NotFound(message, hint=hint)
 
 
 def _spellings_of(text: str) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ralph.core import paths
-from ralph.core.errors import Hint, NotFound, RalphError
+from ralph.core import ids, paths
+from ralph.core.errors import Hint, RalphError
 from ralph.core.graph import (
     Edge,
     Node,
@@ -59,8 +59,11 @@ def export(
         for name, location in task_files.read_board(root).locations.items()
     }
     if task and task not in folders:
-        raise NotFound(
-            f"there is no task {task}", hint=Hint("find-task", "`ralph task list` names them")
+        raise ids.not_found(
+            "task",
+            task,
+            hint=Hint("find-task", "`ralph task list` shows the ids"),
+            known=folders,
         )
     names = [task] if task else sorted(folders)
     parts = query_graph(

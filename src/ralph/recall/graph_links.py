@@ -138,7 +138,7 @@ def _link_target(root: Path, name: str) -> str:
     if kind is None:
         kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
         raise NotFound(
-            f"there is no record {name}",
+            f"Record not found: {name}",
             hint=f"name a record by id or title, or another node as {kinds}",
         )
     if kind is NodeType.TAG:

@@ -325,7 +325,7 @@ def _no_entries(run: str, *, is_hidden: bool) -> NotFound:
             hint=Hint("show-all-tasks", "--all-tasks shows everything"),
         )
     return NotFound(
-        f"no iteration of a run {run} is recorded",
+        f"Run not found in the journal: {run}",
         hint=(
             Hint("find-run", "`ralph loop show --journal` lists the entries"),
             "`ralph loop start` starts a run",
@@ -355,7 +355,7 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
             raise NotFound(
-                f"there is no entry {name}",
+                f"Journal entry not found: {name}",
                 hint=Hint("find-run", "`ralph loop show --journal` shows runs and iterations"),
             )
         name = run
@@ -368,12 +368,13 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
     if within:
         hidden = _with_iteration(show(root, run), iteration)
         if hidden is not None:
-            raise visibility.hidden_error(
-                f"iteration {iteration} of {run}", filter(None, [hidden.task])
-            )
+            name = f"iteration {iteration} of {run}"
+            raise visibility.hidden_error("journal entry", name, filter(None, [hidden.task]))
     first = entries[0].iteration
     last = entries[-1].iteration
-    raise NotFound(f"the run {run} has no iteration {iteration}", hint=f"it has {first} to {last}")
+    raise NotFound(
+        f"Journal entry not found: iteration {iteration} of {run}", hint=f"it has {first} to {last}"
+    )
 
 
 def _with_iteration(entries: Iterable[JournalEntry], iteration: int) -> JournalEntry | None:

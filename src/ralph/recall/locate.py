@@ -44,7 +44,7 @@ def find_record(root: Path, connection: sqlite3.Connection, record_id: str) -> I
         record = queries.records(connection, [key]).get(key)
     if key is None or record is None:
         raise NotFound(
-            f"there is no record {record_id}",
+            f"Record not found: {record_id}",
             hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         )
     location = queries.locations(connection, [key])[key]

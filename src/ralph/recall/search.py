@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, match_windows, record_lines, tokens
-from ralph.core.errors import Hint, NotFound
+from ralph.core.errors import Hint
 from ralph.core.match_windows import best_match_position
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.record_lines import NEIGHBOUR_TOKENS, record_moment
@@ -449,7 +449,9 @@ def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> R
         records = queries.records(connection, [key])
         if key in records:
             return records[key]
-    raise NotFound(
-        f"there is no record {record_id}",
+    raise ids.not_found(
+        "record",
+        record_id,
         hint=Hint("find-record", '`ralph search "words"` shows the ids'),
+        known=queries.memory_ids(connection),
     )

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, assert_never
 
 from ralph.capture import summary as summaries
 from ralph.capture.small_talk import is_small_talk
-from ralph.core import record_lines
-from ralph.core.errors import Conflict, Hint, NotFound, NothingYet
+from ralph.core import ids, record_lines
+from ralph.core.errors import Conflict, Hint, NothingYet
 from ralph.core.record import Detail, Family, Hit, Record, SearchResult
 from ralph.recall import chat_log
 from ralph.recall.search import SearchAnswer, ShownHit
@@ -26,6 +26,7 @@ from ralph.storage import queries, record_rows
 from ralph.storage import sessions as stored_sessions
 
 _MAX_NAMES = 5  # ids listed in an error
+_MAX_SIMILAR = 500  # newest sessions among which a similar id is searched
 _MAX_SMALL_TALK = 4  # prompts and answers of a session that only exchanges greetings
 _T = TypeVar("_T")
 
@@ -169,7 +170,7 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
     if exact is None:
         return _find_by_prefix(connection, session_id, within)
     if not queries.sees_session(connection, session_id, within):
-        raise visibility.hidden_error(f"session {session_id}", filter(None, [exact["task"]]))
+        raise visibility.hidden_error("session", session_id, filter(None, [exact["task"]]))
     return Session(**exact)
 
 
@@ -197,10 +198,13 @@ def _find_by_prefix(connection: sqlite3.Connection, prefix: str, within: str) ->
     if within:
         _, hidden_total = stored_sessions.list_sessions(connection, begin=prefix, limit=1)
         if hidden_total:
-            raise visibility.hidden_error(f"session {prefix}")
-    raise NotFound(
-        f"there is no session {prefix}",
+            raise visibility.hidden_error("session", prefix)
+    newest, _ = stored_sessions.list_sessions(connection, hidden=hidden, limit=_MAX_SIMILAR)
+    raise ids.not_found(
+        "session",
+        prefix,
         hint=Hint("find-session", "`ralph session list` shows the ids"),
+        known=[fields["id"] for fields in newest],
     )
 
 

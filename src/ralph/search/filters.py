@@ -1,7 +1,8 @@
 """Parse the values of query filters: times, kinds, node types and relations.
 
 Times are in UTC, as in the files. For example, `7d` becomes the date seven days ago, `24h` a time
-such as `2026-01-31T12:00:00`, and `2026-01` remains a month.
+such as `2026-01-31T12:00:00`, and `2026-01` remains a month. `yesterday`, `monday`, `last week` and
+`2 days ago` are days.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ralph.core import ids
 from ralph.core.errors import UsageError
 from ralph.core.graph import NodeType, Relation, parse_relation
 from ralph.core.record import KINDS, Family, Kind
+from ralph.core.spelling import did_you_mean
 
 _KINDS: dict[str, Kind] = {
     **KINDS[Family.MEMORY],
@@ -26,6 +28,19 @@ _SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _HOURS_PER_UNIT = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
+_AGO = re.compile(r"(\d+) (days?|weeks?|months?) ago", re.ASCII)
+_DAYS_AGO = {
+    "now": 0,
+    "today": 0,
+    "yesterday": 1,
+    "last week": 7,
+    "a week ago": 7,
+    "last month": 30,
+    "a month ago": 30,
+    "last year": 365,
+}
+_DAYS_PER_WEEK = 7
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MAX_SPAN_HOURS = 24 * 365 * 100  # a longer span would leave the range of valid dates
 _DAY_CHARACTERS = len("2026-01-31")
 _SECOND_CHARACTERS = len("2026-01-31T12:00:00")
@@ -41,6 +56,9 @@ def parse_time(words: str) -> str:
     span = _SPAN.fullmatch(words.lower())
     if span is not None:
         return _start_of_span(int(span[1]), span[2])
+    spoken = _days_ago(words.lower())
+    if spoken is not None:
+        return _start_of_span(spoken, "d")
     try:
         if _MONTH.fullmatch(words):
             date.fromisoformat(f"{words}-01")  # raises for a month that does not exist
@@ -54,8 +72,23 @@ def parse_time(words: str) -> str:
             return words
         return time.astimezone(UTC).isoformat(timespec="seconds")[:_SECOND_CHARACTERS]
     except (ValueError, OverflowError) as error:
-        hint = "use a date such as 2026-01-31, or a span such as 7d, 24h, 2w, 3m"
-        raise UsageError(f"{words!r} is not a time", hint=hint) from error
+        hint = "use a date such as 2026-01-31, a span such as 7d, 24h, 2w, 3m, or yesterday"
+        meant = did_you_mean(words, (*_DAYS_AGO, *_WEEKDAYS))
+        raise UsageError(f"{words!r} is not a time{meant}", hint=hint) from error
+
+
+def _days_ago(words: str) -> int | None:
+    """Return how many days ago a spoken time such as `yesterday` or `2 weeks ago` began."""
+    if words in _DAYS_AGO:
+        return _DAYS_AGO[words]
+    weekday = words.removeprefix("last ")
+    if weekday in _WEEKDAYS:
+        days = (ids.now().weekday() - _WEEKDAYS.index(weekday)) % _DAYS_PER_WEEK
+        return days or _DAYS_PER_WEEK
+    ago = _AGO.fullmatch(words)
+    if ago is None:
+        return None
+    return int(ago[1]) * _HOURS_PER_UNIT[ago[2][0]] // 24
 
 
 def _start_of_span(count: int, unit: str) -> str:
@@ -99,5 +132,8 @@ def _split_names(names: Iterable[str]) -> list[str]:
 def _choose(words: Sequence[str], valid: Mapping[str, T], noun: str) -> tuple[T, ...]:
     for word in words:
         if word not in valid:
-            raise UsageError(f"{word!r} is not a {noun}", hint=f"valid {noun}s: {', '.join(valid)}")
+            raise UsageError(
+                f"{word!r} is not a {noun}{did_you_mean(word, valid)}",
+                hint=f"valid {noun}s: {', '.join(valid)}",
+            )
     return tuple(valid[word] for word in words)

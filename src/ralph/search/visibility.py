@@ -45,16 +45,16 @@ def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> i
     if visible:
         return visible[0]
     if keys:
-        raise hidden_error(f"record {record_id}", queries.tasks_of(connection, keys).values())
+        raise hidden_error("record", record_id, queries.tasks_of(connection, keys).values())
     return None
 
 
-def hidden_error(noun: str, owners: Iterable[str] = ()) -> NotFound:
+def hidden_error(noun: str, name: str, owners: Iterable[str] = ()) -> NotFound:
     """Return the error for something that is hidden from this task.
 
     The hint lists the tasks that own it, and explains how to see it anyway.
     """
-    message = f"there is no {noun} that this task may see"
+    message = f"{noun[:1].upper()}{noun[1:]} not found in what this task can see: {name}"
     show_all = Hint("show-all-tasks", "--all-tasks shows everything")
     names = _join_names(owners)
     if names:

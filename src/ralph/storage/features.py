@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ralph.core import paths
 from ralph.core.errors import RalphError, UsageError
+from ralph.core.spelling import did_you_mean
 from ralph.core.work import Feature, Task
 from ralph.formats.feature_files import parse_feature
 from ralph.storage import files
@@ -74,7 +75,10 @@ def resolve_name(root: Path, name: str) -> str:
         spellings[view.feature.title.casefold()] = view.feature.title
     spelling = spellings.get(stripped.casefold())
     if spelling is None:
-        raise UsageError(f"there is no feature {stripped}", hint="`ralph feature show` lists them")
+        raise UsageError(
+            f"Feature not found: {stripped}{did_you_mean(stripped, spellings.values())}",
+            hint="`ralph feature show` lists them",
+        )
     return spelling
 
 

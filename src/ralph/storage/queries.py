@@ -326,6 +326,11 @@ def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
     return [row["rowid"] for row in rows]
 
 
+def memory_ids(connection: sqlite3.Connection) -> list[str]:
+    """Return the ids of all memories and other entries in files, newest first."""
+    return [row["id"] for row in connection.execute("SELECT id FROM records ORDER BY key DESC")]
+
+
 def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[str]:
     """Return the ids that end with one of these tails, which must all have the same length."""
     storable = [storable_text(tail) for tail in tails]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Unreadable
+from ralph.core.errors import Conflict, Hint, RalphError, Unreadable
 from ralph.core.work import Task
 from ralph.formats.task_files import parse_task, render_task
 from ralph.storage import files
@@ -55,6 +55,13 @@ def _read_task(path: Path) -> Task | UnreadableFile:
     return task
 
 
+def _task_ids(root: Path) -> list[str]:
+    folder = task_file(root, "t-0").parent.parent
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir())
+
+
 def find_task(root: Path, task_id: str) -> TaskLocation:
     """Find a task by id.
 
@@ -62,9 +69,11 @@ def find_task(root: Path, task_id: str) -> TaskLocation:
     """
     path = task_file(root, task_id)
     if not is_folder_name(task_id) or not path.exists():
-        raise NotFound(
-            f"there is no task {task_id}",
-            hint=Hint("find-task", "`ralph task list` shows all tasks"),
+        raise ids.not_found(
+            "task",
+            task_id,
+            hint=Hint("find-task", "`ralph task list` shows the ids"),
+            known=_task_ids(root),
         )
     task = _read_task(path)
     if isinstance(task, UnreadableFile):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, NotFound
+from ralph.core.errors import Conflict
 from ralph.core.work import Feature
 from ralph.formats.feature_files import is_unwritten, new_plan, new_spec, render_feature
 from ralph.storage import board, files, task_files
@@ -89,7 +89,8 @@ def find(root: Path, feature_id: str) -> FeatureView:
     for view in features:
         if view.feature.id == feature_id:
             return view
-    raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature show` lists them")
+    known = [view.feature.id for view in features]
+    raise ids.not_found("feature", feature_id, known=known, hint="`ralph feature show` lists them")
 
 
 def show(root: Path, feature_id: str) -> FeatureView:

@@ -16,6 +16,7 @@ from ralph.core import process
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.extras import add_command, has_extra, needs_extra
 from ralph.core.settings import Loop
+from ralph.core.spelling import did_you_mean
 from ralph.core.work import Agent, Ask, StopReason, ignore_text
 from ralph.loop import mcp_status
 from ralph.loop.agents import claude, codex, scripted
@@ -65,7 +66,10 @@ def create_agent(
                 hint="name a JSON file that contains a list of steps",
             )
         return scripted.load_script(script)
-    raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join((AUTO, *NAMES))}")
+    raise UsageError(
+        f"Agent not found: {name}{did_you_mean(name, (AUTO, *NAMES))}",
+        hint=f"one of: {', '.join((AUTO, *NAMES))}",
+    )
 
 
 def _agent_program(name: str, command: str | Sequence[str]) -> Sequence[str]:
@@ -138,7 +142,10 @@ def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str
     UsageError if there is no agent with that name.
     """
     if name and name not in NAMES:
-        raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join(NAMES)}")
+        raise UsageError(
+            f"Agent not found: {name}{did_you_mean(name, NAMES)}",
+            hint=f"one of: {', '.join(NAMES)}",
+        )
     checks: list[dict[str, Any]] = []
     for listed in list_agents(root):
         if name:

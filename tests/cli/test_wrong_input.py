@@ -1,0 +1,128 @@
+"""Wrong input: every answer names a cause and a next step, fails, and changes nothing.
+
+What commands test about their own options is in their own modules. Here is what people get wrong
+most often: ids, words for a choice, times, numbers, files and folders.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.support.runner import Project
+
+from ralph.core import paths
+
+MEMORY = "mem-1705751400-a3f8"
+TASK = "t-0c0ffe"
+TEXT = f"# Memories\n\n## Patterns\n\n### {MEMORY}\n> Uses barrel exports\n"
+TASK_FILE = f'{{"id": "{TASK}", "title": "Refund an order", "status": "pending"}}\n'
+
+NOT_FOUND = {
+    "memory show nope": "Memory not found: nope",
+    "memory show mem-a3f9": f"Memory not found: mem-a3f9; did you mean {MEMORY}?",
+    "memory delete mem-1705751400-a3f9": f"did you mean {MEMORY}?",
+    "memory edit nope --text x": "Memory not found: nope",
+    "memory show nope --log": "Memory not found: nope",
+    "search --around nope": "Record not found: nope",
+    "search --around mem-a3f9": f"Record not found: mem-a3f9; did you mean {MEMORY}?",
+    "forget nope": "Record not found: nope",
+    "forget --session nope": "Session not found: nope",
+    "session show nope": "Session not found: nope",
+    "review show nope": "Proposal not found: nope",
+    "review accept nope": "Proposal not found: nope",
+    "task show t-nope": "Task not found: t-nope",
+    "task done t-0c0ff3": f"Task not found: t-0c0ff3; did you mean {TASK}?",
+    "loop start --task t-nope": "Task not found: t-nope",
+    "loop show run-nope": "Run not found: run-nope",
+    "loop resume run-nope": "Run not found: run-nope",
+    "feature show f-nope": "Feature not found: f-nope",
+    "graph show nope": "Node not found: nope",
+    "loop start goal --agent cladue": "Agent not found: cladue; did you mean claude?",
+    "init nowhere": "Folder not found: nowhere",
+    "import missing.json": "missing.json",
+    "restore missing.tar.gz": "missing.tar.gz",
+    "memory add --file missing.md": "missing.md",
+}
+WRONG_WORDS = {
+    "search x --only memory": "'memory' is not a value of --only; did you mean memories?",
+    "memory search x --in memory": "did you mean memories?",
+    "memory add x -t gotcha": "did you mean fix?",
+    "memory list --type decsion": "did you mean decision?",
+    "search x --type errors": "did you mean error?",
+    "memory list --format jsn": "'jsn' is not a value of --format; did you mean json?",
+    "task list --status pendng": "did you mean pending?",
+    f"task set {TASK} blockd": "did you mean blocked?",
+    "install clade": "'clade' is not a valid value; did you mean claude?",
+    "completion zhs": "did you mean zsh?",
+    "capture of": "did you mean off?",
+    "memory ad hello": "there is no command `ralph memory ad`",
+    "config memories.budgt 5": "did you mean memories.budget?",
+}
+WRONG_VALUES = {
+    "search x --since yesterdey": "'yesterdey' is not a time; did you mean yesterday?",
+    "search x --until 2026-13-01": "'2026-13-01' is not a time",
+    "forget --before soon": "'soon' is not a time",
+    "memory list --limit 0": "0 is too small: at least 1",
+    "search x --limit many": "'many' is not a whole number",
+    "search x --layer 4": "4 is not between 1 and 3",
+    "search": "no words to search for",
+    "memory add": "no text was given",
+    "memory add --file folder": "Is a directory",
+    "memory add --file binary.bin": "is not UTF-8 text",
+    "memory add hello --file notes.md": "exclude each other",
+    "memory add hello --title T": "only knowledge has a title",
+    "search words --around mem-a3f8": "--around takes an id and no words",
+    "context --best": "--best needs words or ids",
+    "forget": "nothing to forget was named",
+    "restore notes.md": "is not a complete backup",
+    "import binary.bin": "contains no records",
+    "config memories.budget many": "expected a whole number",
+    "index sync --limit 5": "--limit requires --embed",
+}
+CASES = NOT_FOUND | WRONG_WORDS | WRONG_VALUES
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    ralph = Project(tmp_path / "project")
+    ralph.put(".git/HEAD", "ref: refs/heads/main\n")
+    ralph.put(".agent/memories.md", TEXT)
+    ralph.put(f".ralph/tasks/{TASK}/task.json", TASK_FILE)
+    ralph.put("notes.md", "some notes\n")
+    (ralph.root / "binary.bin").write_bytes(bytes(range(256)))
+    (ralph.root / "folder").mkdir()
+    return ralph
+
+
+def files_in(root: Path) -> dict[str, bytes]:
+    """The files of a project, without the index and what hides it from git."""
+    found = {}
+    for path in root.rglob("*"):
+        is_derived = path.name == ".gitignore" or paths.state_folder(root) in path.parents
+        if path.is_file() and not is_derived:
+            found[str(path.relative_to(root))] = path.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize(("words", "cause"), CASES.items(), ids=CASES)
+def test_wrong_input_gets_a_cause_and_a_next_step(
+    project: Project, monkeypatch: pytest.MonkeyPatch, words: str, cause: str
+) -> None:
+    monkeypatch.chdir(project.root)
+    before = files_in(project.root)
+    said = project(*words.split())
+    message, *next_steps = said.err.splitlines()
+    assert message.startswith("error: ")
+    assert cause in message
+    assert next_steps
+    assert said.code in (1, 2)
+    assert files_in(project.root) == before
+
+
+@pytest.mark.parametrize("words", ["search x", "memory list", "memory search x"])
+def test_outside_of_a_project_reading_says_so(tmp_path: Path, words: str) -> None:
+    folder = tmp_path / "nowhere"
+    folder.mkdir()
+    said = Project(tmp_path / "project")(*words.split(), cwd=folder)
+    assert said.code == 1
+    assert "is neither a Ralph project nor a git work tree" in said.err
+    assert "`ralph init`" in said.err
