@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from tests.support.runner import Project
 
-from ralph.core import paths
-
 MEMORY = "mem-1705751400-a3f8"
 TASK = "t-0c0ffe"
 TEXT = f"# Memories\n\n## Patterns\n\n### {MEMORY}\n> Uses barrel exports\n"
@@ -97,9 +95,10 @@ def files_in(root: Path) -> dict[str, bytes]:
     """The files of a project, without the index and what hides it from git."""
     found = {}
     for path in root.rglob("*"):
-        is_derived = path.name == ".gitignore" or paths.state_folder(root) in path.parents
+        name = str(path.relative_to(root))
+        is_derived = path.name.startswith((".gitignore", "ralph.db")) or name.startswith(".git/")
         if path.is_file() and not is_derived:
-            found[str(path.relative_to(root))] = path.read_bytes()
+            found[name] = path.read_bytes()
     return found
 
 
