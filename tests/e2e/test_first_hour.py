@@ -79,6 +79,41 @@ def test_after_one_command_the_second_session_knows_the_first(
         assert shown(first) == "Ralph is recording; your next session will know"
 
 
+def test_a_repository_is_named_as_not_set_up_or_set_up_with_its_first_session(
+    client: Claude | Codex | OpenCode,
+) -> None:
+    ralph = Ralph(client)
+    ralph("install")
+    client.server.script(say("HELLO"), say(ANSWER))
+    before = changes(client)
+    first = client.run("hello")
+    assert first.code == 0, first.errors
+    assert ralph.sessions() == []
+    if isinstance(client, Claude):
+        assert shown(first) == "Ralph is not set up here: run `ralph init`"
+
+    ralph("config", "init.auto", "true", "--user")
+    second = client.run(PROMPT)
+
+    assert second.code == 0, second.errors
+    assert len(ralph.sessions()) == 1
+    assert changes(client) == before
+    if isinstance(client, Claude):
+        assert shown(second).startswith("Ralph is recording; your next session will know")
+
+
+def changes(client: Client) -> str:
+    """Return what git finds changed in the work tree."""
+    done = subprocess.run(
+        ["git", "status", "--porcelain", "--ignored"],
+        cwd=client.project,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return done.stdout
+
+
 def shown(run: Run) -> str:
     """Return the line that Claude Code shows its user at the start of a session."""
     [answer] = [hook["stdout"] for hook in run.hooks if hook["hook_event"] == "SessionStart"]
