@@ -28,11 +28,19 @@ export function Quotes({ quotes }) {
   return html`<ul class="plain quotes">${quotes.map((quote, at) => html`<li key=${at}><q>${quote}</q></li>`)}</ul>`;
 }
 
+const MEMORY_ID = /\b((?:mem|know|pat)-\d+-[0-9a-f]+)\b/;
+
+/** Why something is proposed. The id of a similar memory becomes a link to it. */
+function Why({ text }) {
+  return text.split(MEMORY_ID).map((part, at) =>
+    at % 2 ? html`<a key=${at} href=${recordPath(part)} data-link>a memory</a>` : coded(part));
+}
+
 function Proposal({ one, busy, act }) {
   return html`<li class="card insight">
     <div class="insight-head"><${Kind} kind=${one.label || "proposal"} /></div>
     <h3 class="insight-title">${coded(one.text)}</h3>
-    <p class="quiet small">${coded(sentence(one.why))}</p>
+    <p class="quiet small"><${Why} text=${sentence(one.why)} /></p>
     <${Quotes} quotes=${one.quotes} />
     <${Evidence} items=${one.evidence} />
     <div class="actions">
