@@ -13,6 +13,7 @@ from tests.support.world import SESSION, World, handled, payload, world
 from ralph.core import paths
 from ralph.formats.log import encode_line
 from ralph.memory import memory
+from ralph.recall import conversation
 from ralph.search import index
 from ralph.testing import Step
 
@@ -80,14 +81,33 @@ def test_the_queries_in_the_documentation_work(tmp_path: Path) -> None:
         select(here.root, sql)
 
 
-def test_a_session_holds_its_messages_in_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [10, 200], ids=["400 characters", "7,000 characters"])
+def test_a_session_holds_its_messages_in_full(tmp_path: Path, times: int) -> None:
     here = world(tmp_path)
     here.cached()
-    prompt = "Rotate the tokens.\n" + "Every service has a key of its own. " * 10
+    prompt = "Rotate the tokens.\n" + "Every service has a key of its own. " * times
+    answer = "Done.\n" + "The key of every service was replaced. " * times
     event(here, "UserPromptSubmit", prompt=prompt)
+    event(here, "Stop", last_assistant_message=answer)
     index.sync(here.root)
     [(messages,)] = select(here.root, "SELECT messages FROM sessions WHERE id = ?", SESSION)
-    assert [each["text"] for each in json.loads(str(messages))] == [prompt.strip()]
+    said = [each["text"].strip() for each in json.loads(str(messages))]
+    assert said == [prompt.strip(), answer.strip()]
+    turns = conversation.read_history(here.root, SESSION).turns
+    assert [turn.text.strip() for turn in turns] == said
+    here.log.write_text("", encoding="utf-8")
+    index.sync(here.root)
+    assert select(here.root, "SELECT count(*) FROM long_messages") == [(0,)]
+
+
+def test_the_files_of_every_record_are_a_json_array(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="rotate the JWT tokens")
+    memory.add(here.root, "Rotate the keys every week.")
+    index.sync(here.root)
+    for table in ("records", "observations"):
+        assert select(here.root, f"SELECT count(*) FROM {table}, json_each(files)") == [(0,)]
 
 
 def test_a_chat_holds_the_messages_that_its_observations_shorten(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Columns that are folded from the lines of logs: each one is filled, or declared as derived."""
 
-import json
 from contextlib import closing
 
 import pytest
@@ -16,7 +15,6 @@ VALID_VALUES = {
     "mode": "plan",
     "status": "success",
     "iterations": 3,
-    "long_messages": '[{"id": "obs-1", "text": "hello"}]',
 }
 """What columns with a check or a type of their own are filled with."""
 
@@ -37,8 +35,6 @@ class TestFoldedTables:
     def test_a_line_fills_every_column_that_is_not_derived(self, folded: FoldedTable) -> None:
         values = {name: VALID_VALUES.get(name, f"a {name}") for name in folded.columns}
         line = {"id": "x-1", **values}
-        if "long_messages" in line:
-            line["messages"] = json.loads(str(line.pop("long_messages")))
         contents = Contents(lines=((folded.kind, line),))
         with closing(in_memory([contents], terms.index_terms)) as connection:
             row = connection.execute(f"SELECT * FROM {folded.table}").fetchone()

@@ -172,7 +172,7 @@ def test_metadata_repeats_no_column() -> None:
         not {"title", "tags", "files", "session", "text", "created_at"}
         & json.loads(held["o-3"]).keys()
     )
-    assert [tuple(row) for row in listed] == [("[]", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
+    assert [tuple(row) for row in listed] == [("[]", "[]"), ('["t"]', '["src/a.py","naïve/b.py"]')]
 
 
 @pytest.mark.parametrize("family", index_schema.FAMILIES)

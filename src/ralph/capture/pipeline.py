@@ -26,9 +26,10 @@ from ralph.capture.events import (
 from ralph.capture.host_payloads import event_of
 from ralph.capture.observations import make_record, redact_text
 from ralph.capture.own_traffic import OWN_TOOL, calls_ralph, without_injected
+from ralph.capture.short_text import LIMIT, trim
 from ralph.core.ids import parse_time
 from ralph.core.prompts import FORGET_COMMAND, PROSE, calls_forget, human_prompt
-from ralph.core.record import TAINT, ObservationKind, Record, mark_unconfirmed
+from ralph.core.record import NO_EXTRA, TAINT, ObservationKind, Record, mark_unconfirmed
 from ralph.lean.secret_rules import rules_mark
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
@@ -37,6 +38,9 @@ from ralph.privacy.private_paths import PrivatePaths
 from ralph.privacy.redactor import Redactor
 from ralph.privacy.word_splitters import remove_terminal_codes
 
+MESSAGES = "messages"
+"""The member of a session line with messages in full, each with the id of its observation."""
+_MAX_MESSAGE_CHARACTERS = 200_000
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 
 
@@ -47,6 +51,27 @@ def observe(
 
     `patterns` are the user's. Pass None if the event has already been redacted.
     """
+    return observe_in_full(event, patterns=patterns, paths=paths)[0]
+
+
+def observe_in_full(
+    event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()
+) -> tuple[Record | None, Mapping[str, object]]:
+    """Return an event's observation, and its message in full if the observation shortens it.
+
+    The message is a member of a session line, or there is no member.
+    """
+    prepared = _prepare(event, patterns, paths)
+    if prepared is None:
+        return None, NO_EXTRA
+    record = make_record(prepared, patterns)
+    if record is None:
+        return None, NO_EXTRA
+    return record, _long_message(prepared, record, patterns)
+
+
+def _prepare(event: Event, patterns: Sequence[str] | None, paths: Sequence[str]) -> Event | None:
+    """Return what may be stored of an event, or None if that is nothing."""
     if event.kind not in (*TOOL_EVENTS, *WRITERS) or _names_private_file(event, paths):
         return None
     if _forgets(event):
@@ -58,7 +83,7 @@ def observe(
     human = keep_human_prompt(drop_sigils(drop_injected(event)))
     if human is None:
         return None
-    return make_record(drop_results(human), patterns)
+    return drop_results(human)
 
 
 def interpret(
@@ -80,10 +105,23 @@ def interpret(
     if value.get("rules") == rules_mark(patterns):
         patterns_to_apply = None  # the hook has already applied these very rules
     session = session_of(event, patterns=patterns_to_apply)
-    record = observe(event, patterns=patterns_to_apply, paths=paths)
+    record, message = observe_in_full(event, patterns=patterns_to_apply, paths=paths)
     if record is None:
         return (), session
+    if session is not None and message:
+        session = {**session, **message}
     return (with_loop_origin(with_taint(record, value.get("taint")), value),), session
+
+
+def _long_message(
+    event: Event, record: Record, patterns: Sequence[str] | None
+) -> Mapping[str, object]:
+    """Return the member of a session line with a prompt or answer that its record shortens."""
+    message = (event.prompt or event.message).strip("\n")
+    if event.kind not in WRITERS or len(message) <= LIMIT:
+        return NO_EXTRA
+    text = trim(redact_text(message, patterns), _MAX_MESSAGE_CHARACTERS)
+    return {MESSAGES: [{"id": record.id, "text": text}]}
 
 
 def with_taint(record: Record, taint: object) -> Record:

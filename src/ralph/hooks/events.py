@@ -26,7 +26,7 @@ from ralph.capture import summary as summaries
 from ralph.capture.events import TOOL_EVENTS, Event, EventKind
 from ralph.capture.host_payloads import event_of
 from ralph.capture.own_traffic import is_own_traffic
-from ralph.capture.pipeline import observe, session_of, with_loop_origin, with_taint
+from ralph.capture.pipeline import observe_in_full, session_of, with_loop_origin, with_taint
 from ralph.core import config as settings
 from ralph.core import ids, paths, render
 from ralph.core.config import Loaded
@@ -311,13 +311,15 @@ def record_event(
     privacy = config.privacy
     path = paths.session_log(root, event.session)
     lines = []
-    observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
+    observed, message = observe_in_full(event, patterns=privacy.patterns, paths=privacy.paths)
     taint = _find_taint(root, event)
     if taint and event.kind in TOOL_EVENTS:
         lines.append(encode_line("event", {"at": event.at, "event": "Taint", "taint": taint}))
     if observed is not None:
         observed = with_taint(observed, taint)
         lines.append(encode_record(with_loop_origin(observed, loop)))
+    if message:
+        lines.append(encode_line("session", {"id": event.session, **message}))
     if event.kind in _SESSION_BOUNDARIES or not path.exists():
         branch = paths.current_branch(root)
         session = session_of(event, patterns=privacy.patterns, branch=branch)

@@ -13,7 +13,6 @@ the host's permission mode. Text that is too long for an observation is stored i
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -21,15 +20,13 @@ from pathlib import Path
 
 from ralph.capture import summary as summaries
 from ralph.capture.events import Action, Event, EventKind
-from ralph.capture.own_traffic import without_injected
-from ralph.capture.pipeline import observe, with_loop_origin
+from ralph.capture.pipeline import observe_in_full, with_loop_origin
 from ralph.core import ids, paths
 from ralph.core.record import Record
 from ralph.core.settings import Privacy
 from ralph.core.work import Reply
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.privacy.privacy import redact
-from ralph.privacy.redactor import Redactor
 from ralph.search import index
 from ralph.storage import board, files
 from ralph.storage.source_contents import read_source
@@ -37,8 +34,6 @@ from ralph.storage.sources import Format, Source
 
 NAMELESS = ("command", "scripted")  # agents that do not give conversations an id
 PREFIX = "chat"  # prefix of the ids of our own chats
-_CUT_MARK = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
-_MAX_TEXT_CHARACTERS = 200_000  # in one text that is stored in full
 _CHAT_TEXTS = ("task", "agent", "model", "folder", "host", "source")
 _TEXT_EVENTS = {
     EventKind.USER_PROMPT_SUBMIT: summaries.is_prompt,
@@ -192,8 +187,7 @@ def record_turn(
         events = _turn_events(chat, began, message, reply)
         additions = _find_additions(events, recorded_in_turn, chat, privacy)
     lines = [encode_record(record) for record in additions.records]
-    if additions.full_texts:
-        lines.append(encode_line("session", {"id": chat.id, "messages": additions.full_texts}))
+    lines += [encode_line("session", message) for message in additions.messages]
     message_count = 0
     for record in (*recorded, *additions.records):
         if summaries.is_prompt(record) or summaries.is_message(record):
@@ -212,10 +206,10 @@ def record_turn(
 
 @dataclass(slots=True)
 class _TurnAdditions:
-    """The observations that are missing from the log, and the full text of those that were cut."""
+    """The observations that are missing from the log, and session lines with long messages."""
 
     records: list[Record] = field(default_factory=list)
-    full_texts: list[dict[str, str]] = field(default_factory=list)
+    messages: list[dict[str, object]] = field(default_factory=list)
 
 
 def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Event]:
@@ -276,12 +270,13 @@ def _find_additions(
         observation = _recorded_text(event, recorded)
         is_text = event.kind in _TEXT_EVENTS
         if observation is None and (is_text or not recorded):
-            observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
+            observation, message = observe_in_full(
+                event, patterns=privacy.patterns, paths=privacy.paths
+            )
             if observation is not None:
                 additions.records.append(with_loop_origin(observation, {"task": chat.task}))
-        if observation is not None and _CUT_MARK.search(observation.text):
-            text = _full_text(event, privacy)
-            additions.full_texts.append({"id": observation.id, "text": text})
+            if message:
+                additions.messages.append({"id": chat.id, **message})
     return additions
 
 
@@ -294,9 +289,3 @@ def _recorded_text(event: Event, recorded: Sequence[Record]) -> Record | None:
         if is_same(record):
             return record
     return None
-
-
-def _full_text(event: Event, privacy: Privacy) -> str:
-    redactor = Redactor(privacy.patterns, tolerant=True)
-    text = redactor(event.prompt or event.message, _MAX_TEXT_CHARACTERS // 2)
-    return redact(without_injected(text), privacy.patterns).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ralph.capture.short_text import first_line
 from ralph.core import ids
 from ralph.core.record import ObservationKind, Record
 from ralph.recall import sessions
-from ralph.recall.chat_log import session_members
+from ralph.storage import queries
 
 _MAX_TITLE_CHARACTERS = 100
 _MAX_TOOLS = 8  # tools listed on one line; the rest are counted
@@ -84,15 +85,14 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
     Only sessions that the task `within` may see are considered. Raises the same errors as
     `sessions.find`.
     """
-    session, records = sessions.session_records(root, session_id, within=within)
-    full_texts: dict[str, str] = {}
-    for messages in session_members(root, session.id, "messages"):
-        if not isinstance(messages, list):  # lines with the state of a chat have a count here
-            continue
-        for message in messages:
-            match message:
-                case {"id": str(name), "text": str(full_text)}:
-                    full_texts[name] = full_text
+
+    def question(
+        connection: sqlite3.Connection, session: sessions.Session
+    ) -> tuple[list[Record], dict[str, str]]:
+        records = queries.session_records(connection, session.id)
+        return records, queries.long_messages(connection, session.id)
+
+    session, (records, full_texts) = sessions.read_session(root, session_id, within, question)
     return ChatHistory(session, to_turns(records, full_texts))
 
 

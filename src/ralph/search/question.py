@@ -23,7 +23,6 @@ import math
 
 from ralph.core import terms
 from ralph.lean import TYPE_CHECKING
-from ralph.search import background
 from ralph.storage import lookup
 
 if TYPE_CHECKING:
@@ -565,6 +564,8 @@ def _may_be_corrected(word: terms.QueryWord) -> bool:
     is_plain = len(word.terms) == 1 and text.isascii() and text.isalpha()
     if not is_plain or not _MIN_TYPO_CHARACTERS <= len(text) <= _MAX_TERM_CHARACTERS:
         return False
+    from ralph.search import background  # only a thorough search needs it, and hooks load this
+
     return background.frequency(word.terms[0]) == 0
 
 

@@ -12,7 +12,6 @@ from other tables afterwards.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -40,12 +39,14 @@ _SESSION_COLUMNS = (
     "branch",
     "summary",
     "tags",
-    "long_messages",
     "created_at",
     "updated_at",
 )
 _RUN_COLUMNS = ("goal", "iterations", "status", "reason", "started_at", "ended_at")
-_LONG_MESSAGES = "long_messages"
+_ADD_LONG_MESSAGE = """
+INSERT OR REPLACE INTO long_messages(id, source, text)
+SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM observations WHERE id = ?1)
+"""
 _COMPLETE_SESSIONS = """
 UPDATE session_rows SET
     created_at = min(
@@ -107,7 +108,7 @@ def fold_lines(
 ) -> None:
     """Fold lines into the rows of the sessions or runs that they describe.
 
-    New rows belong to `source`. A summary or message for which `is_forgotten` is true is left out.
+    New rows belong to `source`. A summary for which `is_forgotten` is true is left out.
     """
     rows: dict[str, dict[str, object]] = {}
     for line in lines:
@@ -142,9 +143,6 @@ def _fold_line(
 ) -> dict[str, object]:
     folded = dict(row)
     for column, current in row.items():
-        if column == _LONG_MESSAGES:
-            folded[column] = _add_messages(current, line.get("messages"), is_forgotten)
-            continue
         member = line.get(column)
         if column == "summary" and is_forgotten(member):
             member = None
@@ -158,16 +156,23 @@ def _fold_line(
     return folded
 
 
-def _add_messages(current: object, added: object, is_forgotten: Callable[[object], bool]) -> object:
-    """Return the stored long messages of a chat, with those of one line added.
+def add_long_messages(
+    connection: sqlite3.Connection,
+    source: int,
+    lines: Iterable[Mapping[str, object]],
+    is_forgotten: Callable[[object], bool],
+) -> None:
+    """Store the messages in lines about sessions in full, each for an observation that is stored.
 
     Lines with the state of a chat have a count in place of the messages.
     """
-    if not isinstance(added, list):
-        return current
-    messages = json.loads(current) if isinstance(current, str) else []
-    for message in added:
-        match message:
-            case {"id": str(name), "text": str(text)} if not is_forgotten(text):
-                messages.append({"id": storable_text(name), "text": storable_text(text)})
-    return json.dumps(messages, ensure_ascii=False)
+    rows = []
+    for line in lines:
+        messages = line.get("messages")
+        if not isinstance(messages, list):
+            continue
+        for message in messages:
+            match message:
+                case {"id": str(name), "text": str(text)} if not is_forgotten(text):
+                    rows.append((storable_text(name), source, storable_text(text)))
+    connection.executemany(_ADD_LONG_MESSAGE, rows)

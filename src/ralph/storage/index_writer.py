@@ -25,6 +25,7 @@ from ralph.core.record import Family, Record
 from ralph.storage import files, forgotten, queries, totals
 from ralph.storage.folded_rows import (
     FOLDED_TABLES,
+    add_long_messages,
     fold_lines,
 )
 from ralph.storage.index_schema import FAMILIES, KEY_STEP, TABLES, make_key
@@ -316,6 +317,8 @@ class IndexWriter:
         for folded in FOLDED_TABLES:
             lines = [line for kind, line in new.lines if kind == folded.kind]
             fold_lines(self.connection, folded, source, lines, self._forgotten.has)
+            if folded.kind == "session":
+                add_long_messages(self.connection, source, lines, self._forgotten.has)
             names = {storable_text(str(line["id"])) for line in lines}
             names.update(
                 storable_text(getattr(item.record.origin, folded.kind)) for item in records
@@ -334,6 +337,7 @@ class IndexWriter:
         for table in (
             "records",
             "observations",
+            "long_messages",
             "journal_rows",
             "session_rows",
             "loop_runs",

@@ -99,6 +99,16 @@ def session_records(
     return list(records(connection, keys).values())
 
 
+def long_messages(connection: sqlite3.Connection, session_id: str) -> dict[str, str]:
+    """Return the full texts of a session's messages that are shortened, by observation."""
+    sql = (
+        "SELECT long_messages.id, long_messages.text FROM observations "
+        "JOIN long_messages ON long_messages.id = observations.id WHERE session_id = ?"
+    )
+    rows = connection.execute(sql, (storable_text(session_id),))
+    return {str(row[0]): str(row[1]) for row in rows}
+
+
 def count_working_sessions(connection: sqlite3.Connection, since: str) -> int:
     """Count the sessions with a tool call after a time."""
     sql = (
@@ -433,8 +443,9 @@ SELECT path, line, title || char(10) || content FROM observations
 UNION ALL
 SELECT path, line, title || char(10) || notes FROM journal_rows JOIN sources ON sources.key = source
 UNION ALL
-SELECT path, 1, coalesce(summary, '') || char(10) || coalesce(long_messages, '') FROM session_rows
-    JOIN sources ON sources.key = source
+SELECT path, 1, coalesce(summary, '') FROM session_rows JOIN sources ON sources.key = source
+UNION ALL
+SELECT path, 1, text FROM long_messages JOIN sources ON sources.key = source
 UNION ALL
 SELECT path, 1, goal FROM loop_runs JOIN sources ON sources.key = source
 UNION ALL

@@ -62,7 +62,7 @@ _ORIGIN_IN_METADATA = {
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 """Refuses infinite numbers, because SQLite parses the same JSON and does not accept them."""
 EMPTY_LIST = "[]"
-"""An empty list in the columns that people query: `tags` and `files_modified`."""
+"""An empty list in the columns that people query: `tags`, `files` and `files_modified`."""
 _INTEGER_LIMIT = 2**63  # SQLite stores 64-bit integers
 
 
@@ -172,7 +172,7 @@ def _memory_values(record: Record, metadata: str) -> Row:
         storable_text(record.title),
         storable_text(record.text),
         storable_text(encode_list(record.tags)) or EMPTY_LIST,
-        storable_text(encode_list(record.origin.files)),
+        storable_text(encode_list(record.origin.files)) or EMPTY_LIST,
         record.status.value,
         record.scope.value,
         storable_text(record.added_at),
@@ -190,7 +190,7 @@ def _observation_values(record: Record, position: int, metadata: str) -> Row:
         storable_text(record.title),
         storable_text(record.text),
         storable_text(encode_list(record.tags)) or EMPTY_LIST,
-        storable_text(encode_list(record.origin.files)),
+        storable_text(encode_list(record.origin.files)) or EMPTY_LIST,
         _scope_value(record),
         metadata,
         storable_text(record.created_at),

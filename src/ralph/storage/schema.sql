@@ -3,7 +3,8 @@
 -- one full-text index covers them all and their scores are comparable. The full-text index keeps no
 -- copy of the text: terms to delete are computed again from the row. Every family has the columns
 -- `title`, `tags` and `files`, so that ranking decodes nothing; `metadata` contains only what has no
--- column, and is empty for most rows. `tags` and `files_modified` are JSON arrays; so is `files`, or '' without any.
+-- column, and is empty for most rows. `tags`, `files` and `files_modified` are
+-- JSON arrays.
 
 CREATE TABLE sources (
     key INTEGER PRIMARY KEY,
@@ -54,7 +55,6 @@ CREATE TABLE session_rows (
     branch TEXT,                    -- that was checked out when it started or last stopped
     summary TEXT,
     tags TEXT NOT NULL DEFAULT '[]',
-    long_messages TEXT,             -- messages of a chat that its observations shorten: a JSON array of id and text
     created_at TEXT,
     updated_at TEXT
 );
@@ -76,6 +76,12 @@ CREATE TABLE observations (         -- key % 3 = 1
     created_at TEXT NOT NULL,
     digest BLOB NOT NULL
 );
+
+CREATE TABLE long_messages (        -- prompts and answers that their observations shorten, in full
+    id TEXT PRIMARY KEY,            -- of the observation
+    source INTEGER NOT NULL REFERENCES sources(key),
+    text TEXT NOT NULL
+) WITHOUT ROWID;
 
 CREATE TABLE loop_runs (
     key INTEGER PRIMARY KEY,
@@ -164,6 +170,7 @@ CREATE INDEX records_unconfirmed ON records(id) WHERE instr(metadata, '"unconfir
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
 CREATE INDEX observations_by_time ON observations(created_at, source);
+CREATE INDEX long_messages_by_source ON long_messages(source);
 CREATE INDEX journal_by_source ON journal_rows(source);
 CREATE INDEX journal_by_run ON journal_rows(run_id, iteration);
 
@@ -179,8 +186,7 @@ CREATE VIEW sessions AS SELECT
     (
         SELECT json_group_array(json_object(
             'role', iif(title = 'prompt', 'user', 'assistant'), 'id', id, 'text', coalesce((
-                SELECT json_extract(value, '$.text') FROM json_each(session_rows.long_messages)
-                WHERE json_extract(value, '$.id') = message.id
+                SELECT text FROM long_messages WHERE long_messages.id = message.id
             ), content)))
         FROM (
             SELECT id, title, content FROM observations

@@ -19,7 +19,7 @@ from ralph.core.record import USUAL, Family, Record, is_confirmed
 from ralph.formats.log import parse_log
 from ralph.storage.index_schema import FAMILIES, keys_of_family, make_key, number_of
 from ralph.storage.lookup import RecordRow
-from ralph.storage.record_rows import encode_list
+from ralph.storage.record_rows import EMPTY_LIST, encode_list
 from ralph.storage.team_server import TeamServer
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ def _time_of(record: Record) -> str:
 def _record_row(key: int, record: Record) -> RecordRow:
     """Turn a record into the row that `lookup` would select for it."""
     origin = record.origin
-    files = encode_list(origin.files)
+    files = encode_list(origin.files) or EMPTY_LIST
     session = ""
     error = ""
     authored_length: Any = None
@@ -333,7 +333,6 @@ def _record_row(key: int, record: Record) -> RecordRow:
         authored_length = record.extra.get("own")
     else:
         session = origin.run
-        files = files or "[]"
     _, _, usual_author = USUAL[record.family]
     return RecordRow(
         key=key,

@@ -79,7 +79,7 @@ SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
 ) FROM session_rows s WHERE s.source = ?
 """
 _TOUCHED_FILES = """
-SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''
+SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> '[]'
 """
 
 
