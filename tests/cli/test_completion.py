@@ -1,7 +1,10 @@
 """Shells complete commands, options and values; what the shells themselves do is tested in tests/e2e."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -113,6 +116,13 @@ def test_a_list_is_completed_after_its_last_comma(ask: Asker) -> None:
     assert ask("ralph memory list --tags dev,do") == ["dev,docker"]
     assert ask("ralph memory list --type fix,de") == ["fix,decision"]
     assert ask("ralph memory list --in memories,gu") == ["memories,guardrails"]
+
+
+def test_nodes_of_the_graph_are_completed(ask: Asker) -> None:
+    ask.project.memories(Block("One", tags="docker"))
+    assert ask("ralph graph show ") == ["mem-a3f8", "tag:docker"]
+    assert ask("ralph\ngraph\nshow\ntag\n:\ndo", "bash") == ["docker"]
+    assert ask("ralph graph show mem-a3f8 --type go") == ["gotcha"]
 
 
 def test_settings_are_completed_with_their_values(ask: Asker) -> None:
@@ -239,3 +249,13 @@ def test_the_script_is_for_the_program_that_printed_it(ralph: Project, shell: st
     script = ralph("completion", shell)
     assert script.code == 0
     assert "ralph ralph-memory" in script.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_where_ralph_is_another_program_its_completion_is_left_alone(shell: str) -> None:
+    program = Path(sys.executable).with_name("ralph-memory")
+    printed = subprocess.run(
+        [program, "completion", shell], capture_output=True, encoding="utf-8", check=True
+    )
+    assert "ralph-memory" in printed.stdout
+    assert "ralph ralph-memory" not in printed.stdout

@@ -12,6 +12,7 @@ from tests.support.runner import Block, Project, all_on_a_terminal, command, exe
 import ralph as package
 from ralph.cli.main import COMMANDS
 from ralph.core.extras import EXTRAS
+from ralph.storage.library import NAMES
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 OTHER = Block("Of another project", "mem-1705751401-b4c5")
@@ -110,6 +111,14 @@ def test_wrong_words_are_exit_2_with_an_error_and_advice(ralph: Project, words: 
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("error: ")
     assert "ralph memory" in said.err.splitlines()[1]
+
+
+def test_help_explains_every_memory_file(ralph: Project) -> None:
+    said = ralph("help", "files")
+    assert (said.code, said.err) == (0, "")
+    for name in NAMES:
+        assert f"\n  {name} " in said.out
+    assert not ralph.files()
 
 
 def test_help_and_version_are_exit_0(ralph: Project) -> None:

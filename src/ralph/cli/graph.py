@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ralph.cli import options
+from ralph.cli import options, suggestions
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import read_words
@@ -79,8 +79,21 @@ def cli() -> None:
         'ralph graph show --query "session storage" --type file,gotcha',
     ],
 )
-@click.argument("name", metavar="[ID]", required=False, default="")
-@click.option("--to", "end", default="", metavar="ID", help="Show a shortest path to this node.")
+@click.argument(
+    "name",
+    metavar="[ID]",
+    type=suggestions.Text(suggestions.nodes),
+    required=False,
+    default="",
+)
+@click.option(
+    "--to",
+    "end",
+    type=suggestions.Text(suggestions.nodes),
+    default="",
+    metavar="ID",
+    help="Show a shortest path to this node.",
+)
 @click.option(
     "--hops",
     type=click.IntRange(1, _MAX_HOPS),
@@ -96,6 +109,7 @@ def cli() -> None:
     "-t",
     "--type",
     "types",
+    type=suggestions.Text(suggestions.node_types),
     multiple=True,
     metavar="TYPE",
     help="List only nodes of these types, comma-separated.",
@@ -438,9 +452,9 @@ def _describe_reached(node: Node) -> str:
 @cli.command(
     "link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --from 2026-01-31"]
 )
-@click.argument("source", metavar="A")
+@click.argument("source", metavar="A", type=suggestions.Text(suggestions.memories))
 @click.argument("relation")
-@click.argument("target", metavar="B")
+@click.argument("target", metavar="B", type=suggestions.Text(suggestions.nodes))
 @click.option(
     "--from",
     "since",

@@ -197,6 +197,14 @@ def _find_features(root: Path) -> Iterator[Suggestion]:
         yield Suggestion(view.feature.id, view.feature.title)
 
 
+def _find_nodes(root: Path) -> Iterator[Suggestion]:
+    """Yield nodes of the graph: memories by their ids, tags and tasks with a prefix."""
+    yield from _find_memories(root)
+    for prefix, suggestions in (("tag:", _find_tags(root)), ("task:", _find_tasks(root))):
+        for value, description in suggestions:
+            yield Suggestion(f"{prefix}{value}", description)
+
+
 # --- what every project has -----------------------------------------------------------------------
 
 
@@ -289,6 +297,7 @@ sessions = complete_with(_find_sessions)
 runs = complete_with(_find_runs)
 tasks = complete_with(_find_tasks)
 features = complete_with(_find_features)
+nodes = complete_with(_find_nodes)
 tags = complete_with(_find_tags, is_list=True)
 types = complete_fixed(_list_types, is_list=True)
 node_types = complete_fixed(_list_node_types, is_list=True)
@@ -318,9 +327,6 @@ _BY_NAME: dict[str, ShellComplete] = {
     "name": memories,
     "names": memories,
     "old": memories,
-    "--to": memories,
-    "source": memories,
-    "target": memories,
     "--tags": tags,
     "--type": types,
     "--in": memory_files,
