@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,31 @@ def test_a_broken_checkout_is_silent(repository: World, pointer: str) -> None:
     broken.mkdir()
     (broken / ".git").write_text(pointer, encoding="utf-8")
     assert start(World(broken, repository.home)) == ""
+
+
+def _a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _a_link_to_nowhere(path: Path) -> None:
+    path.symlink_to("/nowhere/at/all")
+
+
+@pytest.mark.parametrize(
+    ("make", "is_told"),
+    [(os.mkfifo, True), (_a_link_to_nowhere, True), (_a_folder, False)],
+    ids=["fifo", "link", "folder"],
+)
+def test_a_note_that_cannot_be_read_never_ends_a_hook(
+    repository: World, tmp_path: Path, make: Callable[[Path], None], is_told: bool
+) -> None:
+    state = tmp_path / "state" / "ralph"
+    state.mkdir(parents=True)
+    for name in ("told-today", "removed-projects"):
+        make(state / name)
+    here = World(repository.root, repository.home, {"XDG_STATE_HOME": str(state.parent)})
+    assert message(start(here)) == (NOT_SET_UP if is_told else "")
+    assert start(here, "another") == ""
 
 
 # --- init.auto ------------------------------------------------------------------------------------

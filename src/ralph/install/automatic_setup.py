@@ -7,6 +7,7 @@ user's state folder, so that it is not set up again until `ralph init`.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def _edit_removed(root: Path, *, is_removed: bool) -> None:
     main = paths.location(root).main
     if file is None or "\n" in main:
         return
-    if not is_removed and not file.exists():
+    if is_removed == discovery.is_removed(main, os.environ):
         return
 
     def edit(text: str) -> str:
