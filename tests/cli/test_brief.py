@@ -130,12 +130,13 @@ def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Projec
     ("settings", "limit"),
     [
         ("memories: {budget: 10, skill_injection: false}", "10 tokens (memories.budget)"),
+        ("memories: {budget: 1, skill_injection: false}", "1 token (memories.budget)"),
         (
             "{memories: {skill_injection: false}, context: {window: 20000, shares: {memory: 0.001}}}",
             "20 tokens (context.shares.memory)",
         ),
     ],
-    ids=["budget", "share"],
+    ids=["budget", "one token", "share"],
 )
 def test_no_room_is_told_apart_from_nothing_relevant(
     ralph: Project, settings: str, limit: str, prompt: list[str]

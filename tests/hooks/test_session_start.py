@@ -13,6 +13,7 @@ from tests.support.world import World, world
 from ralph.capture import recorder
 from ralph.core import paths
 from ralph.core.tokens import estimate
+from ralph.tasks import task
 
 MOST_TOKENS_WITHOUT_MEMORIES = 250
 
@@ -177,6 +178,14 @@ def test_guardrails_and_memories_come_before_work_in_progress(here: World) -> No
     held(here, "s-1", "add a login page", "Not committed.")
     text = begun(here)["text"]
     assert text.index("[mem-1-a]") < text.index("[s-1]")
+
+
+def test_a_task_that_is_done_is_not_active(here: World) -> None:
+    made = task.add(here.root, "Make the heron export").task.id
+    in_task = World(here.root, here.home, {"RALPH_TASK": made})
+    assert "Make the heron export" in begun(in_task, "s-1")["text"]
+    task.complete(here.root, made)
+    assert "Make the heron export" not in begun(in_task, "s-2")["text"]
 
 
 # --- what it costs ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ def status(shop: Workshop, name: str) -> TaskStatus | None:
 def only(shop: Workshop) -> str:
     [found] = task_files.read_board(shop.root).tasks
     return found.id
+
+
+def test_a_run_that_was_killed_in_its_first_check_was_in_no_iteration() -> None:
+    first = Run("run-1", "goal")
+    assert "killed before its first iteration" in loop.describe_dead_run(first)
+    assert "killed in iteration 2" in loop.describe_dead_run(replace(first, iterations=2))
 
 
 def test_three_iterations_and_then_success(shop: Workshop) -> None:

@@ -52,9 +52,9 @@ def test_without_criteria_the_rules_say_what_counts_before_the_verification() ->
     rules = prompt_texts.render_rules(
         TASK, iteration=1, max_iterations=10, folder="shop", checks=[], verified=True
     )
-    _, checks = rules.split("these checks pass:\n")
-    assert checks.startswith("  - none are set")
-    assert "\n  - then a second, read-only session" in checks
+    assert "these checks pass" not in rules
+    assert "\n- No checks are set: <task-done>" in rules
+    assert " A second, read-only session then verifies the work.\n" in rules
 
 
 def test_the_task_comes_with_what_was_finished_for_it() -> None:

@@ -237,10 +237,8 @@ def _keeps_counting(run: Run) -> bool:
 
 def describe_dead_run(run: Run) -> str:
     """Describe a run whose process was killed, and how to resume it."""
-    return (
-        f"{run.id} was killed in iteration {run.iterations}; "
-        f"`ralph loop resume {run.id}` continues it"
-    )
+    where = f"in iteration {run.iterations}" if run.iterations else "before its first iteration"
+    return f"{run.id} was killed {where}; `ralph loop resume {run.id}` continues it"
 
 
 def _print_dead_runs(printer: LoopPrinter, dead_runs: list[Run]) -> None:

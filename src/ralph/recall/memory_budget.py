@@ -26,4 +26,5 @@ def explain_absence(nothing: str, left_out: int, config: Config) -> str:
     setting = "memories.budget"
     if budget != config.memories.budget:
         setting = "context.shares.memory"
-    return f"No room: {left_out} record(s) do not fit into {budget} tokens ({setting})."
+    noun = "token" if budget == 1 else "tokens"
+    return f"No room: {left_out} record(s) do not fit into {budget} {noun} ({setting})."

@@ -65,7 +65,7 @@ _LAST_OBSERVATION = """
 SELECT max(created_at) FROM observations
 WHERE session_id = ? AND created_at <= ? AND created_at <> ''
 """
-_ONE_TASK = "SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE id = ?"
+_ONE_TASK = "SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE id = ? AND status <> 'done'"
 _ACTIVE_WORK = """
 SELECT 'loop: ', goal, ' (iteration ' || (iterations + 1) || ')'
 FROM loop_runs WHERE status = 'running'

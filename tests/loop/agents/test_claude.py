@@ -142,6 +142,9 @@ class TestHowItIsCalled:
             "--verbose",
             "--permission-mode",
             "acceptEdits",
+            "--allowedTools",
+            "mcp__ralph",
+            "mcp__plugin_ralph_ralph",
         ]
         assert played.seen["argv"] == words
         assert played.seen["env"]["RALPH_RUN"] == "r"
@@ -151,7 +154,7 @@ class TestHowItIsCalled:
         words = Claude(permission="bypass").command_line(
             Ask("p", tmp_path, model="opus", session="s-9")
         )
-        assert words[-6:] == [
+        assert words[words.index("--permission-mode") :][:6] == [
             "--permission-mode",
             "bypassPermissions",
             "--model",
@@ -164,7 +167,9 @@ class TestHowItIsCalled:
         words = Claude().command_line(
             Ask("p", tmp_path, allowed=("npm test", "ralph", "echo $(id)"))
         )
-        assert words[-3:] == ["--allowedTools", "Bash(npm test:*)", "Bash(ralph:*)"]
+        rules = words[words.index("--allowedTools") + 1 :]
+        assert rules[:2] == ["Bash(npm test:*)", "Bash(ralph:*)"]
+        assert rules[2:] == ["mcp__ralph", "mcp__plugin_ralph_ralph"], "Ralph's own tools"
         asked = Ask("p", tmp_path, allowed=("npm test",), read_only=True)
         assert "--allowedTools" not in Claude().command_line(asked)
 

@@ -37,6 +37,10 @@ _STOP_REASONS = {
 """The API's stop reasons, except those for a normal end of the turn."""
 
 
+_OWN_SERVERS = ("mcp__ralph", "mcp__plugin_ralph_ralph")
+"""Ralph's MCP server as `ralph install` and the plugin name it. All its tools are allowed."""
+
+
 @runtime_checkable
 class AcceptsClaudeSettings(Protocol):
     """An agent whose program may be Claude Code, either directly or through ACP."""
@@ -94,7 +98,8 @@ class Claude:
 def _permission_rules(ask: Ask) -> list[str]:
     if ask.read_only:
         return []
-    return [f"Bash({command}:*)" for command in ask.allowed if ")" not in command]
+    rules = [f"Bash({command}:*)" for command in ask.allowed if ")" not in command]
+    return [*rules, *_OWN_SERVERS]
 
 
 class ClaudeEventReader(client.EventReader):
