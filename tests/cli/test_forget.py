@@ -88,7 +88,7 @@ def test_json_tells_the_same(full: Project) -> None:
         ["--matching", ""],
         ["--matching", " "],
         [ID, "--session", "s1"],
-        ["--before", "yesterday"],
+        ["--before", "soonish"],
     ],
 )
 def test_wrong_usage_is_exit_code_two(full: Project, words: list[str]) -> None:
@@ -99,7 +99,7 @@ def test_wrong_usage_is_exit_code_two(full: Project, words: list[str]) -> None:
 def test_nothing_found_is_exit_code_one(full: Project) -> None:
     said = full("forget", "--matching", "nowhere to be found")
     assert (said.code, said.out) == (1, "")
-    assert "not found" in said.err
+    assert "Nothing found" in said.err
 
 
 def test_the_text_can_come_from_standard_input_where_no_history_keeps_it(full: Project) -> None:

@@ -104,14 +104,14 @@ def test_status_list_and_show_tell_the_same_run(shop: Project) -> None:
 def test_json_is_valid_where_there_is_nothing(shop: Project) -> None:
     assert shop("loop", "show", "--format", "json").json == []
     assert shop("loop", "status", "--format", "json").json is None
-    assert shop("loop", "show").out == "No runs.\n"
-    assert shop("loop", "status").out == "No run yet.\n"
+    assert shop("loop", "show").out == "No runs yet.\n"
+    assert shop("loop", "status").out == "No runs yet.\n"
     assert shop("loop", "show", "run-00000000", "--format", "json").code == 1
-    assert shop("loop", "stop").out == "No loop is running.\n"
+    assert shop("loop", "stop").out == "No run is active.\n"
     for words in (("show", "-i", "1"), ("show", "--log"), ("resume",)):
         said = shop("loop", *words)
         assert (said.code, said.out) == (1, ""), words
-        assert "there is no run yet" in said.err
+        assert "no runs yet" in said.err
 
 
 def test_asking_leaves_no_trace(shop: Project) -> None:
@@ -206,7 +206,7 @@ def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
 def test_to_stop_a_dead_run_marks_it(shop: Project) -> None:
     dead(shop)
     said = shop("loop", "stop")
-    assert (said.code, said.out) == (0, "No loop is running.\n")
+    assert (said.code, said.out) == (0, "No run is active.\n")
     assert "was killed" in said.err
 
 
@@ -299,13 +299,13 @@ def test_the_settings_of_the_loop_are_shown_and_changed(shop: Project) -> None:
 
 
 def test_slash_commands(shop: Project) -> None:
-    assert shop("slash", "loop", "status").out == "No run yet.\n"
-    assert shop("slash", "loop", "").out == "No run yet.\n"
-    assert shop("slash", "loop").out == "No run yet.\n"
+    assert shop("slash", "loop", "status").out == "No runs yet.\n"
+    assert shop("slash", "loop", "").out == "No runs yet.\n"
+    assert shop("slash", "loop").out == "No runs yet.\n"
     for words in ("start", "start ''", "start --max-iterations 2"):
         assert "needs a goal" in shop("slash", "loop", words).out
     assert "there is no command `/ralph dance`" in shop("slash", "loop", "dance").out
-    assert shop("slash", "loop", "stop").out == "No loop is running.\n"
+    assert shop("slash", "loop", "stop").out == "No run is active.\n"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ WRONG_VALUES = {
     "memory add hello --title T": "only knowledge has a title",
     "search words --around mem-a3f8": "--around takes an id and no words",
     "context --best": "--best needs words or ids",
-    "forget": "nothing to forget was named",
+    "forget": "say what to forget",
     "restore notes.md": "is not a complete backup",
     "import binary.bin": "contains no records",
     "config memories.budget many": "expected a whole number",

@@ -399,16 +399,16 @@ def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: Worl
     handled(here, "PostToolUse", tool_name="Edit", tool_input={"file_path": "src/auth.py"})
     handled(here, "PreCompact", trigger="auto")
     text = started(here, "compact")
-    so_far = text.partition("This session before its compaction:\n")[2].partition("\nGuardrails:")[
-        0
-    ]
+    so_far = text.partition("Earlier in this session (before compaction):\n")[2].partition(
+        "\nGuardrails:"
+    )[0]
     assert so_far.splitlines() == [
         "Asked: add JWT login",
         "Answered: Tokens rotate at each login; we chose HS256.",
         "Asked: now let them expire after an hour",
         "Changed: src/auth.py",
     ]
-    assert "before its compaction" not in started(here, "startup", "s-2")
+    assert "before compaction" not in started(here, "startup", "s-2")
 
 
 @pytest.mark.parametrize(

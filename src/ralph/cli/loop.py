@@ -265,7 +265,7 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
             f"{len(running)} runs are running; name the one to stop", hint="\n  ".join(calls)
         )
     if not run_id and not running:
-        click.echo("No loop is running.")
+        click.echo("No run is active.")
         return
     run = runs.find(call.root, run_id)
     if run.status is not RunStatus.RUNNING:
@@ -328,7 +328,7 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
     try:
         return runs.find(root, run_id)
     except NothingYet:
-        click.echo("null" if form == "json" else "No run yet.")
+        click.echo("null" if form == "json" else "No runs yet.")
         return None
 
 
@@ -416,7 +416,7 @@ def _print_runs(call: Invocation, limit: int, form: str) -> None:
         to_json=lambda run: run_json(call.root, run),
         headings=("run", "start", "status", "why", "iterations", "agent", "goal"),
         row=row,
-        empty="No runs.",
+        empty="No runs yet.",
     )
     if form != "json":
         print_more(total, len(newest))
@@ -446,7 +446,7 @@ def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
 
 
 def _print_output(call: Invocation, run: Run, *, follow: bool) -> None:
-    """Print what a run has printed. With `follow`, go on until it ends."""
+    """Print a run's output. With `follow`, go on until it ends."""
     printed = ""
     while True:
         is_running = follow and runs.is_alive(call.root, runs.read(call.root, run.id))

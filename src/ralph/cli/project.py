@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +20,9 @@ from ralph.core.errors import UsageError
 from ralph.install import merge_registration, project, setup
 from ralph.lean import discovery
 from ralph.loop import scratchpad_file
+
+if TYPE_CHECKING:
+    from ralph.install.deinit import DeinitPlan
 
 # --- init and deinit ------------------------------------------------------------------------------
 
@@ -131,18 +136,27 @@ def deinit_(call: Invocation, yes: bool) -> None:
     from ralph.install import deinit
 
     plan = deinit.plan_deinit(call.root, os.environ)
+    done = plan.describe(preview=False)  # it counts files, so before they are removed
+    if not yes:
+        _print_deinit(call, plan, plan.describe(preview=True))
+        if not can_ask():
+            click.echo("Nothing was removed. Run again with --yes to delete it permanently.")
+            return
+        if not click.confirm("Remove all of this permanently?", default=False, err=True):
+            click.echo("Nothing was removed.")
+            return
+    deinit.deinit(plan, os.environ)
+    if yes:
+        _print_deinit(call, plan, done)
+    click.echo("Removed.")
+
+
+def _print_deinit(call: Invocation, plan: DeinitPlan, changes: Sequence[tuple[Path, str]]) -> None:
     click.echo(f"Project: {one_line(str(plan.root))}")
-    for path, what in plan.changes:
+    for path, what in changes:
         click.echo(f"  {call.show_path(path)}: {what}")
     for path, why in plan.stays:
         click.echo(f"  {call.show_path(path)}: stays, {one_line(why)}")
-    if not yes and can_ask():
-        yes = click.confirm("Remove all of this permanently?", default=False, err=True)
-    if yes:
-        deinit.deinit(plan, os.environ)
-        click.echo("Removed.")
-    else:
-        click.echo("Nothing was removed. Run again with --yes to delete it permanently.")
 
 
 # --- capture --------------------------------------------------------------------------------------

@@ -43,20 +43,20 @@ class DeinitPlan(NamedTuple):
     edits: InstallPlan
     stays: tuple[tuple[Path, str], ...]
 
-    @property
-    def changes(self) -> list[tuple[Path, str]]:
-        """The affected paths, each with a description of its change."""
-        changes = [(path, "would be removed") for path in self.files]
+    def describe(self, *, preview: bool) -> list[tuple[Path, str]]:
+        """Return the affected paths, each with what would happen to it, or will have happened."""
+        removed = "would be removed" if preview else "removed"
+        changes = [(path, removed) for path in self.files]
         for tree in self.trees:
             count = sum(1 for path in tree.rglob("*") if path.is_file())
-            changes.append((tree, f"would be removed with {count} file(s)"))
+            changes.append((tree, f"{removed} with {count} file(s)"))
         for edit in self.edits.edits:
             if edit.after is None:
-                changes.append((edit.path, "would be removed"))
+                changes.append((edit.path, removed))
             else:
-                changes.append((edit.path, edit.preview))
+                changes.append((edit.path, edit.preview if preview else edit.done))
         for folder in self.edits.folders:
-            changes.append((folder, "would be removed (empty)"))
+            changes.append((folder, f"{removed} (empty)"))
         return changes
 
 

@@ -81,7 +81,7 @@ def _check_request(request: ForgetRequest) -> None:
     given = [way for way in ways if way]
     hint = "give ids, or one of --session ID, --before WHEN, --matching TEXT"
     if not given:
-        raise UsageError("nothing to forget was named", hint=hint)
+        raise UsageError("say what to forget", hint=hint)
     if len(given) > 1:
         raise UsageError("more than one way to choose was given", hint=hint)
 

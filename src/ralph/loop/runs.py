@@ -146,7 +146,7 @@ def find(root: Path, run_id: str = "") -> Run:
         return read(root, running_names[-1])
     names = _from_index(root)
     if not names:
-        raise NothingYet("there is no run yet", hint='`ralph loop start "goal"` starts one')
+        raise NothingYet("no runs yet", hint='`ralph loop start "goal"` starts one')
     return read(root, names[0])
 
 

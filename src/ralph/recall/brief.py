@@ -41,7 +41,7 @@ from ralph.recall.memory_order import (
 from ralph.recall.recent_work import SessionLine
 
 ALL_OF_IT = "`ralph memory list`, or `ralph search` with words of your task"
-SO_FAR = "This session before its compaction:"
+SO_FAR = "Earlier in this session (before compaction):"
 GUARDRAILS = "Guardrails:"
 MEMORIES = "Memories:"
 ENCLOSING_MEMORIES = "Memories of the enclosing project:"

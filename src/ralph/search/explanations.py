@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WEAK = "No exact match. Closest:"
 """Heading for hits that are all weak."""
-LESS_CERTAIN = "less certain:"
+LESS_CERTAIN = "weaker matches:"
 """Heading for weak hits that follow certain ones."""
 
 _MIN_RECENT_AGE = 0.5  # value of the feature `age` above which a record is recent

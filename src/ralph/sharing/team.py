@@ -64,6 +64,10 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
     With `delete_mine`, this machine's rows on the server are deleted as well. Returns the number of
     rows deleted there.
     """
+    if not team.url and not paths.team_database(paths.main_checkout(root)).is_file():
+        raise UsageError(
+            "this project shares nothing with a team", hint="join one with `ralph team join URL`"
+        )
     removed = 0
     if delete_mine:
         with connect_project(root, team) as (server, project):

@@ -77,7 +77,7 @@ def test_a_loop_is_followed_on_the_dashboard_and_on_its_own_page(
     live.advance("The page shows it.", write={"src/price.ts": "// by the kilogram\n"}, done=True)
     live.stop()
     expect(card).to_have_count(0)
-    expect(spoken).to_have_text("No loop is running.")
+    expect(spoken).to_have_text("No run is active.")
     expect(board.locator(".entries").get_by_role("link", name=live.id)).to_be_visible()
     expect(own.locator(".head-states")).to_contain_text("success")
     expect(own.locator(".iteration")).to_have_count(2)

@@ -133,7 +133,7 @@ function Running({ runs }) {
   const known = new Map(runs.map((run) => [run.id, run]));
   for (const run of Object.values(updates)) known.set(run.id, { ...known.get(run.id), ...run });
   const live = [...known.values()].filter((run) => run.alive);
-  const ended = known.size > 0 ? "No loop is running." : "";
+  const ended = known.size > 0 ? "No run is active." : "";
   const spoken = live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ") || ended;
   return html`<div aria-live="polite" class="visually-hidden running-spoken">${spoken}</div>
     ${live.length > 0 && html`<${Section} title="Running now" class="running" aside=${html`<span class="quiet num">${number(live.length)}</span>`}>
