@@ -224,7 +224,7 @@ class TestTheDashboard:
 def test_connections_show_response_times_and_all_settings(reader: OpenReader) -> None:
     page = loaded(reader(), "/connections")
     expect(page.get_by_role("row", name="Prompt")).to_contain_text(" ms")
-    settings = page.get_by_role("region", name="Settings", exact=True).last.locator("tbody tr")
+    settings = page.get_by_role("region", name="Table of settings").locator("tbody tr")
     own = settings.count()
     page.get_by_role("button", name="All ").last.click()
     expect(settings.filter(has_text="context.window")).to_contain_text("default")

@@ -85,7 +85,9 @@ class TestSessions:
         page = loaded(reader(), f"/sessions/{session}")
         expect(page.locator(".points")).to_contain_text(f"{len(used)} of {len(told)}")
         page.get_by_role("tab", name="Given").click()
-        rows = page.get_by_role("region", name="What the agent was given").locator("tbody tr")
+        rows = page.get_by_role("region", name="Table of what the agent was given").locator(
+            "tbody tr"
+        )
         expect(rows).to_have_count(len(told))
         shown = [
             row.split("\t")[0].replace("`", "") for row in rows.all_inner_texts()

@@ -67,7 +67,7 @@ function Failures({ data }) {
 function Times({ events }) {
   return html`<${Section} title="Response times">
     <p class="quiet section-note">How long agents waited for Ralph in the last 30 days. Prompts and failed commands are timed.</p>
-    <div class="scroller" tabindex="0" role="region" aria-label="Response times">
+    <div class="scroller" tabindex="0" role="region" aria-label="Table of response times">
       <table class="is-tight"><thead><tr><th scope="col">Event</th><th scope="col" class="num">Responses</th>
           <th scope="col" class="num">Median</th><th scope="col" class="num">95 %</th></tr></thead>
         <tbody>${events.map((each) => html`<tr key=${each.event}><th scope="row">${sentence(moment(each.event))}</th>
@@ -88,7 +88,7 @@ function Settings({ settings, warnings }) {
     ${warnings.length > 0 && html`<ul class="notes">${warnings.map((words) => html`<li key=${words} class="note note-warning">
       <${RichText} text=${words} /></li>`)}</ul>`}
     ${shown.length === 0 ? html`<p class="quiet">Every setting has its default.</p>`
-      : html`<div class="scroller" tabindex="0" role="region" aria-label="Settings">
+      : html`<div class="scroller" tabindex="0" role="region" aria-label="Table of settings">
         <table class="settings"><thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
           <tbody>${shown.map((one) => html`<tr key=${one.name}>
             <th scope="row"><code>${one.name}</code><span class="setting-doc">${coded(one.doc)}</span></th>

@@ -155,7 +155,7 @@ function Given({ items }) {
       text="Nothing matched, or giving context is switched off. The preview shows what a prompt would be given now."
       action=${html`<a class="button" href="/context" data-link>Open the context preview</a>`} />`;
   return html`<${Section} title="What the agent was given">
-    <div class="scroller" tabindex="0" role="region" aria-label="What the agent was given">
+    <div class="scroller" tabindex="0" role="region" aria-label="Table of what the agent was given">
       <table class="is-tight">
         <thead><tr><th scope="col">Memory or session</th><th scope="col">Used</th><th scope="col" class="num wide-only">Tokens</th>
             <th scope="col" class="wide-only">At</th><th scope="col" class="wide-only">When</th></tr></thead>

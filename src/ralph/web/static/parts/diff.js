@@ -38,7 +38,7 @@ export function Diff({ text, name = "" }) {
       </span>
     </figcaption>`}
     ${lines.length
-      ? html`<div class="diff-lines" tabindex="0" role="region" aria-label="Changes${name && ` in ${name}`}">
+      ? html`<div class="diff-lines" tabindex="0" role="group" aria-label="Changes${name && ` in ${name}`}">
           <div class="diff-inner">
             ${lines.map(
               (line, at) => html`<div class="diff-line ${CLASSES[line.sign]}" key=${at}>

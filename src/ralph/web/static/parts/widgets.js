@@ -78,7 +78,7 @@ export function Tabs({ tabs, chosen, onChoose, label, aside, children }) {
 
 /** Long text as it is. It scrolls, so the keyboard must reach it, and it needs a name. */
 export function Code({ text, label, look = "" }) {
-  return html`<pre class="code ${look}" tabindex="0" role="region" aria-label=${label}>${text}</pre>`;
+  return html`<pre class="code ${look}" tabindex="0" role="group" aria-label=${label}>${text}</pre>`;
 }
 
 /** A drop-down list with a label. */
