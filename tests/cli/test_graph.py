@@ -1,7 +1,11 @@
 """`ralph graph` as its users meet it."""
 
 import pytest
+from tests.support.insights import PROTO, note
 from tests.support.runner import Block, Project, shortened
+
+from ralph.learning import task_insights
+from ralph.tasks import task
 
 OLD, NEW = "mem-1705751400-a3f8", "mem-1705751401-b1c2"
 
@@ -185,6 +189,15 @@ def test_an_edge_to_a_memory_that_was_deleted_can_be_removed(project: Project) -
     assert project("memory", "delete", NEW).code == 0
     assert project("graph", "link", OLD, "contradicts", NEW, "--remove").out.startswith("Unlinked")
     assert "contradicts" not in (project.root / ".agent/memories.md").read_text(encoding="utf-8")
+
+
+def test_a_proposal_cannot_hold_an_edge(project: Project) -> None:
+    made = task.add(project.root, "Make the cart add up").task.id
+    note(project.root, made, 1, PROTO)
+    [proposal] = task_insights.extract(project.root, made).added
+    refused = project("graph", "link", proposal.id, "fixes", OLD)
+    assert (refused.code, refused.out) == (1, "")
+    assert f"{proposal.id} is not a memory" in refused.err
 
 
 def test_knowledge_holds_edges_and_a_link_may_supersede(project: Project) -> None:

@@ -195,7 +195,7 @@ def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
     said = shop("loop", "status")
     assert f"{run.id} was killed in iteration 2; `ralph loop resume {run.id}`" in said.err
     assert "stopped (died)" in said.out
-    assert "2. interrupted" in said.out
+    assert "2. interrupted (unknown time)" in said.out
     assert "was killed" not in shop("loop", "status").err, "it is told once"
     steps = [STEPS[0], STEPS[0], *STEPS[1:]]
     shop.put("steps.json", json.dumps(steps))
@@ -262,7 +262,8 @@ def test_a_run_without_its_untrusted_criteria_ends_as_unchecked(untrusting: Proj
     status = untrusting("loop", "status", "--format", "json").json
     assert (status["status"], status["reason"]) == ("unchecked", "unchecked")
     assert status["skipped_criteria"] == ["custom: test -f never.txt (ralph.yml)"]
-    assert "not checked: custom: test -f never.txt" in untrusting("loop", "status").out
+    shown = untrusting("loop", "status").out
+    assert shown.count("not checked: custom: test -f never.txt") == 1
     usage = untrusting("status", "--usage", "--format", "json").json["loop"]
     assert (usage["runs"], usage["succeeded"], usage["unchecked"]) == (1, 0, 1)
 

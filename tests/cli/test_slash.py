@@ -54,6 +54,7 @@ def test_mem_search_finds_what_the_same_search_finds(
         pytest.param("search", "--around mem-ffff", "Record not found", id="an unknown id"),
         pytest.param("context --best", "", "--best needs words or ids", id="no words"),
         pytest.param("loop", "dance", "there is no command", id="an unknown verb"),
+        pytest.param("loop", "start --wrong 3 go", "no option --wrong", id="an unknown option"),
         pytest.param("search", "--help", "Usage: ralph search", id="help"),
         pytest.param("search", "\udcff", "is not UTF-8 text", id="bytes that are not text"),
     ],

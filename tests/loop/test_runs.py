@@ -76,6 +76,15 @@ def test_what_is_saved_is_what_is_read(
     assert runs.read(root, "run-00000001") == back, "what is as usual again is said as well"
 
 
+def test_of_two_runs_started_within_a_second_the_later_one_is_newer(root: Path) -> None:
+    at = ids.timestamp()
+    for number, name in enumerate(("run-0000000b", "run-0000000a")):
+        runs.save(root, None, Run(name, GOAL, started_at=at, status=RunStatus.SUCCESS))
+        os.utime(paths.run_log(root, name), ns=(number, number))
+    found, _ = runs.list_newest(root)
+    assert [run.id for run in found] == ["run-0000000a", "run-0000000b"]
+
+
 def test_only_what_changed_is_written(root: Path) -> None:
     runs.save(root, None, RUN)
     runs.save(root, RUN, replace(RUN, step="agent"))

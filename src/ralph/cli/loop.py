@@ -24,7 +24,7 @@ from ralph.cli.output import (
     print_rows,
     say,
 )
-from ralph.cli.run_report import describe_run, run_json
+from ralph.cli.run_report import describe_duration, describe_run, run_json
 from ralph.core import paths
 from ralph.core.config import CRITERIA, load
 from ralph.core.errors import NothingYet, Refused, UsageError
@@ -505,7 +505,7 @@ def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None
             _minute(entry.created_at) or "-",
             entry.outcome.value,
             entry.task or "-",
-            f"{entry.duration:.1f} s",
+            describe_duration(entry),
             entry.notes or "-",
         )
 

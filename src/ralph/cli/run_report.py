@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from ralph.cli.output import cut, one_line
+from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, RunStatus
 from ralph.loop import run_shapes, runs
 from ralph.loop.state import Run, describe_step
@@ -51,7 +52,8 @@ def describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     if run.status is RunStatus.RUNNING:
         lines.append(f"  {_describe_step(root, run)}")
     for criterion in run.skipped:
-        lines.append(f"  not checked: {one_line(criterion)}")
+        if criterion not in run.words:  # the end of an unchecked run names them
+            lines.append(f"  not checked: {one_line(criterion)}")
     work = (
         f"  {_count(run.iterations, 'iteration')} with {run.agent}, "
         f"{_format_seconds(_working_seconds(run))} of work"
@@ -84,12 +86,19 @@ def _working_seconds(run: Run) -> float:
 
 
 def _describe_iteration(entry: JournalEntry) -> str:
-    duration = f"{entry.duration:.1f} s"
+    duration = describe_duration(entry)
     if entry.files:
         duration += f", {_count(len(entry.files), 'file')}"
     first_line = entry.notes.strip().split("\n", 1)[0]
     notes = cut(one_line(first_line), _NOTES_WIDTH)
     return f"{entry.iteration}. {entry.outcome.value} ({duration}) {notes}"
+
+
+def describe_duration(entry: JournalEntry) -> str:
+    """Return how long an iteration took, which is unknown if it was killed at its beginning."""
+    if entry.outcome is Outcome.INTERRUPTED and not entry.duration:
+        return "unknown time"
+    return f"{entry.duration:.1f} s"
 
 
 def _count(number: int, noun: str) -> str:

@@ -109,6 +109,12 @@ def _loop_call(typed: str) -> list[str]:
         )
     call = [_LOOP, verb]
     options, text = split_options(rest, _find_command(call))
+    text = text.strip()
+    if text.startswith("--"):
+        raise UsageError(
+            f"`/ralph {verb}` has no option {text.split()[0]}",
+            hint=f"`ralph loop {verb} --help` lists the options; quote a goal that begins with --",
+        )
     text = unquote(text).strip()
     if verb == "start":
         names_work = "--task" in options or "--feature" in options

@@ -63,7 +63,13 @@ def link(
             hint="an edge is stored in a record: "
             "begin with one, and name the file, tag or task second",
         )
-    collection, entry = reading.find_entry(library, name)
+    try:
+        collection, entry = reading.find_entry(library, name)
+    except NotFound:
+        raise Refused(
+            f"{name} is not a memory, a guardrail or a knowledge entry",
+            hint="a link is stored in one of these: begin with it, and name this record second",
+        ) from None
     if _stated_edge(entry.record, kind, target) is None:  # else the target may have been removed
         target = _link_target(root, clean_memory(target, patterns=context.patterns)[0])
     edge = StatedEdge(kind, target, since, until)

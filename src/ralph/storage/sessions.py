@@ -72,6 +72,7 @@ FROM loop_runs WHERE status = 'running'
 UNION ALL
 SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE status = 'in_progress' LIMIT 5
 """
+_RUNS = "SELECT id FROM loop_runs JOIN sources ON sources.key = loop_runs.source"
 _FIRST_PROMPTS = """
 SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
     SELECT o.content FROM observations o
@@ -206,12 +207,13 @@ def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[st
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
     """Return the ids of all runs, newest first.
 
-    With `running`, return only those in progress, oldest first.
+    With `running`, return only those in progress, oldest first. Of two runs that were started
+    within the same second, the one whose log was written later is newer.
     """
     if running:
-        sql = "SELECT id FROM loop_runs WHERE status = 'running' ORDER BY started_at, id"
+        sql = f"{_RUNS} WHERE status = 'running' ORDER BY started_at, mtime_ns, id"
     else:
-        sql = "SELECT id FROM loop_runs ORDER BY started_at DESC, id DESC"
+        sql = f"{_RUNS} ORDER BY started_at DESC, mtime_ns DESC, id DESC"
     return _column(connection, sql)
 
 
