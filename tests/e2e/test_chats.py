@@ -35,12 +35,12 @@ class Chats:
 
     def json(self, *words: object) -> Any:
         """What a command prints as JSON; one that starts an agent is a process of its own."""
-        command = self.ralph.start if words[0] in ("new", "resume") else self.ralph
+        command = self.ralph.start if words[0] == "chat" else self.ralph
         return json.loads(command("session", *words, "--format", "json"))
 
     def new(self, message: str, mode: str = "agent", *words: str) -> Any:
         return self.json(
-            "new", "--task", self.task, "--mode", mode, "--agent", "claude", *words, message
+            "chat", "--task", self.task, "--mode", mode, "--agent", "claude", *words, message
         )
 
     def notes(self, session: str) -> list[tuple[str, str]]:
@@ -106,7 +106,7 @@ def test_a_plan_writes_nothing_though_the_model_tries_and_the_user_allows_it(cha
     assert files(chats.project) == before
 
     chats.client.server.script(*tries(chats), say("STILL A PLAN"))
-    again = chats.json("resume", done["id"], "--permission", "bypass", "And now do it.")
+    again = chats.json("chat", done["id"], "--permission", "bypass", "And now do it.")
     assert (again["id"], again["mode"], again["text"], again["files"]) == (
         done["id"],
         "plan",
@@ -130,7 +130,7 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
     assert (done["files"], done["recorded"]) == (["till.py"], True)
     assert TITLE in server.requests[0].text, "the agent knows what it is about"
     server.script(say("SECOND ANSWER"))
-    again = chats.json("resume", done["id"][:8], "Which word?")
+    again = chats.json("chat", done["id"][:8], "Which word?")
 
     assert (again["id"], again["text"]) == (done["id"], "SECOND ANSWER")
     last = server.requests[-1].text
@@ -140,7 +140,7 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
         ("prompt", "The word is PELICAN."), ("answer", "FIRST ANSWER"),
         ("prompt", "Which word?"), ("answer", "SECOND ANSWER"),
     ]  # fmt: skip
-    told = chats.json("export", done["id"])["messages"]
+    told = chats.json("show", done["id"], "--conversation")["messages"]
     assert [(each["role"], each["text"]) for each in told] == [
         ("user", "The word is PELICAN."), ("assistant", "FIRST ANSWER"),
         ("user", "Which word?"), ("assistant", "SECOND ANSWER"),
@@ -195,7 +195,7 @@ def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(
     chats.client.server.script(say(f"{plan}\nThe token is {secret}."))
     done = chats.new(f"My token is {secret}, what now?", "plan")
     assert chats.ralph.holding(secret) == []
-    told = chats.json("export", done["id"])["messages"]
+    told = chats.json("show", done["id"], "--conversation")["messages"]
     assert "Step 100: do something" in told[1]["text"]
     assert "[redacted: " in told[1]["text"]
     assert "[redacted: " in told[0]["text"]
@@ -220,7 +220,7 @@ def test_the_loops_sessions_belong_to_the_task_and_can_be_resumed(claude: Claude
     [listed] = chats.json("list", "--task", entry.task)
     assert listed["id"] == entry.session
     looping.server.script(say("IT WAS PELICAN"))
-    again = chats.json("resume", entry.session, "Which word?")
+    again = chats.json("chat", entry.session, "Which word?")
     assert (again["id"], again["task"], again["text"]) == (
         entry.session,
         entry.task,

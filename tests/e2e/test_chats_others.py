@@ -47,14 +47,14 @@ class Chats:
 
     def json(self, *words: object) -> Any:
         """What a command prints as JSON; one that starts an agent is a process of its own."""
-        command = self.ralph.start if words[0] in ("new", "resume") else self.ralph
+        command = self.ralph.start if words[0] == "chat" else self.ralph
         return json.loads(command("session", *words, "--format", "json"))
 
     def new(self, message: str, mode: str, *words: str) -> Any:
-        return self.json("new", "--task", self.task, "--mode", mode, *self.words, *words, message)
+        return self.json("chat", "--task", self.task, "--mode", mode, *self.words, *words, message)
 
     def resume(self, session: str, message: str, *words: str) -> Any:
-        return self.json("resume", session, *self.words, *words, message)
+        return self.json("chat", session, *self.words, *words, message)
 
 
 @pytest.fixture
