@@ -113,6 +113,25 @@ def test_the_end_of_a_run_says_what_waits_for_review_and_how_to_merge(shop: Work
     ]
 
 
+@pytest.mark.parametrize(
+    ("sigil", "why"),
+    [
+        ('<knowledge title="Ports">The API listens on 7443.</knowledge>', "tag"),
+        ('<knowledge tags="api">The API listens on 7443.</knowledge>', "title"),
+        ('<knowledge tags="api" title="Ports"> </knowledge>', "empty"),
+    ],
+    ids=["no tags", "no title", "no text"],
+)
+def test_refused_knowledge_is_told_in_the_journal_and_to_the_next_iteration(
+    shop: Workshop, sigil: str, why: str
+) -> None:
+    run = shop.start(lambda _: Reply(f"{sigil}\n<journal>half</journal>"), says_done(), PASSES)
+    first = shop.journal(run)[0].notes
+    [line] = [line for line in first.splitlines() if line.startswith("Knowledge was not stored")]
+    assert why in line
+    assert line in shop.prompt(run, 2)
+
+
 def test_refused_calls_are_printed(shop: Workshop) -> None:
     shop.start(lambda _: Reply("hm", refused=("Bash python3 -m unittest",)), says_done(), PASSES)
     assert "  refused: Bash python3 -m unittest" in shop.said

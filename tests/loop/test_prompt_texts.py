@@ -54,7 +54,7 @@ def test_without_criteria_the_rules_say_what_counts_before_the_verification() ->
     )
     assert "these checks pass" not in rules
     assert "\n- No checks are set: <task-done>" in rules
-    assert " A second, read-only session then verifies the work.\n" in rules
+    assert "; then a second, read-only session verifies the work.\n" in rules
 
 
 def test_the_task_comes_with_what_was_finished_for_it() -> None:

@@ -42,6 +42,7 @@ from ralph.loop.printer import LoopPrinter, count_noun
 from ralph.loop.prompt_texts import render_verification
 from ralph.loop.state import EndReason, Limits, Run
 from ralph.memory import knowledge
+from ralph.memory.memory import Change
 from ralph.privacy.privacy import redact
 from ralph.recall import journal, summarize_command
 from ralph.storage import task_files
@@ -446,13 +447,23 @@ class Workbench:
         The entry includes the check results. A failure to update the task's memory does not end the
         run.
         """
-        entry = replace(entry, extra={**entry.extra, **self._take_journal_members()})
+        notes = "\n\n".join(filter(None, [entry.notes, *self._refused_knowledge()]))
+        extra = {**entry.extra, **self._take_journal_members()}
+        entry = replace(entry, notes=notes, extra=extra)
         journal.append(self.root, entry, self._patterns)
         try:
             self._update_task_memory(entry)
         except RalphError as error:
             self.printer.warn(f"the memory of {entry.task} is incomplete: {error.message}")
         self.printer.print_iteration(entry, redact(reason, self._patterns).text)
+
+    def _refused_knowledge(self) -> list[str]:
+        """Return a sentence about each knowledge entry that was not stored, for the next prompt."""
+        return [
+            f"Knowledge was not stored: {' '.join(filter(None, [entry.title, f'({entry.why})']))}"
+            for entry in self._learned
+            if entry.change is Change.REFUSED
+        ]
 
     def _take_journal_members(self) -> Mapping[str, object]:
         """Return the iteration's check results and knowledge, and clear the check results."""

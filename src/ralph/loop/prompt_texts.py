@@ -110,15 +110,15 @@ def render_rules(
     commits = ""
     if branch:
         commits = _COMMITS.format(branch=branch)
+    verification = "then a second, read-only session verifies the work"
     if checks:
         lines = ["You are believed when these checks pass:"]
         lines += [f"  - {check}" for check in checks]
+        if verified:
+            lines.append(f"  - {verification}")
     else:
-        lines = [f"No checks are set: <task-done> or {MARKER} on a line is enough."]
-    if verified and not checks:
-        lines = [f"{lines[0]} A second, read-only session then verifies the work."]
-    elif verified:
-        lines.append("  - then a second, read-only session verifies the work")
+        enough = f"No checks are set: <task-done> or {MARKER} on a line is enough"
+        lines = [f"{enough}; {verification}." if verified else f"{enough}."]
     return _RULES.format(
         iteration=iteration,
         max_iterations=max_iterations,
