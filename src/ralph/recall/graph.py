@@ -237,7 +237,7 @@ def find_node(
             f"Node not found in what this task can see: {name}",
             hint=Hint("show-all-tasks", "--all-tasks shows everything"),
         )
-    hint = '`ralph graph show --query "words"` shows the ids'
+    hint = Hint("find-edge", '`ralph graph show --query "words"` shows the ids')
     message = f"Node not found: {name}"
     closest = _closest_node(graph, text, allowed)
     if closest:
