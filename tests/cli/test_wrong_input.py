@@ -20,6 +20,8 @@ NOT_FOUND = {
     "memory delete mem-1705751400-a3f9": f"did you mean {MEMORY}?",
     "memory edit nope --text x": "Memory not found: nope",
     "memory show nope --log": "Memory not found: nope",
+    "search x --task t-nope": "Task not found: t-nope",
+    "context x --task t-nope": "Task not found: t-nope",
     "search --around nope": "Record not found: nope",
     "search --around mem-a3f9": f"Record not found: mem-a3f9; did you mean {MEMORY}?",
     "forget nope": "Record not found: nope",
@@ -117,7 +119,7 @@ def test_wrong_input_gets_a_cause_and_a_next_step(
     assert files_in(project.root) == before
 
 
-@pytest.mark.parametrize("words", ["search x", "memory list", "memory search x"])
+@pytest.mark.parametrize("words", ["search x", "memory list", "memory search x", "task list"])
 def test_outside_of_a_project_reading_says_so(tmp_path: Path, words: str) -> None:
     folder = tmp_path / "nowhere"
     folder.mkdir()

@@ -42,10 +42,17 @@ def _pass_visible_task(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def _visible_task(task: str, *, all_tasks: bool) -> str:
-    """Return the id of the task whose records are visible, or "" for all records."""
+    """Return the id of the task whose records are visible, or "" for all records.
+
+    Raises NotFound for a task that does not exist.
+    """
     exclude({"--task": task, "--all-tasks": all_tasks})
-    if task or all_tasks or click.get_current_context().invoked_subcommand:
-        return task
+    if task:
+        from ralph.storage.task_files import find_task
+
+        return find_task(current_call().root, task).task.id
+    if all_tasks or click.get_current_context().invoked_subcommand:
+        return ""
     from ralph.core import paths
 
     return paths.current_task(current_call().root, os.environ)

@@ -13,6 +13,7 @@ from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.options import read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
+from ralph.core import paths
 from ralph.core.work import Claim, TaskStatus
 from ralph.storage.board import REASON_MEMBER, UnreadableFile
 from ralph.storage.task_files import task_file
@@ -126,6 +127,7 @@ def list_(
     call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str
 ) -> None:
     """List tasks by priority, then by age."""
+    paths.require_project(call.root, named=call.is_named)
     listed, unread = tasks.list_(
         call.root,
         status=TaskStatus(status) if status else None,
