@@ -295,10 +295,10 @@ class TestErrors:
         window = reader()
         window.excused.append("Failed to load resource")
         for path, sentence in (
-            ("/tasks/t-000000", "There is no task t-000000"),
-            ("/sessions/nobody", "There is no session nobody"),
+            ("/tasks/t-000000", "Task not found: t-000000"),
+            ("/sessions/nobody", "Session not found: nobody"),
             ("/runs/run-00000000", "Run not found: run-00000000"),
-            ("/memory/mem-0-0000", "There is no record mem-0-0000"),
+            ("/memory/mem-0-0000", "Record not found: mem-0-0000"),
             ("/graph?as_of=soon", "'soon' is not a time"),
         ):
             page = loaded(window, path)
