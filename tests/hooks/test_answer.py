@@ -89,7 +89,7 @@ def test_a_prompt_that_got_something_says_so_where_the_user_wants_it(here: World
         )
     )
     tokens = ledger_lines(here)[0]["tokens"]
-    assert answer["systemMessage"] == f"Ralph: 1 injected, {tokens} tokens"
+    assert answer["systemMessage"] == f"Ralph: 1 given, {tokens} tokens"
 
 
 def test_a_subagent_gets_what_relates_to_its_task_however_often_the_session_saw_it(
