@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def run_json(run: Run, *, alive: bool, heartbeat: str) -> dict[str, object]:
-    """Return a run of the loop; `alive` and `heartbeat` describe its process."""
+    """Return a run of the loop. `alive` and `heartbeat` refer to its process."""
     from ralph.core.work import RunStatus
 
     task = run.task

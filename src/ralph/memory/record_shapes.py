@@ -32,9 +32,9 @@ def session_of(record: Record) -> str:
 
 
 def record_json(record: Record, source: str = "") -> dict[str, object]:
-    """Return a memory, observation or journal entry as JSON. `source` is `file:line`, if known.
+    """Return a memory, observation or journal entry. `source` is `file:line`, if known.
 
-    `unconfirmed` is present if no agent sees the record unasked, and says why.
+    An unconfirmed record has the member `unconfirmed`, which gives the reason.
     """
     origin = record.origin
     always: dict[str, object] = {
@@ -69,9 +69,9 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
 
 
 def memory_json(record: Record, source: str = "") -> dict[str, object]:
-    """Return a memory for `ralph memory ... --format json`.
+    """Return a memory as printed by `ralph memory ... --format json`.
 
-    It has the documented aliases `content` and `created`.
+    Its members `content` and `created` are aliases for `text` and `created_at`.
     """
     return {**record_json(record, source), "content": record.text, "created": record.created_at}
 

@@ -59,7 +59,7 @@ def history_json(history: ChatHistory) -> dict[str, object]:
 
 
 def journal_json(entry: JournalEntry) -> dict[str, object]:
-    """Return how an iteration ended, with the member names of the loop's specification."""
+    """Return how an iteration of a loop ended."""
     return {
         "id": f"jrn-{entry.run}-{entry.iteration}",
         "run_id": entry.run,

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def task_json(entry: ListedTask) -> dict[str, object]:
-    """Return a task with its unfinished blockers (`waits_for`) and whether it is ready."""
+    """Return a task.
+
+    `waits_for` lists unfinished tasks that hold it up, and `ready` says whether it can start.
+    """
     members = asdict(entry.task)
     extra = members.pop("extra")
     members |= {"blocked_by": list(entry.task.blocked_by), "ready": entry.is_ready}
@@ -19,7 +22,10 @@ def task_json(entry: ListedTask) -> dict[str, object]:
 
 
 def feature_json(view: FeatureView) -> dict[str, object]:
-    """Return a feature, and how many of its tasks are done."""
+    """Return a feature.
+
+    `tasks` is the number of its tasks, and `done` is how many of them are done.
+    """
     members = asdict(view.feature)
     extra = members.pop("extra")
     return {**members, "tasks": len(view.tasks), "done": view.done, "extra": extra}
