@@ -520,7 +520,7 @@ def test_adding_never_rewrites_a_sign() -> None:
 def test_a_sign_is_not_edited_in_place() -> None:
     with pytest.raises(Refused, match="legacy Sign") as refused:
         parse_memories("### Sign: x\nwords\n", GUARDRAILS).replace("sign-x", NEW_FIX)
-    assert "migrate" in refused.value.hint
+    assert "ralph doctor --fix" in refused.value.hint
 
 
 def test_a_sign_can_be_removed_and_its_neighbours_stay() -> None:
