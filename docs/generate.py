@@ -35,10 +35,11 @@ DOCS = Path(__file__).parent
 INTRO = """\
 # The commands
 
-Generated from the program by `make docs`; `ralph COMMAND --help` prints the same.
+`make docs` generates this page from the program; `ralph COMMAND --help` prints the same text.
 
-Exit codes: 0 success, 1 failed or not found, 2 wrong usage, 130 interrupted. Every listing supports
-`--format json`, which is valid JSON even if the listing is empty. Notes and warnings go to standard error.
+The exit code is 0 for success, 1 if something failed or was not found, 2 for incorrect usage, and 130 if the command
+was interrupted. Every listing supports `--format json`, which prints valid JSON even if the listing is empty. Notes and
+warnings go to standard error.
 """
 
 
@@ -60,9 +61,9 @@ def _limit(key: ConfigKey) -> str:
     if not key.personal:
         return ""
     return (
-        "In a project's files only after `ralph trust`."
+        "In a project's files, it needs `ralph trust`."
         if key.name in TRUSTED
-        else "Not in a project's files."
+        else "Cannot be set in a project's files."
     )
 
 

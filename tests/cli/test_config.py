@@ -148,7 +148,8 @@ def test_a_wrong_value_in_a_file_is_told_with_its_line(
     code, out, err = ralph(capfd)
     assert (code, out) == (2, "")
     assert (
-        "error: ralph.yml:3: memories.budget: expected a whole number from 0 up, got 'many'" in err
+        "error: ralph.yml:3: memories.budget: expected a whole number of at least 0, got 'many'"
+        in err
     )
 
 

@@ -277,7 +277,7 @@ def test_an_edit_that_repeats_another_entry_says_so(ralph: Project) -> None:
 def test_a_negative_number_is_a_value_and_not_an_option(ralph: Project) -> None:
     said = ralph("config", "memories.budget", "-5")
     assert said.code == 2
-    assert "memories.budget: expected a whole number from 0 up" in said.err
+    assert "memories.budget: expected a whole number of at least 0" in said.err
     assert ralph("config", "memories.budget", "--lcoal").code == 2
 
 

@@ -203,17 +203,17 @@ class TestCheck:
             (
                 ConfigKey("k", ValueType.NUMBER, 0, ""),
                 True,
-                "expected a whole number from 0 up, got true",
+                "expected a whole number of at least 0, got true",
             ),
             (
                 ConfigKey("k", ValueType.NUMBER, 0, ""),
                 -1,
-                "expected a whole number from 0 up, got -1",
+                "expected a whole number of at least 0, got -1",
             ),
             (
                 ConfigKey("k", ValueType.NUMBER, 0, ""),
                 1.5,
-                "expected a whole number from 0 up, got 1.5",
+                "expected a whole number of at least 0, got 1.5",
             ),
             (
                 ConfigKey("k", ValueType.FRACTION, 0.5, "", highest=1),
@@ -238,17 +238,17 @@ class TestCheck:
             (
                 ConfigKey("k", ValueType.TEXTS, (), ""),
                 {"a": 1},
-                "expected a list of texts, got a mapping",
+                "expected a list of strings, got a mapping",
             ),
             (
                 ConfigKey("k", ValueType.TEXTS, (), ""),
                 ["a", ["b"]],
-                "expected a list of texts, got a list",
+                "expected a list of strings, got a list",
             ),
             (
                 ConfigKey("k", ValueType.TEXTS, (), ""),
                 [None],
-                "expected a list of texts, got nothing",
+                "expected a list of strings, got nothing",
             ),
             (ConfigKey("k", ValueType.TEXT, "", ""), 5, "expected text, got 5"),
         ],

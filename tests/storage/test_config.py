@@ -256,7 +256,7 @@ class TestSet:
             (
                 "memories.budget",
                 "x",
-                "ralph config: memories.budget: expected a whole number from 0 up, got 'x'",
+                "ralph config: memories.budget: expected a whole number of at least 0, got 'x'",
             ),
             (
                 "privacy.patterns",

@@ -100,7 +100,7 @@ _IGNORED = (
         "execution.learn",
         ValueType.FLAG,
         True,
-        "Accepted and ignored: learning is always on.",
+        "Accepted but ignored: learning is always on.",
         ignored=True,
     ),
     *(
@@ -108,7 +108,7 @@ _IGNORED = (
             f"context.shares.{name}",
             ValueType.FRACTION,
             share,
-            "Accepted and ignored: `ralph.context_budget` limits the whole prompt.",
+            "Accepted but ignored: `ralph.context_budget` limits the whole prompt.",
             ignored=True,
             highest=1,
         )

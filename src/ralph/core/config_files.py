@@ -450,7 +450,7 @@ class ValueType(StrEnum):
     FRACTION = "a number"
     TEXT = "text"
     CHOICE = "one"
-    TEXTS = "a list of texts"
+    TEXTS = "a list of strings"
     CHOICES = "a list"
     PATTERNS = "a list of regular expressions"
     PREFIXES = "a list of prefixes"
@@ -485,10 +485,9 @@ class ConfigKey:
             return f"{self.kind.value} of {', '.join(self.choices)}"
         if self.kind not in (ValueType.NUMBER, ValueType.FRACTION):
             return self.kind.value
-        limit = f"to {self.highest:g}"
         if self.highest >= _NO_LIMIT:
-            limit = "up"
-        return f"{self.kind.value} from {self.lowest:g} {limit}"
+            return f"{self.kind.value} of at least {self.lowest:g}"
+        return f"{self.kind.value} from {self.lowest:g} to {self.highest:g}"
 
 
 class ValueMismatch(Exception):

@@ -115,9 +115,11 @@ def section(default: T, name: str) -> T:
 class Filter:
     """Which memories are injected. An empty filter means all."""
 
-    types: tuple[MemoryKind, ...] = setting((), "Give only these types.", choices=tuple(MemoryKind))
+    types: tuple[MemoryKind, ...] = setting(
+        (), "Give only memories of these types.", choices=tuple(MemoryKind)
+    )
     tags: tuple[str, ...] = setting((), "Give only memories with one of these tags.")
-    recent: int = setting(0, "Give only memories of the last N days; 0 means no limit.")
+    recent: int = setting(0, "Give only memories from the last N days; 0 means no limit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,11 @@ class Memories:
     inject: Inject = setting(
         Inject.AUTO, "Give memories to agents automatically, on request, or never."
     )
-    budget: int = setting(2000, "Maximum tokens of memories to give; 0 means no limit.")
+    budget: int = setting(
+        2000, "Token limit for the memories that agents are given; 0 means no limit."
+    )
     skill_injection: bool = setting(
-        True, "Tell agents how to use Ralph: in one line at a session's start, in full in the loop."
+        True, "Tell agents how to use Ralph: in one line at session start, in full in the loop."
     )
     filter: Filter = section(Filter(), "filter")
 
@@ -144,7 +148,7 @@ class CriterionSetting:
     expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
     marker: str = setting("", "The text to look for in the agent's output.")
     timeout: float = setting(
-        0.0, "Seconds until the command is stopped; 0 means `ralph.check_seconds`."
+        0.0, "Seconds after which the command is stopped; 0 means `ralph.check_seconds`."
     )
 
 
@@ -155,18 +159,18 @@ class Loop:
     max_iterations: int = setting(10, "Maximum number of iterations.", lowest=1)
     success_criteria: tuple[CriterionSetting, ...] = setting(
         (),
-        "What must hold before the work is done. Commands in a project's files need `ralph trust`.",
+        "What must hold for the work to be done. Commands in a project's files need `ralph trust`.",
         ValueType.TABLES,
         parts=CriterionSetting,
         trusted=_has_command,
     )
     context_budget: float = setting(
-        0.6, "The share of the context window that a prompt may fill.", highest=1
+        0.6, "The maximum share of the context window for a prompt.", highest=1
     )
     cooldown_ms: int = setting(1000, "Milliseconds to wait between iterations.")
     agent: str = setting(
         "auto",
-        "The agent: claude, codex, acp or command; auto picks claude, or codex without it.",
+        "The agent: claude, codex, acp or command; auto picks claude or, if it is missing, codex.",
     )
     agent_command: str = setting(
         "", "The program to run for the agents `command` and `acp`.", personal=True, trusted=_always
@@ -183,7 +187,7 @@ class Loop:
     iteration_minutes: int = setting(
         60, "Maximum minutes for one iteration of the agent; 0 means no limit."
     )
-    check_seconds: int = setting(600, "Maximum seconds for one command of a criterion.", lowest=1)
+    check_seconds: int = setting(600, "Maximum seconds for one criterion's command.", lowest=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ class Execution:
 class Shares:
     """How much of the context window Ralph may fill."""
 
-    memory: float = setting(0.15, "The share of the window that memories may fill.", highest=1)
+    memory: float = setting(0.15, "The maximum share of the window for memories.", highest=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,7 @@ class Context:
     window: int = setting(200_000, "The size of the agent's context window, in tokens.", lowest=1)
     strategy: Trimming = setting(
         Trimming.AUTO,
-        "What to drop first when a brief's memories do not fit: "
+        "What to drop first if the memories in a brief do not fit: "
         "old ones, the least useful, details, or all but fixes.",
     )
     shares: Shares = section(Shares(), "shares")
@@ -308,12 +312,12 @@ class Learning:
     )
     budget: int = setting(
         8_000,
-        "Maximum tokens of one digest for the agent in `ralph learn`.",
+        "Maximum tokens in one digest for the agent in `ralph learn`.",
         lowest=MIN_LEARNING_BUDGET,
     )
     prompt: str = setting(
         "",
-        "A file with your own request for `ralph learn`; empty means Ralph's.",
+        "A file with your own prompt for `ralph learn`; empty means Ralph's.",
         personal=True,
         trusted=_always,
     )
@@ -351,12 +355,12 @@ class Team:
     )
     share: tuple[Shared, ...] = setting(
         tuple(Shared)[:-1],
-        "What to push; activity (`observations`) only if it is listed.",
+        "What to push; recorded activity (`observations`) must be listed.",
         choices=tuple(Shared),
     )
     search: TeamSearch = setting(
         TeamSearch.PULLED,
-        "Search what was pulled, or ask the server, which then keeps the activity.",
+        "Search what was pulled, or on the server, where recorded activity then stays.",
     )
     loop: bool = setting(False, "Push and pull when a loop ends.")
 
@@ -379,6 +383,6 @@ class Config:
     team: Team = section(Team(), "team")
     presence: Presence = setting(
         Presence.START,
-        "Report what agents are given: at session start, also at each prompt (full), or never.",
+        "Report what agents are given: at session start, at each prompt as well (full), or never.",
     )
-    retention_days: int = setting(0, "Days after which session logs may be removed; 0 keeps them.")
+    retention_days: int = setting(0, "Days after which session logs can be removed; 0 keeps them.")
