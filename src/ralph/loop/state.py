@@ -52,21 +52,21 @@ class EndReason(StrEnum):
         member.meaning = meaning
         return member
 
-    SUCCESS = "success", 0, _SUCCESS, "all of its work is done, and the checks agree"
+    SUCCESS = "success", 0, _SUCCESS, "all work is done, and the checks agree"
     ALREADY_PASSING = (
         "already_passing",
         0,
         _SUCCESS,
-        "all criteria of --criteria passed before the first iteration",
+        "all criteria given with --criteria passed before the first iteration",
     )
     UNCHECKED = (
         "unchecked",
         20,
         RunStatus.UNCHECKED,
-        "all of its work is done, but criteria that you have not trusted were skipped",
+        "all work is done, but criteria that you have not trusted were skipped",
     )
     NOTHING_READY = "nothing_ready", 0, _SUCCESS, "no task was ready"
-    TASK_FAILED = "task_failed", 10, _FAILED, "a task failed after all its retries"
+    TASK_FAILED = "task_failed", 10, _FAILED, "a task failed, even after all its retries"
     GAVE_UP = (
         "gave_up",
         11,
@@ -80,7 +80,7 @@ class EndReason(StrEnum):
         "no_progress",
         15,
         _FAILED,
-        "the same failure several times, with no change on disk",
+        "the same failure occurred several times, with no change on disk",
     )
     THRASHING = "thrashing", 16, _FAILED, "the files alternated between the same states"
     AGENT_UNAVAILABLE = (
@@ -89,14 +89,14 @@ class EndReason(StrEnum):
         _FAILED,
         "the agent could not be reached after several attempts",
     )
-    STOPPED = "stopped", 18, _STOPPED, "a person asked it to stop"
-    INTERRUPTED = "interrupted", 130, _STOPPED, "Ctrl-C"
-    DIED = "died", 19, _STOPPED, "its process was killed"
+    STOPPED = "stopped", 18, _STOPPED, "a person stopped the run"
+    INTERRUPTED = "interrupted", 130, _STOPPED, "the run was interrupted with Ctrl-C"
+    DIED = "died", 19, _STOPPED, "the run's process was killed"
     ERROR = (
         "error",
         1,
         _FAILED,
-        "something it needs failed (a full disk, an unreadable file), or Ralph itself failed",
+        "something the run needs failed (a full disk, an unreadable file), or Ralph itself failed",
     )
 
 
