@@ -103,9 +103,9 @@ _AGENT = [
 def cli(yes: bool, keep: bool, team: bool) -> None:
     """Watch Ralph work on sample projects.
 
-    The demo shows a loop, two sessions, what is learned in between, search, and what stays
-    private. It needs no key and no network. On a terminal, it waits for Enter after each page, and
-    offers to show the sample project in a browser at the end.
+    The demo shows a loop, two sessions, what is learned in between, search, and what stays private.
+    It needs no API key and no network access. In a terminal, it waits for Enter after each page and
+    ends by offering to show the sample project in a browser.
     """
     options.exclude({"--team": team, "--keep": keep})
     if team:

@@ -59,8 +59,8 @@ class _Graph(NamedTuple):
 def cli() -> None:
     """Show how memories, files and tasks are linked.
 
-    A node is named by its id, and a record also by its title. Files, symbols, tags, tasks and
-    sessions are written as file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c and
+    A node is named by its id; a record can also be named by its title. Files, symbols, tags, tasks
+    and sessions are written as file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c and
     session:ID; the prefix can be left out. Inside a task (RALPH_TASK, or the task's worktree),
     records of other unfinished tasks are left out.
     """

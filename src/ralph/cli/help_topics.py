@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 FILES = """\
-A memory is stored in one of these files. Most people need the first two. --in
-chooses the file; commands that read also accept a comma-separated list, or all.
+A memory is stored in one of these files. Most people need only the first
+two. Use --in to choose a file; commands that read memories also accept a
+comma-separated list of files, or all.
 
   memories    What was learned in this project (.agent/memories.md, the default)
   personal    What applies to all your projects (memories.md in your config folder)
@@ -12,7 +13,7 @@ chooses the file; commands that read also accept a comma-separated list, or all.
   patterns    Conventions that every task should know (.ralph/global-patterns.md)
   knowledge   Longer entries, one file each, with a title (.ralph/knowledge/)
 
-Where something goes:
+Where to store something:
 
   How this project works                       --in memories
   Something that applies to all your projects  --in personal

@@ -28,8 +28,8 @@ _EXCERPT_WIDTH = 80  # columns of a record's text in a preview
 def cli() -> None:
     """Update or rebuild the search index.
 
-    The index is derived from the files and can be deleted. `ralph doctor --index` compares it with
-    them.
+    The index is derived from the files, so you can delete it. `ralph doctor --index` compares it
+    with the files.
     """
 
 
@@ -165,7 +165,7 @@ def forget_(
     knowledge are selected only by id or --matching. What Ralph cannot remove (your own prose,
     backups) is listed with its line, and with --yes the exit code is then 1. A salted hash of each
     text is kept in your state folder, so that an import, a team sync or a restored log does not
-    bring it back. --old-logs only deletes old log files; memories are not touched.
+    bring it back. --old-logs deletes only old log files; memories are not touched.
     """
     if old_logs:
         exclude({"ID": names, "--old-logs": True})

@@ -134,7 +134,7 @@ def install(
     """Add Ralph to your coding agents.
 
     This adds hooks, slash commands and the MCP server to your agents' settings, and a merge driver
-    for memory files to your git config. Other settings are left unchanged. On a terminal, it shows
+    for memory files to your git config. Other settings are left unchanged. In a terminal, it shows
     the changes and asks first. Without HOST, it covers every agent that has a settings folder or is
     on your PATH. For any other agent, --skill prints a guide that you can give to it.
     """

@@ -49,7 +49,7 @@ _NOTHING_NEW = "Nothing was recorded since the last time."
     "answer",
     type=click.Path(allow_dash=True),
     metavar="FILE",
-    help='Verify the answer of an agent to the prompt ("-" reads it from standard input).',
+    help='Verify the answer that an agent gave to the prompt ("-" reads it from standard input).',
 )
 @click.option(
     "--until",

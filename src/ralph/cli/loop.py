@@ -135,8 +135,8 @@ def start(
 ) -> int:
     """Work on a goal until it is met.
 
-    Without GOAL, work on the ready tasks until none are left. The exit code says why the run ended:
-    0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
+    Without GOAL, work on the ready tasks until none are left. The exit code shows why the run
+    ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
     thrashing, 17 no agent, 18 stopped, 20 done but not checked, 130 Ctrl-C (docs/loop.md lists them
     all).
     """

@@ -51,8 +51,8 @@ def cli() -> None:
     """Add, list, edit and search memories.
 
     A memory belongs to this project (.agent/memories.md) or, with --in personal, to all your
-    projects. `ralph help files` explains the other files. Commands that take an ID find its file; a
-    short id such as mem-a3f8 is enough.
+    projects. `ralph help files` explains the other files. Commands that take an ID find the right
+    file; a short id such as mem-a3f8 is enough.
     """
 
 
@@ -324,8 +324,8 @@ def list_(
 ) -> None:
     """List memories in file order.
 
-    A table ends after 1000 entries, and a note says how to see the rest. JSON is complete unless
-    --limit is given. Entries marked (held) or (unconfirmed) wait for your `ralph review`.
+    A table shows at most 1000 entries, with a note on how to see the rest. JSON output is complete
+    unless --limit is given. Entries marked (held) or (unconfirmed) are pending in `ralph review`.
     """
     call.require_memory()
     is_filtered = last is not None or bool(kinds or tags or as_of)
@@ -581,7 +581,7 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
 def delete(call: Invocation, name: str) -> None:
     """Delete a memory from its file.
 
-    To remove earlier texts of a knowledge entry from the log as well, use `ralph forget`.
+    To remove earlier versions of a knowledge entry from the log as well, use `ralph forget`.
     """
     from ralph.learning import removal
 
@@ -627,7 +627,7 @@ def prime(
 ) -> None:
     """Print memories for an agent's context.
 
-    Entries are never cut: the most useful ones that fit the budget are printed.
+    The most useful entries that fit the budget are printed; none is cut short.
     """
     from ralph.memory import priming
 

@@ -40,10 +40,9 @@ class _Versions(NamedTuple):
 def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
     """Merge memory files in git, entry by entry.
 
-    The result is written to OURS. New entries of both sides are kept, and an entry that only one
-    side changed takes that change. If both sides changed an entry, the newer version is placed
-    above the other. SIZE is the length of the conflict markers. The exit code is 1 if conflicts
-    remain.
+    The result is written to OURS. New entries from both sides are kept, and a change made on only
+    one side is applied. If both sides changed an entry, the newer version is placed above the
+    other. SIZE is the length of the conflict markers. The exit code is 1 if conflicts remain.
     """
     if register and not versions:
         _register(call)

@@ -235,7 +235,7 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
 
     The formats json (with sessions and the journal), markdown and agents-md are written to a file
     or to standard output, and claude-memory and basic-memory to a folder. `ralph import PATH` reads
-    the same records back. The format tasks has one line of JSON per task, for `ralph import
+    the same records back. The format tasks writes one line of JSON per task, for `ralph import
     --tasks`.
     """
     from ralph.sharing import exports

@@ -70,7 +70,7 @@ _ids = click.argument(
     "--ci",
     is_flag=True,
     help="Check only files that differ from the default branch, and exit with 1 if one "
-    "needs a person.",
+    "needs attention.",
 )
 @click.option(
     "--base",
@@ -86,11 +86,11 @@ def cli(
 ) -> None:
     """Review proposed, stale and conflicting memories.
 
-    In a terminal, each item is shown with its evidence, and a single key decides it. Otherwise the
-    items are listed: proposals from sessions and tasks; memories that read like instructions to an
-    agent and unconfirmed memories, both withheld until a person accepts them; versions that a merge
-    set aside; unsigned edits; contradictions and duplicates; memories that cite something that is
-    gone; and memories that no session was ever given.
+    In a terminal, each item is shown with its evidence, and you decide on it with a single key.
+    Otherwise, the items are listed: proposals from sessions and tasks; memories that read like
+    instructions to an agent and unconfirmed memories, both withheld until a person accepts them;
+    versions that a merge set aside; unsigned edits; contradictions and duplicates; memories that
+    cite something that is gone; and memories that no session was ever given.
 
     A star marks proposals with good evidence: seen in two sessions or iterations, or an error whose
     command passed after a fix. These, and the ones that you accept, are added to the project's
@@ -250,9 +250,9 @@ def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, 
 @options.formats("table", "json")
 @pass_call
 def show(call: Invocation, name: str, improve: bool, within: str, form: str) -> int:
-    """Show an item that waits for a decision.
+    """Show an item that needs a decision.
 
-    This prints its text, why it waits, its evidence, and the commands that decide it. With
+    This prints its text, why it needs a decision, its evidence, and the commands for deciding. With
     --improve, the original wording of a proposal is kept.
     """
     has_failed = improve and not _improve(call, name)

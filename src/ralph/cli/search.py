@@ -318,11 +318,13 @@ class _Preview(NamedTuple):
 @click.option(
     "--best",
     is_flag=True,
-    help="Show all certain matches for words or ids, even those that hooks leave out.",
+    help="Show all strong matches for words or ids, even those that hooks leave out.",
 )
 @click.option("--explain", is_flag=True, help="Explain why each record is included or left out.")
 @click.option(
-    "--knowledge", is_flag=True, help="Show the knowledge that a run adds to a task instead."
+    "--knowledge",
+    is_flag=True,
+    help="Show the knowledge that a run adds to a task's prompt instead.",
 )
 @click.option("--feature", default="", metavar="NAME", help="With --knowledge: the task's feature.")
 @click.option(
@@ -338,7 +340,7 @@ def context_(call: Invocation, prompt: tuple[str, ...], **context_options: Any) 
     """Show what an agent is given with a prompt.
 
     Without PROMPT, show what it is given when a session starts. The hooks use the same budgets;
-    --best shows all certain matches, even those that a hook leaves out. "-" reads the prompt from
+    --best shows all strong matches, even those that a hook leaves out. "-" reads the prompt from
     standard input.
 
     Inside a task (RALPH_TASK, or the task's worktree), records of other unfinished tasks are left

@@ -124,10 +124,10 @@ def mcp() -> None:
 def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     """Run an MCP server with Ralph's tools.
 
-    MCP clients start it and use standard input and output. Tools are named after the commands, and
-    what a client writes is marked with the client's name. With --http, the server listens on
-    127.0.0.1 only and prints its address and a new token to standard error; RALPH_MCP_TOKEN sets a
-    fixed token.
+    MCP clients start this command and talk to it over standard input and output. Tools are named
+    after the commands, and what a client writes is marked with the client's name. With --http, the
+    server listens only on 127.0.0.1 and prints its address and a new token to standard error;
+    RALPH_MCP_TOKEN sets a fixed token.
     """
     with needs_extra("mcp", "`ralph mcp serve`"):
         from ralph.mcp import transports

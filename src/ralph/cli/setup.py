@@ -62,7 +62,7 @@ def setup_(
 
     This runs `ralph install`, `ralph init` and `ralph import --yes`: it adds Ralph to every coding
     agent it finds, creates Ralph's files in the project, and imports the project's earlier
-    sessions. On a terminal, it shows all changes first and asks once. It is safe to run again.
+    sessions. In a terminal, it shows all changes first and asks once. It is safe to run again.
     """
     place = DriverPlace(driver) if driver else None
     plan = setup.plan_setup(

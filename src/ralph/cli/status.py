@@ -79,8 +79,8 @@ def status(call: Invocation, usage: bool, watch: bool, line: bool, form: str) ->
     """Show what Ralph remembers here and whether it works.
 
     The report includes the number of memories, active runs, the last session, and the state of the
-    index and the hooks. --line prints one line of it; `ralph install claude --statusline` adds that
-    line to Claude Code.
+    index and the hooks. --line prints a one-line version, which `ralph install claude --statusline`
+    adds to Claude Code.
     """
     exclude({"--usage": usage, "--watch": watch, "--line": line})
     if line:
@@ -373,8 +373,8 @@ def doctor_(
 ) -> int:
     """Find and repair problems.
 
-    This checks the memory files, the config and the hooks; in the home folder, only the hooks. The
-    exit code is 1 if a problem needs your attention.
+    This checks the memory files, the config and the hooks. In the home folder, it checks only the
+    hooks. The exit code is 1 if a problem needs your attention.
 
     Four checks run only on request. --citations looks up what each memory (or only the given IDs)
     cites, in the working tree and in git, and reports it as fresh, moved, changed, gone or

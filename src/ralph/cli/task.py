@@ -304,7 +304,7 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
 def finish(call: Invocation, task_id: str) -> None:
     """Mark a task as done.
 
-    Proposals of the task that were accepted or have good evidence are added to
+    The task's proposals that were accepted or have good evidence are added to
     .ralph/global-patterns.md.
     """
     _complete(call, task_id)

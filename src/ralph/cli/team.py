@@ -216,7 +216,7 @@ def admin(
     """For administrators: create the tables and add members.
 
     Existing tables are updated to the current schema. --check looks for permissions on tables,
-    changed functions and wrong counts; the exit code is 1 if there is a problem.
+    changed functions and wrong counts; the exit code is 1 if it finds a problem.
     """
     if check:
         options.allow_only("a check", "check")

@@ -42,8 +42,8 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
 
     This shows the commands and addresses in the project's config and asks whether you trust them.
     Until you approve them, they are ignored: cloning a repository runs nothing and sends nothing. A
-    changed value must be approved again. The same applies to another machine's logs that came with
-    a copy of the project.
+    changed value must be approved again. The same applies to logs from another machine that came
+    with a copy of the project.
     """
     exclude({"--yes": yes, "--list": listing, "--revoke": revoke})
     if listing:
