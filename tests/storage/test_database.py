@@ -81,7 +81,11 @@ def test_the_queries_in_the_documentation_work(tmp_path: Path) -> None:
         select(here.root, sql)
 
 
-@pytest.mark.parametrize("times", [10, 200], ids=["400 characters", "7,000 characters"])
+@pytest.mark.parametrize(
+    "times",
+    [10, 200, 1_500],
+    ids=["400 characters", "7,000 characters", "55,000 characters"],
+)
 def test_a_session_holds_its_messages_in_full(tmp_path: Path, times: int) -> None:
     here = world(tmp_path)
     here.cached()

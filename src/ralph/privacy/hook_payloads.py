@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MAX_TEXT = (
     12_000  # characters, several times what an observation keeps: its outcome shows at the end
 )
+_MAX_MESSAGE = 64_000  # characters of a prompt or an answer, which sessions show in full
 _MAX_LINE = 96 * 1024  # characters in all strings of a payload together
 _SHORTER_TEXTS = (
     2_000,
@@ -35,6 +36,8 @@ _SHORTER_TEXTS = (
     20,
 )  # limits to try, one after the other, for a payload that is too large
 _PAYLOAD_WINDOW = 16_000
+_MESSAGE_WINDOW = _MAX_MESSAGE // 2  # a message of this length is searched as a whole
+_MESSAGE_MEMBERS = ("prompt", "last_assistant_message")
 _EDIT_MEMBERS = ("old_string", "new_string", "content", "new_source", "edits")
 _ANSWER_MEMBERS = ("oldString", "newString", "content")
 _RESULT_FLAGS = ("filePath", "interrupted", "isError", "is_error")
@@ -53,7 +56,14 @@ def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
     redactor = Redactor(patterns, tolerant=True)
     payload = _redact_hunks(payload, redactor)
     payload = _redact_output(payload)
-    result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT))
+    messages = [payload.get(name) for name in _MESSAGE_MEMBERS]
+
+    def redact_text(text: str) -> str:
+        if text in messages:
+            return _shorten(redactor(text, _MESSAGE_WINDOW), _MAX_MESSAGE)
+        return _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT)
+
+    result = map_texts(payload, redact_text)
     if redactor.astray and redactor.open:
         # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
         result = {
