@@ -217,7 +217,7 @@ def _search_query(
 
 def _search_records(call: Invocation, query: Query, chosen: _SearchOptions) -> None:
     names_amount = chosen.limit is not None or chosen.everything
-    fit = chosen.form != "json" and not names_amount
+    fit = not names_amount
     if chosen.team:
         from ralph.sharing import team_search
 
