@@ -412,6 +412,12 @@ class TestNewVectors:
         embedder = Clocked()
         assert embedder.ask(tmp_path, "question").startswith("1 record(s)")
         assert [text.strip() for text in embedder.texts] == ["question", "short"]
+        assert embedder.ask(tmp_path, "question") == "", "it has been said"
+
+    def test_records_that_a_search_does_not_cover_are_not_mentioned(self, tmp_path: Path) -> None:
+        put(tmp_path, *TEXTS)
+        embedder = Clocked()
+        assert embedder.ask(tmp_path, "question", query=Query(families=(Family.JOURNAL,))) == ""
 
     def test_a_server_gets_no_records_from_a_search(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError, UsageError, WriteFailed
@@ -324,7 +324,8 @@ def nearness(
     """Return a function that computes how similar records are to a question.
 
     It spends up to `seconds` on vectors for new records, and warns if records without a vector
-    remain. If anything fails, the function gives one warning and returns no similarities.
+    remain, unless an earlier search has said so. If anything fails, the function gives one warning
+    and returns no similarities.
     """
     keep = query_filters.filter_of(query)
 
@@ -341,7 +342,8 @@ def nearness(
                     deadline = clock() + seconds
                     new = _NewVectors(embedder, connection, digests, keep, deadline, clock)
                     stored |= new.embed_missing(cache, stored)
-                    _warn_of_missing(warn, new.left)
+                    if new.has_news:
+                        _warn_of_missing(warn, new.left)
             cosines = vectors.cosines(stored, vector)
         except (RalphError, OSError, sqlite3.Error) as error:
             _warn(warn, error)
@@ -358,6 +360,13 @@ def nearness(
     return near
 
 
+class _WantedKeys(NamedTuple):
+    """The keys of records that a query asks for, and how many more were not compared with it."""
+
+    keys: Sequence[int]
+    unread: int
+
+
 class _NewVectors:
     """Embeds the newest records that a query asks for, until a deadline."""
 
@@ -370,7 +379,8 @@ class _NewVectors:
         deadline: float,
         clock: Clock,
     ) -> None:
-        self.left = 0  # records that have no vector afterwards
+        self.left = 0  # records that the query asks for and that have no vector afterwards
+        self.has_news = False  # whether `left` has changed
         self._embedder = embedder
         self._connection = connection
         self._digests = digests
@@ -384,22 +394,27 @@ class _NewVectors:
         for digest, key in _key_by_digest(self._digests).items():
             if not _is_complete(stored.get(digest), self._embedder):
                 waiting.append(key)
-        rows = self._embed(self._first_wanted(waiting))
-        self.left = len(waiting) - len(rows)
+        wanted = self._first_wanted(waiting)
+        rows = self._embed(wanted.keys[:_MAX_RECORDS_PER_SEARCH])
+        self.left = len(wanted.keys) + wanted.unread - len(rows)
+        # Otherwise nothing has changed since an earlier search said how many are left.
+        self.has_news = bool(rows) or not stored
         with suppress(db.Busy, sqlite3.Error, OSError):  # then the next search embeds them again
             cache.put(self._embedder.name, rows)
         return rows
 
-    def _first_wanted(self, waiting: Sequence[int]) -> list[int]:
+    def _first_wanted(self, waiting: Sequence[int]) -> _WantedKeys:
         """Return the first keys that pass the filter, as many as there can be time for."""
         wanted: list[int] = []
-        for start in range(0, len(waiting), _KEYS_PER_FILTER):
-            some = waiting[start : start + _KEYS_PER_FILTER]
+        read = 0
+        while read < len(waiting):
+            some = waiting[read : read + _KEYS_PER_FILTER]
             allowed = lookup.filter_keys(self._connection, some, self._keep)
             wanted += [key for key in some if key in allowed]
+            read += len(some)
             if len(wanted) >= _MAX_RECORDS_PER_SEARCH or self._clock() >= self._deadline:
                 break
-        return wanted[:_MAX_RECORDS_PER_SEARCH]
+        return _WantedKeys(wanted, len(waiting) - read)
 
     def _embed(self, keys: Sequence[int]) -> dict[str, bytes]:
         rows: dict[str, bytes] = {}
