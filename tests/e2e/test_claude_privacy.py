@@ -5,6 +5,7 @@ every file of Ralph's in the project (the index and what stands beside it too), 
 the temporary folder of the run; the client's own transcript is its own affair. What stands around it must be there.
 """
 
+import json
 import shlex
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, bash, printed, went_well, write
 from tests.e2e.scripted import Reply, say, use
+
+from ralph.lean import discovery
 
 pytestmark = pytest.mark.e2e
 
@@ -163,7 +166,6 @@ def test_a_folder_without_ralphs_files_is_left_alone(
     (claude.project / ".git").mkdir()
     (claude.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     ralph("install", "claude")
-    state = listing(claude.home / ".local"), listing(claude.home / ".config")
     above = claude.project.parent / ".ralph"
     above.mkdir()
     messages.script(bash("echo one"), bash("exit 1"), say("DONE"))
@@ -171,10 +173,10 @@ def test_a_folder_without_ralphs_files_is_left_alone(
     run = claude.run("do it")
 
     went_well(run)
-    assert {each["stdout"] for each in run.hooks} == {""}
+    said = [each["stdout"] for each in run.hooks if each["stdout"]]
+    assert [json.loads(line) for line in said] == [{"systemMessage": discovery.NOT_SET_UP}]
     assert sorted(path.name for path in claude.project.iterdir()) == [".git"]
     assert listing(above) == []
-    assert (listing(claude.home / ".local"), listing(claude.home / ".config")) == state
 
 
 def listing(folder: Path) -> list[str]:
