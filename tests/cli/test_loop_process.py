@@ -320,6 +320,8 @@ def test_a_criterion_before_the_first_iteration_is_seen_and_can_be_stopped(
         assert criterion.readline() == "checking\n"
         status = shop("loop", "status", "--format", "json").json
         assert (status["alive"], status["step"], status["iterations"]) == (True, "beginning", 0)
+        assert "  before its first iteration, checking" in shop("loop", "status").out
+        assert ", before its first iteration: " in shop("status").out
         assert shop("loop", "stop", "--now").code == 0
         assert criterion.read() == ""
     assert loop.end() == 18
@@ -334,7 +336,7 @@ def test_a_criterion_ends_when_its_loop_is_killed(shop: Project, pipe: Path) -> 
         loop.process.kill()
         assert criterion.read() == "", "the pipe is closed, so the criterion is gone"
     loop.close()
-    assert "was killed" in shop("loop", "status").err
+    assert "was killed before its first iteration" in shop("loop", "status").err
 
 
 def started(shop: Project, *more: str) -> str:

@@ -69,7 +69,7 @@ def test_three_iterations_and_then_success(shop: Workshop) -> None:
     assert [entry.files for entry in shop.journal(run)] == [(), ("cart.py",), ("ok",)]
     assert status(shop, only(shop)) is TaskStatus.DONE
     assert "the total is never computed" in shop.prompt(run, 2)
-    assert f"checks {CHECK.replace(':', ': ')}" in shop.said[1], (
+    assert f"checks {CHECK.replace(':', ': ')}" in shop.said[2], (
         "what is checked is told before the first iteration"
     )
     assert shop.said[-1] == f"{run.id} ended after 3 iterations: success: done: {only(shop)}"

@@ -32,6 +32,7 @@ def test_a_refused_start_leaves_no_run_and_no_task(shop: Workshop) -> None:
         shop.start(request=LoopRequest(goal=GOAL, criteria=("test_pas",)))
     assert "did you mean test_pass?" in refused.value.hint
     assert runs.list_newest(shop.root) == ([], 0)
+    assert not [line for line in shop.said if "run-" in line], "there is no run to name"
     assert task.ready(shop.root) == []
     assert not list(paths.runs_folder(shop.root).glob("*"))
 
@@ -40,6 +41,7 @@ def test_criteria_that_hold_already_leave_no_run(shop: Workshop) -> None:
     run = shop.start(request=LoopRequest(goal=GOAL, criteria=("custom:true",)))
     assert run.reason == "already_passing"
     assert runs.list_newest(shop.root) == ([], 0)
+    assert not [line for line in shop.said if "run-" in line], "there is no run to name"
 
 
 def test_resuming_makes_the_check_of_the_start(shop: Workshop) -> None:

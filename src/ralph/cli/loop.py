@@ -31,7 +31,7 @@ from ralph.core.errors import NothingYet, Refused, UsageError
 from ralph.core.work import JournalEntry, RunStatus
 from ralph.formats.journal import is_journal_id
 from ralph.loop import run_prompts, runs
-from ralph.loop.state import Run, exit_code
+from ralph.loop.state import BEFORE_FIRST_ITERATION, Run, describe_progress, exit_code
 from ralph.recall.json_shapes import journal_json
 from ralph.storage import files
 
@@ -276,7 +276,9 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
     if now:
         click.echo(f"{run.id} will stop now")
     else:
-        click.echo(f"{run.id} will stop after iteration {run.iterations + 1}")
+        progress = describe_progress(run)
+        when = progress if progress == BEFORE_FIRST_ITERATION else f"after {progress}"
+        click.echo(f"{run.id} will stop {when}")
 
 
 def _mark_dead_runs(call: Invocation) -> None:

@@ -18,7 +18,7 @@ from ralph.cli.output import cut, one_line
 from ralph.core.record import Outcome
 from ralph.core.work import JournalEntry, RunStatus
 from ralph.loop import run_shapes, runs
-from ralph.loop.state import Run, describe_step
+from ralph.loop.state import Run, describe_progress, describe_step
 
 _RECENT_ITERATIONS = 5  # iterations in the short description of a run
 _NOTES_WIDTH = 120  # columns for an iteration's notes, about two lines including what precedes them
@@ -74,7 +74,7 @@ def describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
 def _describe_step(root: Path, run: Run) -> str:
     step = describe_step(run.step)
     process = f"process {run.pid}" if runs.is_alive(root, run) else "its process is gone"
-    return f"iteration {run.iterations + 1}, {step}, {process}"
+    return f"{describe_progress(run)}, {step}, {process}"
 
 
 def _working_seconds(run: Run) -> float:

@@ -29,6 +29,7 @@ from ralph.install.status import project_status
 from ralph.lean import discovery
 from ralph.learning import inbox, weekly
 from ralph.loop import runs
+from ralph.loop.state import describe_progress
 from ralph.recall import citation_check
 from ralph.recall.citation_check import CitationReport
 from ralph.recall.usage import usage_stats
@@ -132,7 +133,7 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
         return
     loops = []
     for run in running:
-        loops.append(one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}"))
+        loops.append(one_line(f"{run.id}, {describe_progress(run)}: {run.goal}"))
     counts = state["indexed"]
     fields = {
         "project": _describe_project(state, config),

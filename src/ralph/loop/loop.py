@@ -38,6 +38,7 @@ from ralph.loop.plan import (
 from ralph.loop.printer import LoopPrinter, count_noun
 from ralph.loop.request import LoopRequest, apply_request, changed_options, stored_request
 from ralph.loop.state import (
+    BEFORE_FIRST_ITERATION,
     BEGINNING,
     EndReason,
     IterationResult,
@@ -103,7 +104,6 @@ def start(
         return end_run(run, EndReason.NOTHING_READY, message, ids.timestamp())
     new = replace(run, folder=str(bench.root.resolve()), step=BEGINNING)
     bench.set_saved(runs.begin(root, new, force=request.force))
-    _print_introduction(bench)
     try:
         verdict = _check_programs(bench)
     except BaseException:
@@ -114,6 +114,7 @@ def start(
         printer.print_line(message)
         runs.discard(root, run.id)
         return end_run(bench.run, EndReason.ALREADY_PASSING, message, ids.timestamp())
+    _print_introduction(bench)  # only now, because it names the run
     return _run_to_end(bench, request, [], fresh=True)
 
 
@@ -237,7 +238,7 @@ def _keeps_counting(run: Run) -> bool:
 
 def describe_dead_run(run: Run) -> str:
     """Describe a run whose process was killed, and how to resume it."""
-    where = f"in iteration {run.iterations}" if run.iterations else "before its first iteration"
+    where = f"in iteration {run.iterations}" if run.iterations else BEFORE_FIRST_ITERATION
     return f"{run.id} was killed {where}; `ralph loop resume {run.id}` continues it"
 
 
@@ -270,6 +271,8 @@ def _print_introduction(bench: Workbench) -> None:
 
 def _check_programs(bench: Workbench) -> CriteriaVerdict:
     """Check the criteria. Raises UsageError if a program that one of them needs is missing."""
+    if bench.plan.criteria:
+        bench.printer.print_line("checking the criteria before the first iteration")
     verdict = bench.check_before_start()
     for check in verdict.checks:
         if not check.missing:

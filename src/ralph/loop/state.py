@@ -149,6 +149,7 @@ def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
 
 
 BEGINNING = "beginning"  # the step in which the criteria are checked before an iteration
+BEFORE_FIRST_ITERATION = "before its first iteration"
 
 _STEPS = {
     "": "between two iterations",
@@ -162,6 +163,13 @@ _STEPS = {
 def describe_step(step: str) -> str:
     """Describe the current step of a run. An unknown step is returned unchanged."""
     return _STEPS.get(step, step)
+
+
+def describe_progress(run: Run) -> str:
+    """Say which iteration a running run is in, or that it has not begun the first one."""
+    if run.step == BEGINNING and not run.task and not run.iterations:
+        return BEFORE_FIRST_ITERATION
+    return f"iteration {run.iterations + 1}"
 
 
 def describe_fault(error: BaseException) -> str:
