@@ -1,5 +1,6 @@
 """An insight in better words by somebody's command: real programs, which answer, refuse, fail and say too much."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from tests.support.python_commands import program
 from ralph.core.errors import Conflict, NotFound, UsageError
 from ralph.core.record import MemoryKind, Record, Scope, Status
 from ralph.formats.insight_files import parse_insights
-from ralph.learning import insights, refine, review
+from ralph.learning import inbox, insights, refine, review
 from ralph.tasks import task
 
 NAME = "ins-1-aaaaaa"
@@ -17,14 +18,39 @@ NAME = "ins-1-aaaaaa"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project whose one task has one proposed insight."""
-    made = task.add(tmp_path, "teach").task
-    record = Record(
-        NAME, MemoryKind.FIX, "pool closes late", status=Status.PROPOSED, scope=Scope.TASK
-    )
-    place = tmp_path / ".ralph" / "tasks" / made.id / "memory" / "insights.json"
+    note(tmp_path, NAME, "pool closes late")
+    return tmp_path
+
+
+def note(root: Path, name: str, text: str) -> str:
+    """Add a task with one proposed insight, and return the task's id."""
+    made = task.add(root, name).task
+    record = Record(name, MemoryKind.FIX, text, status=Status.PROPOSED, scope=Scope.TASK)
+    place = insights.task_file(root / ".ralph" / "tasks" / made.id)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(parse_insights("").add(record).text, encoding="utf-8")
-    return tmp_path
+    return made.id
+
+
+@pytest.mark.parametrize(
+    ("decide", "status"),
+    [(review.accept, Status.ACCEPTED), (review.reject, insights.REJECTED)],
+    ids=["accept", "reject"],
+)
+def test_a_lesson_that_two_tasks_noted_is_one_item_and_decided_once(
+    root: Path, decide: Callable[..., object], status: Status
+) -> None:
+    second = note(root, "ins-2-bbbbbb", "Pool  closes late")
+    note(root, "ins-3-cccccc", "Pool closes early")
+    shown = {item.seen: item for item in inbox.items(root)}
+    assert shown["1x"].id == "ins-3-cccccc"
+    assert len({shown["2x"].source, *shown["2x"].other_sources}) == 2
+    item = inbox.insight_item(insights.find(root, NAME), root)
+    assert (item.id, item.seen, f"also noted in {second}" in item.why) == (NAME, "2x", True)
+    decide(root, NAME)
+    states = {found.record.id: found.record.status for found in insights.list_(root)}
+    assert states == {NAME: status, "ins-2-bbbbbb": status, "ins-3-cccccc": Status.PROPOSED}
+    assert [each.id for each in inbox.items(root)] == ["ins-3-cccccc"]
 
 
 def refined(root: Path, code: str, *, timeout: float = 30.0) -> tuple[insights.Insight, str]:

@@ -276,7 +276,8 @@ def _improve(call: Invocation, name: str) -> bool:
 
 def _print_item(item: ReviewItem) -> None:
     task = f" of {item.task}" if item.task else ""
-    click.echo(one_line(f"{item.id} ({item.label}, {item.status}){task} in {item.source}"))
+    sources = ", ".join((item.source, *item.other_sources))
+    click.echo(one_line(f"{item.id} ({item.label}, {item.status}){task} in {sources}"))
     print_fields(
         {"why": item.why, "evidence": ", ".join(item.evidence), "next": " or ".join(item.actions)}
     )

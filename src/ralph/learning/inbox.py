@@ -7,7 +7,8 @@ lets an item stay as it is, a hash of its texts is remembered, so that it does n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations, islice
@@ -119,6 +120,7 @@ class ReviewItem:
     seen: str = ""
     task: str = ""
     source: str = ""
+    other_sources: tuple[str, ...] = ()  # where other tasks noted the same
     other: str = ""  # id of the memory that this one conflicts with, contradicts or resembles
     other_text: str = ""  # what that memory says
     verbs: tuple[str, ...] = ()  # what can be done with it
@@ -142,12 +144,13 @@ def items(
     found.sort(key=_rank, reverse=True)
     known = _KnownMemories(root) if status == "proposed" else None
     memories = _CurrentMemories(root)
-    listed = []
+    lessons: dict[Hashable, list[Insight]] = defaultdict(list)
     for proposal in found:
         if known is not None and known.say(proposal.record):
             continue
         if status in ("", insight.state(proposal.record)):
-            listed.append(_insight_item(proposal, memories))
+            lessons[insight.lesson_of(proposal)].append(proposal)
+    listed = [_lesson_item(same, memories) for same in lessons.values()]
     if status not in ("", "proposed") or task_id:
         return listed
     return [*held_items(root), *listed, *memory_items(root)]
@@ -254,8 +257,8 @@ class _CurrentMemories:
 
 
 def insight_item(found: Insight, root: Path) -> ReviewItem:
-    """Return an insight as an inbox item."""
-    return _insight_item(found, _CurrentMemories(root))
+    """Return an insight as an inbox item, together with the same lesson in other tasks."""
+    return _lesson_item([found, *insight.find_equal(root, found)], _CurrentMemories(root))
 
 
 def with_quotes(root: Path, shown: Sequence[ReviewItem]) -> list[ReviewItem]:
@@ -299,11 +302,37 @@ def _insight_item(found: Insight, memories: _CurrentMemories) -> ReviewItem:
         label=record.label,
         seen=seen,
         task=found.task,
-        source=f"{paths.shown(found.stored.path, root)}:{found.stored.line}",
+        source=_place_of(found, root),
     )
     if found.task == insight.NO_TASK:
         item = _proposal_item(item, record, memories)
     return _with_actions(item)
+
+
+def _lesson_item(same: Sequence[Insight], memories: _CurrentMemories) -> ReviewItem:
+    """Return insights that are the same lesson as one item, which is decided for all of them."""
+    first, *others = same
+    item = _insight_item(first, memories)
+    if not others:
+        return item
+    records = [found.record for found in same]
+    seen_in = {place for record in records for place in places(record)}
+    seen = f"{max(len(seen_in), len(same))}x"
+    if any(map(is_well_evidenced, records)):
+        seen += "*"
+    found_in = {name: None for record in records for name in evidence(record)}
+    tasks = dict.fromkeys(found.task for found in others)
+    return replace(
+        item,
+        why=f"{item.why}; also noted in {', '.join(tasks)}",
+        evidence=tuple(found_in),
+        seen=seen,
+        other_sources=tuple(_place_of(found, memories.root) for found in others),
+    )
+
+
+def _place_of(found: Insight, root: Path) -> str:
+    return f"{paths.shown(found.stored.path, root)}:{found.stored.line}"
 
 
 def _why_insight(record: Record) -> str:
@@ -599,7 +628,12 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     found = []
     for item in items(root):
         is_suspicious_entry = item.kind == EDIT and item.status == HELD
-        if item.source.rpartition(":")[0] in before and not is_suspicious_entry:
+        places_changed = [
+            place
+            for place in (item.source, *item.other_sources)
+            if place.rpartition(":")[0] in before
+        ]
+        if places_changed and not is_suspicious_entry:
             found.append(item)
     for stored in waiting_entries.find_all(root):
         old_text = before.get(paths.shown(stored.path, root))

@@ -10,7 +10,7 @@ the same insight is found again in other words. A file that cannot be read is ne
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from ralph.core.documents import Entry
 from ralph.core.errors import Hint, NotFound, RalphError, Unreadable, UsageError
 from ralph.core.record import Link, Record, Status
 from ralph.core.similarity import TextMatcher
+from ralph.core.text import normalise_text
 from ralph.formats import proposals
 from ralph.formats.insight_files import InsightsDocument, parse_insights
 from ralph.learning import propose as proposing
@@ -320,6 +321,23 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
         hint = f"not everything can be read: {problems[0]}"
     full_id = ids.resolve(name, visible_ids, noun="proposal", hint=hint)
     return visible[visible_ids.index(full_id)]
+
+
+def lesson_of(insight: Insight) -> Hashable:
+    """Return a value that insights share if they say the same in the same words and state."""
+    record = insight.record
+    has_task = insight.task != NO_TASK  # without a task, accepting it adds a memory
+    return normalise_text(record.text), proposing.effect(record), state(record), has_task
+
+
+def find_equal(root: Path, insight: Insight) -> list[Insight]:
+    """Return the insights of other tasks that are the same lesson, and are decided with this."""
+    lesson = lesson_of(insight)
+    return [
+        other
+        for other in list_(root)
+        if other.stored.path != insight.stored.path and lesson_of(other) == lesson
+    ]
 
 
 # --- changing -----------------------------------------------------------------------------------

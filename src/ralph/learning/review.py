@@ -43,8 +43,9 @@ def accept(
 
     `kind` limits that to one kind of item in the inbox, because a memory may be in several. A
     proposal without a task becomes a memory, with `text` instead of its own wording if that is
-    given. An accepted insight of a task is promoted once the task is done. Raises Refused if an
-    agent accepts something that is waiting for a person, and NotFound for an unknown id.
+    given. An accepted insight of a task is promoted once the task is done, and is accepted in every
+    task that noted it in the same words. Raises Refused if an agent accepts something that is
+    waiting for a person, and NotFound for an unknown id.
     """
     observer = context.observer
     held = _find_held(root, name, context.author)
@@ -106,12 +107,12 @@ def _accept_insight(root: Path, name: str, text: str, context: WriteContext) -> 
     if found.task == insights.NO_TASK:
         return acceptance.accept_proposal(root, found, context, text)
     acceptance.check_is_person(found, context)
-    found = _decide(root, name, Status.ACCEPTED, context.observer)
-    with suppress(RalphError):  # nothing is promoted if the task is missing or unreadable
-        if board.status_of(task_files.find_task(root, found.task).task) is TaskStatus.DONE:
-            promotion.promote_task(
-                root, found.task, patterns=context.patterns, observer=context.observer
-            )
+    for decided in _decide(root, name, Status.ACCEPTED, context.observer):
+        with suppress(RalphError):  # nothing is promoted if the task is missing or unreadable
+            if board.status_of(task_files.find_task(root, decided.task).task) is TaskStatus.DONE:
+                promotion.promote_task(
+                    root, decided.task, patterns=context.patterns, observer=context.observer
+                )
     return insights.find(root, found.record.id).stored
 
 
@@ -140,14 +141,15 @@ def _without_conflict(record: Record) -> Record:
 def reject(root: Path, name: str, *, context: WriteContext = BY_PERSON) -> Stored:
     """Reject an insight, or drop a held memory.
 
-    A rejected insight stays in its file and is not proposed again. Raises Refused for an entry in a
+    A rejected insight stays in its file and is not proposed again; it is rejected in every task
+    that noted it in the same words. Raises Refused for an entry in a
     memory file, and if an agent rejects something that is waiting for a person.
     """
     held = _find_held(root, name, context.author)
     if held is None:
         with suppress(NotFound):  # `_decide` says what it is instead
             acceptance.check_is_person(insights.find(root, name), context)
-        return _decide(root, name, insights.REJECTED, context.observer).stored
+        return _decide(root, name, insights.REJECTED, context.observer)[0].stored
     if isinstance(held, Stored):
         raise Refused(f"{name} is stored in a file", hint=f"ralph memory delete {name}")
     held_memories.release(root, held.id, context.observer)
@@ -177,7 +179,8 @@ def _find_held(root: Path, name: str, author: Author) -> Stored | HeldMemory | N
     return found
 
 
-def _decide(root: Path, name: str, status: Status, observer: WriteObserver | None) -> Insight:
+def _decide(root: Path, name: str, status: Status, observer: WriteObserver | None) -> list[Insight]:
+    """Set the status of an insight and of the same lesson in other tasks. Return it first."""
     try:
         found = insights.find(root, name)
     except NotFound:
@@ -186,4 +189,8 @@ def _decide(root: Path, name: str, status: Status, observer: WriteObserver | Non
                 what = f"{name} is a memory: {item.why}"
                 raise Refused(what, hint=" or ".join(item.actions)) from None
         raise
-    return insights.change(root, found, lambda record: replace(record, status=status), observer)
+    together = [found, *insights.find_equal(root, found)]
+    return [
+        insights.change(root, each, lambda record: replace(record, status=status), observer)
+        for each in together
+    ]
