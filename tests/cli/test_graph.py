@@ -119,7 +119,7 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         (["show", OLD, "--hops", "1", "--type", "cat"], 2, "is not a type of node"),
         (["show", OLD, "--hops", "1", "--relation", "owns"], 2, "is not a relation"),
         (["show", OLD, "--hops", "0"], 2, "hops"),
-        (["show", "--query", "x", "--as-of", "never"], 2, "is not a time"),
+        (["show", "--query", "x", "--as-of", "never"], 2, "is not a date or time"),
         (["search"], 2, "WORDS"),
         (["export", "--task", "t-9"], 1, "Task not found"),
         (["show", OLD, "--to", "nobody"], 1, "Node not found"),

@@ -7,6 +7,7 @@ most often: ids, words for a choice, times, numbers, files and folders.
 from pathlib import Path
 
 import pytest
+from tests.support.git import git
 from tests.support.runner import Project
 
 MEMORY = "mem-1705751400-a3f8"
@@ -19,6 +20,7 @@ NOT_FOUND = {
     "memory show mem-a3f9": f"Memory not found: mem-a3f9; did you mean {MEMORY}?",
     "memory delete mem-1705751400-a3f9": f"did you mean {MEMORY}?",
     "memory edit nope --text x": "Memory not found: nope",
+    "memory delete mem-a399": "Memory not found: mem-a399",
     "memory show nope --log": "Memory not found: nope",
     "search x --task t-nope": "Task not found: t-nope",
     "context x --task t-nope": "Task not found: t-nope",
@@ -52,15 +54,16 @@ WRONG_WORDS = {
     "task list --status pendng": "did you mean pending?",
     f"task set {TASK} blockd": "did you mean blocked?",
     "install clade": "'clade' is not a valid value; did you mean claude?",
+    "install claude --scope global": "did you mean user?",
     "completion zhs": "did you mean zsh?",
     "capture of": "did you mean off?",
     "memory ad hello": "there is no command `ralph memory ad`",
     "config memories.budgt 5": "did you mean memories.budget?",
 }
 WRONG_VALUES = {
-    "search x --since yesterdey": "'yesterdey' is not a time; did you mean yesterday?",
-    "search x --until 2026-13-01": "'2026-13-01' is not a time",
-    "forget --before soon": "'soon' is not a time",
+    "search x --since yesterdey": "'yesterdey' is not a date or time; did you mean yesterday?",
+    "search x --until 2026-13-01": "'2026-13-01' is not a date or time",
+    "forget --before soon": "'soon' is not a date or time",
     "memory list --limit 0": "0 is too small: at least 1",
     "search x --limit many": "'many' is not a whole number",
     "search x --layer 4": "4 is not between 1 and 3",
@@ -78,6 +81,12 @@ WRONG_VALUES = {
     "config memories.budget many": "expected a whole number",
     "index sync --limit 5": "--limit requires --embed",
 }
+DAMAGE = {
+    "conflict markers": (b"<<<<<<< HEAD\n=======\n>>>>>>> other\n", "has git conflict markers"),
+    "not UTF-8": (b"caf\xe9\n", "is not UTF-8 text"),
+    "NUL": (b"a\0b\n", "has a NUL character"),
+}
+BROKEN_YAML = "memories:\n   budget: 5\n  inject: auto\n"
 CASES = NOT_FOUND | WRONG_WORDS | WRONG_VALUES
 
 
@@ -127,3 +136,48 @@ def test_outside_of_a_project_reading_says_so(tmp_path: Path, words: str) -> Non
     assert said.code == 1
     assert "is neither a Ralph project nor a git work tree" in said.err
     assert "`ralph init`" in said.err
+
+
+@pytest.mark.parametrize(("damage", "cause"), DAMAGE.values(), ids=DAMAGE)
+def test_nothing_is_added_to_a_file_that_a_person_must_repair(
+    project: Project, damage: bytes, cause: str
+) -> None:
+    memories = project.root / ".agent" / "memories.md"
+    memories.write_bytes(TEXT.encode() + damage)
+    said = project("memory", "add", "Ports start at 4000")
+    message, next_step = said.err.splitlines()
+    assert said.code == 1
+    assert message.startswith("error: .agent/memories.md:7: ")
+    assert cause in message
+    assert "`ralph doctor`" in next_step
+    assert memories.read_bytes() == TEXT.encode() + damage
+
+
+def test_an_unrelated_memory_is_never_offered_for_deletion(project: Project) -> None:
+    said = project("memory", "delete", "mem-1705751400-a399")
+    assert "did you mean" in project("memory", "delete", "mem-1705751400-a3f9").err
+    assert "did you mean" not in said.err
+    assert said.code == 1
+
+
+def test_deleting_twice_says_that_the_memory_is_deleted(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.put(".agent/memories.md", TEXT)
+    git(project.root, "init", "-q")
+    git(project.root, "add", ".agent")
+    git(project.root, "commit", "-qm", "Add memories")
+    assert project("memory", "delete", MEMORY).code == 0
+    said = project("memory", "delete", MEMORY)
+    assert said.code == 1
+    assert f"{MEMORY} was deleted already" in said.err
+    assert f"`ralph memory show {MEMORY} --log`" in said.err
+
+
+@pytest.mark.parametrize("words", ["memory list", "task list", "session list", f"task show {TASK}"])
+def test_reading_warns_of_a_config_that_cannot_be_used(project: Project, words: str) -> None:
+    assert project(*words.split()).err == ""
+    project.put("ralph.yml", BROKEN_YAML)
+    said = project(*words.split())
+    assert said.code == 0
+    (warning,) = said.err.splitlines()
+    assert warning.startswith("warning: ralph.yml:3: not valid YAML")

@@ -273,7 +273,7 @@ class TestErrors:
         assert error(tmp_path).message == "ralph.yml:2: not UTF-8 text"
         (tmp_path / "ralph.yml").unlink()
         (tmp_path / "ralph.yml").mkdir()
-        assert error(tmp_path).message.startswith("ralph.yml:1: cannot be read: ")
+        assert error(tmp_path).message.startswith("ralph.yml: cannot be read: ")
 
 
 class TestCriteria:

@@ -41,6 +41,9 @@ def test_a_span_counts_back_from_now() -> None:
         ("2 days ago", "2d"),
         ("3 weeks ago", "3w"),
         ("1 month ago", "1m"),
+        ("7days", "7d"),
+        ("7 days", "7d"),
+        ("2 weeks", "2w"),
     ],
 )
 def test_a_time_may_be_said_as_people_say_it(words: str, span: str) -> None:
@@ -63,7 +66,7 @@ def test_a_time_with_a_typing_error_is_suggested() -> None:
     "words", ["soon", "2026-13", "2026-02-30", "7x", "2026-01-31 10:00", "-3d"]
 )
 def test_what_is_no_time_is_refused_with_examples(words: str) -> None:
-    with pytest.raises(UsageError, match="is not a time") as caught:
+    with pytest.raises(UsageError, match="is not a date or time") as caught:
         filters.parse_time(words)
     assert "2026-01-31" in caught.value.hint
 

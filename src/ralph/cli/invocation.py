@@ -43,6 +43,21 @@ _LETTER_BYTES = 2  # each is two letters to type
 _COMMANDS_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")
 """Commands that sync the index themselves, or that write in the middle of a merge."""
 
+_COMMANDS_WITHOUT_CONFIG = (
+    "ralph feature",
+    "ralph graph show",
+    "ralph loop show",
+    "ralph loop status",
+    "ralph memory list",
+    "ralph memory show",
+    "ralph review",
+    "ralph session list",
+    "ralph session show",
+    "ralph task list",
+    "ralph task show",
+)
+"""Commands that only read and need no setting, so that a broken config does not stop them."""
+
 
 @dataclass(frozen=True)
 class Invocation:
@@ -102,6 +117,18 @@ class Invocation:
         loaded = load(self.root, env=os.environ, limit=PatternLimit)
         warn(*loaded.warnings)
         return loaded.config
+
+    def warn_of_broken_config(self) -> None:
+        """Warn if a config file cannot be used, unless the config was loaded already."""
+        has_loaded_config = "config" in vars(self)
+        if has_loaded_config or not any(map(Path.exists, paths.settings_files(self.folder))):
+            return
+        from ralph.core.config import ConfigProblem, load
+
+        try:
+            load(self.folder, env=os.environ)
+        except ConfigProblem as error:
+            warn(f"{one_line(error.message)}; {error.hint}")
 
     @property
     def patterns(self) -> Sequence[str]:
@@ -217,6 +244,8 @@ def pass_call(function: Callable[..., T]) -> Callable[..., T]:
         command_path = click.get_current_context().command_path
         if has_written and not command_path.startswith(_COMMANDS_WITHOUT_SYNC):
             _update_index(call)
+        if command_path.startswith(_COMMANDS_WITHOUT_CONFIG):
+            call.warn_of_broken_config()
         return result
 
     return update_wrapper(command, function)

@@ -116,6 +116,8 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 """Errors raised by an output that cannot be written to, for example because the disk is full."""
 
 _DEBUG_HINT = "run again with RALPH_DEBUG=1 to see where"
+_SYNONYMS = {"global": "user"}
+"""What other programs call a choice of ours."""
 _CHOICE_MESSAGE = re.compile(r"(?s)'(.*)' is not one of ")
 """How click reports a value that is not one of the choices."""
 _NUMBER_MESSAGES = (
@@ -365,11 +367,15 @@ def _describe_choice(
     """Describe a value that is not one of the choices of an option or argument."""
     from ralph.core.spelling import did_you_mean
 
+    synonym = _SYNONYMS.get(value.lower(), "")
+    meant = did_you_mean(value, choices)
+    if synonym in choices:
+        meant = f"; did you mean {synonym}?"
     name = "a valid value"
     if isinstance(param, click.Option):
         name = f"a value of {max(param.opts, key=len)}"
     return _ErrorReport(
-        f"{value!r} is not {name}{did_you_mean(value, choices)}",
+        f"{value!r} is not {name}{meant}",
         f"one of {', '.join(choices)}",
         exit_code,
     )

@@ -583,9 +583,15 @@ def delete(call: Invocation, name: str) -> None:
 
     To remove earlier versions of a knowledge entry from the log as well, use `ralph forget`.
     """
-    from ralph.learning import removal
+    from ralph.learning import history, removal
 
-    stored = removal.delete(call.root, name)
+    try:
+        stored = removal.delete(call.root, name)
+    except NotFound as error:
+        if not history.was_deleted(call.root, name):
+            raise
+        hint = f"`ralph memory show {name} --log` shows its history"
+        raise NotFound(f"{name} was deleted already", hint=hint) from error
     click.echo(f"Deleted {one_line(stored.record.id)} ({source_of(stored, call)})")
 
 

@@ -561,10 +561,13 @@ def _lacks_command(item: object) -> bool:
 
 
 def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
+    hint = "correct the value; `ralph config --files` lists the files that are read"
+    if place.layer is Layer.FLAG:
+        hint = f"correct the value; `ralph config {name}` shows the present one"
     return ConfigProblem(
         replace(place, line=error.line or place.line),
         f"{name}: {_printable(str(error))}",
-        hint="correct the value; `ralph config --files` lists the files that are read",
+        hint=hint,
     )
 
 
@@ -592,7 +595,7 @@ def _read(path: Path, place: ConfigSource, *, is_config: bool = False) -> str | 
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
         hint = "check its type and permissions"
-        raise ConfigProblem(replace(place, line=1), what, hint=hint) from error
+        raise ConfigProblem(replace(place, line=0), what, hint=hint) from error
 
 
 def _read_beginning(path: Path) -> str:

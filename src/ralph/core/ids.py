@@ -25,6 +25,7 @@ _SHORTENABLE = re.compile(
     r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)"
 )
 """An id that ends in random digits or a hash. One like `know-release-steps` is never shortened."""
+_RANDOM_TAIL = re.compile(r"-[0-9a-f]{4,}$")
 SHORTEST_TAIL = 4  # characters
 _MAX_CANDIDATES = 5  # matching ids that an error lists
 _MILLISECOND_DIGITS = 13  # digits of a Unix time in milliseconds
@@ -206,8 +207,9 @@ def not_found(
     noun: str, name: str, *, hint: str | Hint | Clauses = "", known: Iterable[str] = ()
 ) -> NotFound:
     """Return the error for an id that nothing has. It names the most similar id in `known`."""
-    from ralph.core.spelling import closest
+    from ralph.core.spelling import closest, differs_by_one_character
 
+    name = name.strip()
     full_ids: dict[str, str] = {}
     for full_id in known:
         kind = full_id.partition("-")[0]
@@ -215,7 +217,12 @@ def not_found(
         for spelling in (full_id, f"{kind}-{tail}", full_id[: len(name)]):
             full_ids[spelling] = full_id
     message = f"{noun[:1].upper()}{noun[1:]} not found: {name}"
-    similar = closest(name.strip(), full_ids)
+    if _RANDOM_TAIL.search(name):
+        # Random tails are often similar by chance, and the caller may delete what it is offered.
+        typos = (spelling for spelling in full_ids if differs_by_one_character(name, spelling))
+        similar = next(typos, "")
+    else:
+        similar = closest(name, full_ids)
     if similar:
         message += f"; did you mean {full_ids[similar]}?"
     return NotFound(message, hint=hint)

@@ -24,6 +24,13 @@ def closest(word: str, choices: Iterable[str]) -> str:
     return ""
 
 
+def differs_by_one_character(word: str, other: str) -> bool:
+    """Return whether two words of the same length differ in one character."""
+    if len(word) != len(other):
+        return False
+    return sum(a != b for a, b in zip(word, other, strict=True)) == 1
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return `; did you mean X?` to be added to a message, or "" if nothing is similar."""
     choice = closest(word, choices)

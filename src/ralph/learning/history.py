@@ -167,6 +167,14 @@ def record_at(root: Path, record: Record, day: str) -> Record:
     return record
 
 
+def was_deleted(root: Path, record_id: str) -> bool:
+    """Return whether git knows a record with this full id that is no longer in any file."""
+    try:
+        return bool(_deleted_history(Repository(root), record_id))
+    except NotFound:
+        return False
+
+
 # --- git ----------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ from ralph.memory.write_checks import (
     accept_by_author,
     check_author,
     check_forgotten,
+    check_undamaged,
     hold_unconfirmed,
 )
 from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored
@@ -122,7 +124,7 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
 
     Knowledge with the same title is updated instead. Raises UsageError for options that the
     collection does not support. Raises Refused for a secret, for forgotten text added by an agent,
-    and for text that is held for review.
+    for text that is held for review, and for a file that a person must repair first.
     """
     if collection_names([entry.in_]) == ("knowledge",):
         from ralph.memory import knowledge
@@ -163,7 +165,12 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
 
     may_repeat = entry.force and not is_pattern
     try:
-        stored = library.add(collection, make, unless=None if may_repeat else has_same_text)
+        stored = library.add(
+            collection,
+            make,
+            unless=None if may_repeat else has_same_text,
+            check=partial(check_undamaged, root),
+        )
         saved = SavedMemory(stored, Change.NEW, private_parts)
     except AlreadyThere as error:
         saved = SavedMemory(error.stored, Change.UNCHANGED, private_parts)

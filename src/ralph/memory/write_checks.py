@@ -1,7 +1,8 @@
-"""Check who may store a text.
+"""Check who may store a text, and whether a file may be added to.
 
 A text that reads like an instruction to an agent is stored only if a person wrote or accepted it.
 Otherwise it is held for review. A text that was forgotten can be added again only by a person.
+Nothing is added to a file that a person must repair first, because the repair could lose it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ralph.core import paths
+from ralph.core.documents import EditableDocument
 from ralph.core.errors import Refused
 from ralph.core.record import SESSION, UNCONFIRMED, WHO, Record, is_confirmed
 from ralph.memory import held_memories, quarantine
@@ -19,6 +22,22 @@ from ralph.storage import forgotten
 
 if TYPE_CHECKING:
     from ralph.memory.memory import SavedMemory
+
+_DAMAGE = {
+    "conflict": "has git conflict markers",
+    "not-utf8": "is not UTF-8 text, or has a NUL character",
+}
+"""The problems, by code, that a person must repair before an entry is added to the file."""
+
+
+def check_undamaged(root: Path, path: Path, document: EditableDocument) -> None:
+    """Raise Refused if a file has conflict markers or is not UTF-8 text."""
+    for problem in document.problems:
+        if problem.code in _DAMAGE:
+            raise Refused(
+                f"{paths.shown(path, root)}:{problem.line}: the file {_DAMAGE[problem.code]}",
+                hint=f"nothing was added; {problem.hint} (`ralph doctor` checks all files)",
+            )
 
 
 def check_author(

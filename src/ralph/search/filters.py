@@ -24,7 +24,7 @@ _KINDS: dict[str, Kind] = {
     **KINDS[Family.JOURNAL],
 }
 _NODE_TYPES = {kind.value: kind for kind in NodeType}
-_SPAN = re.compile(r"(\d+)([dhwm])", re.ASCII)
+_SPAN = re.compile(r"(\d+) ?(d|days?|h|hours?|w|weeks?|m|months?)", re.ASCII)
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _HOURS_PER_UNIT = {"h": 1, "d": 24, "w": 24 * 7, "m": 24 * 30}
@@ -55,7 +55,7 @@ def parse_time(words: str) -> str:
     words = words.strip()
     span = _SPAN.fullmatch(words.lower())
     if span is not None:
-        return _start_of_span(int(span[1]), span[2])
+        return _start_of_span(int(span[1]), span[2][0])
     spoken = _days_ago(words.lower())
     if spoken is not None:
         return _start_of_span(spoken, "d")
@@ -74,7 +74,7 @@ def parse_time(words: str) -> str:
     except (ValueError, OverflowError) as error:
         hint = "use a date such as 2026-01-31, a span such as 7d, 24h, 2w, 3m, or yesterday"
         meant = did_you_mean(words, (*_DAYS_AGO, *_WEEKDAYS))
-        raise UsageError(f"{words!r} is not a time{meant}", hint=hint) from error
+        raise UsageError(f"{words!r} is not a date or time{meant}", hint=hint) from error
 
 
 def _days_ago(words: str) -> int | None:

@@ -8,6 +8,7 @@ like instructions are held for review, and an agent's import does not keep the c
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ralph.core import paths
@@ -19,7 +20,7 @@ from ralph.formats.log import put_record
 from ralph.memory import held_memories, quarantine
 from ralph.memory.author import Author, WriteContext
 from ralph.memory.confirmation import mark_new
-from ralph.memory.write_checks import hold_unconfirmed
+from ralph.memory.write_checks import check_undamaged, hold_unconfirmed
 from ralph.privacy.privacy import find_secrets
 from ralph.search import index
 from ralph.sharing.exported_records import (
@@ -173,6 +174,7 @@ def _add_memory(library: Library, named: ExportedRecord) -> bool:
             library.collection(named.collection),
             lambda _: named.record,
             unless=lambda other: normalise_text(other.text) == text,
+            check=partial(check_undamaged, library.root),
         )
     except AlreadyThere:
         return False

@@ -378,7 +378,7 @@ def make_folder(path: Path, mode: int = _SHARED_FOLDER, *, root: Path | None = N
         return False
     if root is not None:
         target(path, root, folder=True)
-    with _explained(f"{path}: cannot create this folder"):
+    with _explained(f"{path}: cannot create this folder", is_folder=True):
         for folder in reversed([path, *path.parents]):
             if not folder.is_dir():
                 folder.mkdir(mode, exist_ok=True)
@@ -733,14 +733,18 @@ def _require_writable(status: os.stat_result) -> os.stat_result:
 
 
 @contextlib.contextmanager
-def _explained(problem: str) -> Iterator[None]:
+def _explained(problem: str, *, is_folder: bool = False) -> Iterator[None]:
     """Turn an OSError into WriteFailed, with advice."""
     try:
         yield
     except OSError as error:
         hint = "the file is unchanged"
+        needed = "the file and its folder"
+        if is_folder:
+            hint = "no file was written"
+            needed = "the folder that contains it"
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             hint += "; free some space and run again"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            hint += "; make the file and its folder writable and run again"
+            hint += f"; make {needed} writable and run again"
         raise WriteFailed(f"{problem}: {error.strerror}", hint=hint) from error

@@ -289,10 +289,12 @@ class Library:
         make: Callable[[Sequence[Record]], Record],
         *,
         unless: Callable[[Record], bool] | None = None,
+        check: Callable[[Path, EditableDocument], None] | None = None,
     ) -> Stored:
         """Add the record that `make(existing records)` returns.
 
         Raises AlreadyThere, with the stored record, if `unless` is true for an existing record.
+        `check` may refuse to add to a file by raising an error.
         """
         home = collection.home
         check_folders(home, collection.root)
@@ -307,6 +309,8 @@ class Library:
                 for stored in existing:
                     if unless(stored.record):
                         raise AlreadyThere(stored)
+            if check is not None:
+                check(home, document)
             record = make([stored.record for stored in existing])
             document = collection.insert(text, home, record)
             entry = _first_entry(document, lambda record_id: record_id == record.id)

@@ -299,7 +299,7 @@ class TestErrors:
             ("/sessions/nobody", "Session not found: nobody"),
             ("/runs/run-00000000", "Run not found: run-00000000"),
             ("/memory/mem-0-0000", "Record not found: mem-0-0000"),
-            ("/graph?as_of=soon", "'soon' is not a time"),
+            ("/graph?as_of=soon", "'soon' is not a date or time"),
         ):
             page = loaded(window, path)
             expect(page.locator("main")).to_contain_text(sentence)
