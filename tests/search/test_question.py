@@ -356,6 +356,16 @@ def test_a_typo_is_forgiven_where_it_changes_the_stem(wrong: str) -> None:
     assert weighted.certain
 
 
+def test_only_a_word_that_is_not_indexed_is_corrected_and_only_once(
+    connection: sqlite3.Connection,
+) -> None:
+    terms.corrected_stems.cache_clear()
+    ask(connection, "authentication with tokens, kubernetes migrations")
+    assert terms.corrected_stems.cache_info().misses == 0
+    ask(connection, "authenticaton tokens")
+    assert terms.corrected_stems.cache_info().misses == 1
+
+
 @pytest.mark.parametrize(
     "word", ["zz", "qwertz", "xylophone", "x" * 4000, "0123456789abcdef" * 8, "问死"]
 )
