@@ -157,10 +157,10 @@ def test_ctrl_c_ends_the_agent_and_keeps_the_chat(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("chat", "3f2a", "How?", "--task", "t-1"), "ID and --task exclude each other"),
+        (("chat", "3f2a", "How?", "--task", "t-1"), "ID and --task cannot be used together"),
         (("chat", "How?"), "a conversation needs a session or a task"),
         (("chat", "3f2a", "How", "now?"), "the message is one argument"),
-        (("show", "--summary", "--conversation"), "exclude each other"),
+        (("show", "--summary", "--conversation"), "cannot be used together"),
         (("show", "--summary", "--layer", "2"), "--layer does not apply to a summary"),
         (("show", "--conversation", "--since", "7d"), "--since does not apply to a conversation"),
         (("show", "--improve"), "--improve does not apply to what happened"),

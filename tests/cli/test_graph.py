@@ -133,9 +133,9 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         (
             ["link", OLD, "affects", "tag:a", "--from", "2026-01-01", "--remove"],
             2,
-            "exclude each other",
+            "cannot be used together",
         ),
-        (["link", OLD, "supersedes", NEW], 1, "is superseded by it"),
+        (["link", OLD, "supersedes", NEW], 1, "is already superseded by"),
         (["link", OLD, "supersedes", "tag:db"], 1, "Memory not found"),
         (["link", OLD, "supersedes", NEW, "--remove"], 2, "permanently"),
         (
@@ -264,8 +264,8 @@ def test_an_edge_from_a_later_day_on_is_not_told_before_and_days_are_shown(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("db", "--query", "x"), "ID and --query exclude each other"),
-        (("db", "--to", "x", "--hops", "1"), "--to and --hops exclude each other"),
+        (("db", "--query", "x"), "ID and --query cannot be used together"),
+        (("db", "--to", "x", "--hops", "1"), "--to and --hops cannot be used together"),
         (("--to", "db"), "--to does not apply to the size of the graph"),
         (("db", "--type", "fix"), "--type does not apply to a node"),
         (("--query", "x", "--relation", "fixes"), "--relation does not apply to a search"),

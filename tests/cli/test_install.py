@@ -51,9 +51,8 @@ def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_
     ]
     assert [*files(home), *ralph.files()] == []
     assert not ralph.file(".claude").exists()
-    assert ralph("uninstall", "claude", "--scope", "local").out.startswith(
-        "Nothing to do for claude (local)"
-    )
+    again = ralph("uninstall", "claude", "--scope", "local")
+    assert again.out == "Ralph is not installed for claude (local).\n"
 
 
 def paths_in(out: str) -> list[str]:
@@ -154,7 +153,7 @@ def test_all_is_uninstalled_in_every_scope_and_project_at_once(
     assert [*files(home), *ralph.files()] == []
     assert other.read(".claude/settings.json") == '{"model": "x"}'
     assert not (home / "elsewhere").exists()
-    assert ralph("uninstall", "--all").out.startswith("Nothing to do for every agent")
+    assert ralph("uninstall", "--all").out == "Ralph is not installed for any agent.\n"
 
 
 @pytest.mark.parametrize(

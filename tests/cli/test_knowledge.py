@@ -58,7 +58,7 @@ def test_add_says_what_became_of_it(ralph: Project) -> None:
     [
         (["add", *TITLED, "T", "Words."], 1, "without a tag"),
         (["add", *TITLED, "T", "--tags", "a"], 2, "no text"),
-        (["add", *TITLED, "T", "x", "--file", "y", "--tags", "a"], 2, "exclude each other"),
+        (["add", *TITLED, "T", "x", "--file", "y", "--tags", "a"], 2, "cannot be used together"),
         (["add", *TITLED, "T", f"use {TOKEN}", "--tags", "a"], 1, "secret"),
         (["add", *IN, "x", "--tags", "a"], 1, "without a title"),
         (["add", "--title", "T", "x", "--tags", "a"], 2, "--in knowledge"),

@@ -152,7 +152,7 @@ def test_a_text_may_begin_with_a_dash_like_a_bullet(ralph: Project) -> None:
     ("words", "stdin", "code", "told"),
     [
         ([], b"", 2, "no text was given"),
-        (["text", "--file", "x"], b"", 2, "a text and --file exclude each other"),
+        (["text", "--file", "x"], b"", 2, "a text and --file cannot be used together"),
         (["--file", "missing.md"], b"", 1, "missing.md: cannot be read"),
         ([""], b"", 1, "empty"),
         ([" \n\t "], b"", 1, "empty"),

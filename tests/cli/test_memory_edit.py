@@ -222,10 +222,10 @@ def test_private_parts_that_an_edit_leaves_out_are_told(project: Project) -> Non
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("edit", "mem-a3f8", "--archive", "--restore"), "--archive and --restore exclude"),
+        (("edit", "mem-a3f8", "--archive", "--restore"), "--archive and --restore cannot be used"),
         (("edit", "mem-a3f8", "--archive", "--text", "x"), "--text does not apply to archiving"),
-        (("show", "mem-a3f8", "--log", "--as-of", "7d"), "--log and --as-of exclude"),
-        (("show", "mem-a3f8", "--log", "--format", "markdown"), "--format markdown exclude"),
+        (("show", "mem-a3f8", "--log", "--as-of", "7d"), "--log and --as-of cannot be used"),
+        (("show", "mem-a3f8", "--log", "--format", "markdown"), "--format markdown cannot be used"),
     ],
 )
 def test_options_that_do_not_apply_together_are_refused(

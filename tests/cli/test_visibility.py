@@ -72,4 +72,4 @@ def test_by_an_id_an_agent_does_not_see_the_record_of_another_task(
 def test_one_task_and_all_of_them_contradict_each_other(ralph: Project) -> None:
     found = ralph("search", "x", "--task", "t-1", "--all-tasks")
     assert found.code == 2
-    assert "exclude each other" in found.err
+    assert "cannot be used together" in found.err

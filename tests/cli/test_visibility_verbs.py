@@ -107,7 +107,7 @@ def test_one_task_and_all_of_them_contradict_each_other(
 ) -> None:
     found = ralph(*words, "--task", "t-1", "--all-tasks")
     assert found.code == 2
-    assert "exclude each other" in found.err
+    assert "cannot be used together" in found.err
 
 
 def test_a_search_of_the_graph_in_a_task_finds_nothing_of_another(

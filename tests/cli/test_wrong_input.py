@@ -33,6 +33,7 @@ NOT_FOUND = {
     "review accept nope": "Proposal not found: nope",
     "task show t-nope": "Task not found: t-nope",
     "task done t-0c0ff3": f"Task not found: t-0c0ff3; did you mean {TASK}?",
+    "task add y --blocked-by t-000000": "Task not found: t-000000",
     "loop start --task t-nope": "Task not found: t-nope",
     "loop show run-nope": "Run not found: run-nope",
     "loop resume run-nope": "Run not found: run-nope",
@@ -40,6 +41,8 @@ NOT_FOUND = {
     "graph show nope": "Node not found: nope",
     "loop start goal --agent cladue": "Agent not found: cladue; did you mean claude?",
     "init nowhere": "Folder not found: nowhere",
+    "init notes.md": "notes.md: is a file, not a folder",
+    "--root notes.md status": "notes.md: is a file, not a folder",
     "import missing.json": "missing.json",
     "restore missing.tar.gz": "missing.tar.gz",
     "memory add --file missing.md": "missing.md",
@@ -57,6 +60,9 @@ WRONG_WORDS = {
     "install claude --scope global": "did you mean user?",
     "completion zhs": "did you mean zsh?",
     "capture of": "did you mean off?",
+    "loop start x --agent command --command true -c tests": (
+        "'tests' is not a criterion; did you mean test_pass?"
+    ),
     "memory ad hello": "there is no command `ralph memory ad`",
     "config memories.budgt 5": "did you mean memories.budget?",
 }
@@ -70,8 +76,16 @@ WRONG_VALUES = {
     "search": "no words to search for",
     "memory add": "no text was given",
     "memory add --file folder": "Is a directory",
-    "memory add --file binary.bin": "is not UTF-8 text",
-    "memory add hello --file notes.md": "exclude each other",
+    "search x --since 2026-11-10 --until 2026-11-01": "starts at 2026-11-10, after its end",
+    "memory add --file latin.txt": "is not UTF-8 text",
+    "memory add --file binary.bin": "looks like a binary file",
+    "task add x --prd binary.bin": "looks like a binary file",
+    "learn --apply binary.bin": "looks like a binary file",
+    f"memory supersede {MEMORY} {MEMORY}": f"{MEMORY} cannot supersede itself",
+    f"task set {TASK} blocked --by {TASK}": f"{TASK} would wait for itself",
+    f"task drop {TASK}": f"{TASK} has no worktree",
+    "doctor --check claude": "--check requires --agents",
+    "memory add hello --file notes.md": "cannot be used together",
     "memory add hello --title T": "only knowledge has a title",
     "search words --around mem-a3f8": "--around takes an id and no words",
     "context --best": "--best needs words or ids",
@@ -98,6 +112,7 @@ def project(tmp_path: Path) -> Project:
     ralph.put(f".ralph/tasks/{TASK}/task.json", TASK_FILE)
     ralph.put("notes.md", "some notes\n")
     (ralph.root / "binary.bin").write_bytes(bytes(range(256)))
+    (ralph.root / "latin.txt").write_bytes(b"caf\xe9\n")
     (ralph.root / "folder").mkdir()
     return ralph
 
@@ -181,3 +196,30 @@ def test_reading_warns_of_a_config_that_cannot_be_used(project: Project, words: 
     assert said.code == 0
     (warning,) = said.err.splitlines()
     assert warning.startswith("warning: ralph.yml:3: not valid YAML")
+
+
+def test_without_git_a_worktree_asks_for_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    git(project.root, "init", "-q")
+    git(project.root, "commit", "-q", "--allow-empty", "-m", "first")
+    assert project("task", "add", "Refunds", "--worktree").code == 0
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = project("task", "add", "Invoices", "--worktree")
+    assert said.code == 1
+    assert said.err.splitlines() == [
+        "error: git was not found",
+        "  install git, or add its folder to PATH",
+    ]
+    checked = project("doctor").out
+    assert "git was not found" in checked
+    assert "is gone" not in checked
+
+
+def test_a_task_file_that_is_cut_off_is_named_with_a_next_step(project: Project) -> None:
+    project.put(f".ralph/tasks/{TASK}/task.json", TASK_FILE[:20])
+    said = project("task", "list")
+    assert f"{TASK}/task.json: not read: " in said.err
+    assert "restore it with git" in said.err

@@ -103,7 +103,7 @@ def test_a_named_root_that_is_no_folder_is_told(tmp_path: Path, name: str) -> No
         (None, {"RALPH_ROOT": named}),
         (None, {"CLAUDE_PROJECT_DIR": named}),
     ):
-        with pytest.raises(UsageError, match="no such folder") as caught:
+        with pytest.raises(UsageError, match=r"no such folder|is a file") as caught:
             paths.project_root(tmp_path, explicit, env)
         assert named in caught.value.message
         assert caught.value.hint

@@ -239,6 +239,10 @@ def uninstall(call: Invocation, **host_options: Any) -> None:
             target = InstallTarget(host, scope, call.folder, os.environ, plugin=chosen.plugin)
             targets.append(target)
         plan = _plan_uninstall(targets)
+    if not plan.changes:
+        whom = "any agent" if chosen.every and not chosen.hosts else title
+        click.echo(f"Ralph is not installed for {whom}.")
+        return
     _carry_out(plan, "uninstall", title, dry_run=chosen.dry_run, ask=False)
 
 

@@ -35,7 +35,7 @@ _NOTHING_NEW = "Nothing was recorded since the last time."
     ],
 )
 @options.since
-@click.option("--agent", default="", help="Agent to ask: claude, codex or command.")
+@click.option("--agent", default="", help="Agent to ask: claude, codex, acp or command.")
 @click.option("--command", default="", help="Command line of the agent, for `command`.")
 @click.option(
     "--budget",

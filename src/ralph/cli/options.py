@@ -200,7 +200,9 @@ def exclude(options: dict[str, object]) -> None:
     """
     given = [name for name, value in options.items() if value]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} exclude each other", hint="use only one of them")
+        raise UsageError(
+            f"{' and '.join(given)} cannot be used together", hint="use only one of them"
+        )
 
 
 def given() -> set[str]:
@@ -303,7 +305,10 @@ def _read_stdin() -> bytes:
 
 def _decode_input(read: Callable[[], bytes], source: str, hint: str) -> str:
     try:
-        return read().decode("utf-8-sig")
+        content = read()
+        if b"\0" in content:
+            raise Unreadable(f"{source} looks like a binary file", hint="name a text file in UTF-8")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise Unreadable(f"{source} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:

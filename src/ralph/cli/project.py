@@ -67,6 +67,8 @@ def init(call: Invocation, folder: Path | None) -> None:
 
 
 def _check_new_project(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file, not a folder", hint="name a folder")
     if not folder.is_dir():
         raise UsageError(f"Folder not found: {folder}", hint="create it first, or name another one")
     if discovery.is_home(folder.resolve().as_posix()):

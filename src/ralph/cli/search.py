@@ -25,7 +25,7 @@ from ralph.recall import search
 from ralph.recall.json_shapes import hit_json
 from ralph.recall.search import SearchAnswer
 from ralph.search.explanations import LESS_CERTAIN, WEAK, describe_replacements
-from ralph.search.filters import parse_kinds, parse_time
+from ralph.search.filters import parse_kinds, parse_period
 from ralph.search.record_ids import short_ids
 
 if TYPE_CHECKING:
@@ -142,8 +142,7 @@ def search_(call: Invocation, words: tuple[str, ...], **search_options: Any) -> 
     if _TASKS in chosen.only:
         _search_tasks(call, text, chosen)
         return
-    since = parse_time(chosen.since)
-    until = parse_time(chosen.until)
+    since, until = parse_period(chosen.since, chosen.until)
     is_time_span = not text and (since or until) and not chosen.has_filters
     if chosen.around or is_time_span:
         if text:

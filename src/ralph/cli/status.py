@@ -438,6 +438,8 @@ def _run_named_check(
     if mcp:
         options.allow_only("MCP servers", "mcp", "refresh", "form")
         return doctor_views.check_servers(call, refresh=refresh, form=form)
+    if check and not agents:
+        raise UsageError("--check requires --agents", hint="ralph doctor --agents --check [NAME]")
     if not agents:
         return None
     options.allow_only("agents", "agents", "check", "command", "form")

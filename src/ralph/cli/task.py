@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ralph.tasks.worktree import WorktreeProblem
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
+_UNREAD_HINT = "correct the file, or restore it with git"
 _MAX_BLOCKERS = 3  # tasks listed in the WAITS FOR column of a table
 
 _task_id = click.argument("task_id", metavar="ID")
@@ -181,7 +182,7 @@ def _describe_status(listed: ListedTask) -> str:
 def print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
     """Warn about files that a listing of tasks or features could not read."""
     for file in unread:
-        warn(f"{call.show_path(file.path)}: not read: {visible(file.what)}")
+        warn(f"{call.show_path(file.path)}: not read: {visible(file.what)}; {_UNREAD_HINT}")
 
 
 @cli.command(

@@ -48,8 +48,8 @@ def project_root(
     with contextlib.suppress(RuntimeError):  # `~name` is kept if there is no such user
         folder = folder.expanduser()
     if name is not start and not folder.is_dir():
-        hint = "name an existing project folder as the root"
-        raise UsageError(f"{name}: no such folder", hint=hint)
+        what = "is a file, not a folder" if folder.exists() else "no such folder"
+        raise UsageError(f"{name}: {what}", hint="name the folder of an existing project")
     folder = folder.resolve()
     if named_root:
         return folder

@@ -8,6 +8,7 @@ prompt.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,6 +152,18 @@ class Repository:
         if result.code != 0 or result.cut:
             return None
         return result.out
+
+
+def is_git_installed() -> bool:
+    """Return whether there is a git program on the PATH."""
+    return shutil.which("git") is not None
+
+
+def no_repository(folder: Path, hint: str) -> Refused:
+    """Return the error for a folder in which git finds no repository, or if there is no git."""
+    if not is_git_installed():
+        return Refused("git was not found", hint="install git, or add its folder to PATH")
+    return Refused(f"{folder} is not in a git repository", hint=hint)
 
 
 def first_line(result: ProcessResult) -> str:

@@ -18,7 +18,7 @@ from ralph.core import ids, paths
 from ralph.core.errors import Refused
 from ralph.core.git_history import GitHistory
 from ralph.core.record import AT, UNCONFIRMED, MemoryKind, Record, Status, is_confirmed
-from ralph.core.repository import Repository
+from ralph.core.repository import Repository, no_repository
 from ralph.core.similarity import (
     TextMatcher,
     contradict,
@@ -619,7 +619,7 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     """
     git = GitHistory(root)
     if not git.in_repository:
-        raise Refused(f"{root}: is not in a git repository", hint="run it in a checkout")
+        raise no_repository(root, "run it in a checkout")
     start = _merge_base(git, base)
     options = ("--name-only", "--relative", "-z", "--diff-filter=d")
     before = {

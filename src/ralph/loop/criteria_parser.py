@@ -10,11 +10,13 @@ marker:ALL DONE      a line that the agent writes
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import CriterionKind
+from ralph.core.spelling import did_you_mean
 from ralph.loop.criteria import Criterion, command_argv
 
 FORMS = (
@@ -24,6 +26,7 @@ FORMS = (
     "or a command"
 )
 _MAX_EXIT_CODE = 255
+_WORD = re.compile(r"[A-Za-z][A-Za-z_-]*")
 
 # `kind:value`, but not a URL: `custom:./check.sh` matches with "custom" and "./check.sh".
 _KIND_AND_VALUE = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
@@ -48,6 +51,7 @@ def _parse_criterion(text: str) -> Criterion:
     if match is None:
         kind = _find_kind(text)
         if kind is None:
+            _refuse_misspelled_kind(text)
             return _parse_command(CriterionKind.CUSTOM, text)
         return Criterion(kind)
     word = match[1]
@@ -70,6 +74,15 @@ def _find_kind(word: str) -> CriterionKind | None:
     if name not in set(CriterionKind):
         return None
     return CriterionKind(name)
+
+
+def _refuse_misspelled_kind(text: str) -> None:
+    """Raise UsageError for a word that is similar to a kind and is not the name of a program."""
+    if not _WORD.fullmatch(text) or shutil.which(text) is not None:
+        return
+    meant = did_you_mean(text.replace("-", "_"), CriterionKind)
+    if meant:
+        raise UsageError(f"{text!r} is not a criterion{meant}", hint=f"valid criteria: {FORMS}")
 
 
 def _parse_command(kind: CriterionKind, text: str) -> Criterion:

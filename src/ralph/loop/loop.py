@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import assert_never
 
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
-from ralph.core.record import CriterionKind, Outcome
+from ralph.core.record import Outcome
 from ralph.core.settings import Config
 from ralph.core.work import Agent, RunStatus
 from ralph.formats.log import encode_line
@@ -278,9 +277,6 @@ def _check_programs(bench: Workbench) -> CriteriaVerdict:
         if not check.missing:
             continue
         hint = "nothing was started; correct the criterion"
-        similar = get_close_matches(check.criterion.command, CriterionKind, 1)
-        if similar:
-            hint += f"; did you mean {similar[0]}?"
         raise UsageError(f"{check.criterion.label}: {check.message}", hint=hint)
     return verdict
 

@@ -90,7 +90,7 @@ def _read_goal(config: Config, request: LoopRequest) -> str:
     targets = [target for target in (given_goal, request.task, request.feature) if target]
     if len(targets) > 1:
         raise UsageError(
-            "a goal, --task and --feature exclude each other", hint="give one of them, or none"
+            "a goal, --task and --feature cannot be used together", hint="give one of them, or none"
         )
     goal = redact(given_goal, config.privacy.patterns).text.strip()
     if given_goal and not goal:

@@ -28,7 +28,7 @@ from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
 from ralph.recall.memory_budget import explain_absence
 from ralph.search.explanations import describe_replacements
-from ralph.search.filters import parse_kinds, parse_time
+from ralph.search.filters import parse_kinds, parse_period
 
 EVENT_LIMIT = 20  # events around a record or in a period, unless the caller sets a limit
 _FAMILIES = {
@@ -70,12 +70,13 @@ def search(
     elif around:
         raise UsageError("around takes no query", hint="give either query or around")
     detail = Detail(layer)
+    start, end = parse_period(since, until)
     request = Query(
         query,
         parse_kinds(type),
         tuple(tags),
-        parse_time(since),
-        parse_time(until),
+        start,
+        end,
         tuple(_FAMILIES[name] for name in only),
         limit=limit or HIT_LIMIT,
         layer=detail,
@@ -101,11 +102,12 @@ def search(
 
 def _timeline(call: ToolCall, around: str, since: str, until: str, limit: int) -> ToolAnswer:
     """Return what happened around a record, or in a period."""
+    start, end = parse_period(since, until)
     answer = record_search.timeline(
         call.root,
         around,
-        since=parse_time(since),
-        until=parse_time(until),
+        since=start,
+        until=end,
         limit=limit,
         task=call.task,
     )

@@ -118,8 +118,11 @@ def _link_successor(
         for predecessor in reading.predecessors(stored.record):
             pairs.append((stored.record.id, predecessor))
     if supersession.leads_to(supersession.successors_of(pairs), successor.record.id, old_id):
+        what = f"{successor.record.id} is already superseded by {old_id}"
+        if successor.record.id == old_id:
+            what = f"{old_id} cannot supersede itself"
         raise Refused(
-            f"{successor.record.id} is {old_id}, or is superseded by it",
+            what,
             hint="name the entry that is out of date first, then its successor",
         )
     link = Link("supersedes", old_id)

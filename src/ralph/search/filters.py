@@ -77,6 +77,16 @@ def parse_time(words: str) -> str:
         raise UsageError(f"{words!r} is not a date or time{meant}", hint=hint) from error
 
 
+def parse_period(since: str, until: str) -> tuple[str, str]:
+    """Parse the start and the end of a period. Raises UsageError if it ends before it starts."""
+    start = parse_time(since)
+    end = parse_time(until)
+    # A month contains all its days, so only what both say is compared.
+    if end and start[: len(end)] > end[: len(start)]:
+        raise UsageError(f"the period starts at {start}, after its end at {end}", hint="swap them")
+    return start, end
+
+
 def _days_ago(words: str) -> int | None:
     """Return how many days ago a spoken time such as `yesterday` or `2 weeks ago` began."""
     if words in _DAYS_AGO:

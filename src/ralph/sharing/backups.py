@@ -222,7 +222,8 @@ def _check_backup(source: Path) -> list[str]:
         TypeError,
     ) as error:
         raise Unreadable(
-            f"{source}: is not a complete backup: {error}", hint="nothing was written"
+            f"{source}: is not a complete backup: {error}",
+            hint="nothing was written; name a file that `ralph backup` wrote",
         ) from error
     if digests != expected:
         raise Unreadable(

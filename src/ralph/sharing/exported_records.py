@@ -111,7 +111,7 @@ def read_export(path: Path, notes: list[str]) -> list[ExportedRecord]:
         raise Unreadable(
             f"{path}: contains no records of Ralph",
             hint="`ralph import --tasks FILE` imports tasks; without a file, "
-            "`ralph import` finds other stores",
+            "`ralph import` looks for the memories of other tools",
         )
     return list(found.values())
 

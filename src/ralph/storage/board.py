@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, process
-from ralph.core.errors import Hint, NotFound, Refused
+from ralph.core.errors import Hint, Refused
 from ralph.core.work import Claim, Task, TaskStatus
 
 _STATES = {status.value: status for status in TaskStatus}
@@ -290,16 +290,15 @@ def check_links(board: Board, task: Task) -> None:
     after = board.with_tasks([task])
     for task_id in (*task.blocked_by, task.parent):
         if task_id and not after.get(task_id):
-            raise NotFound(
-                f"{task.id} names the task {task_id}, which does not exist",
+            raise ids.not_found(
+                "task",
+                task_id,
                 hint=Hint("find-task", "`ralph task list` shows all tasks"),
+                known=board.locations,
             )
     cycle = after.cycle(task.id)
     if cycle:
-        raise Refused(
-            f"{task.id} would wait for itself: {' -> '.join(cycle)}",
-            hint=(
-                "nothing was changed; choose another task, "
-                "or remove one of these links from its task.json"
-            ),
-        )
+        hint = "nothing was changed; choose another task"
+        if len(set(cycle)) > 1:
+            hint += ", or remove one of these links from its task.json"
+        raise Refused(f"{task.id} would wait for itself: {' -> '.join(cycle)}", hint=hint)

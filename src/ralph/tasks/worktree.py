@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, RalphError, Refused, Unreadable
-from ralph.core.repository import Repository, first_line
+from ralph.core.repository import Repository, first_line, is_git_installed, no_repository
 from ralph.core.work import Task, ignore_text
 from ralph.loop import runs
 from ralph.storage import files, task_files
@@ -96,6 +96,7 @@ def find_problem(root: Path, task: Task, *, quick: bool = False) -> WorktreeProb
     folder = folder_of(root, task)
     if folder is None:
         return None
+    quick = quick or not is_git_installed()
     main = paths.main_checkout(root)
     branch = task.branch or ""
     recreate = f"`ralph task start {task.id} --worktree`"
@@ -147,6 +148,9 @@ def find_problems(root: Path) -> list[WorktreeProblem]:
     """Return the problems with all worktrees, including folders that belong to no task."""
     tasks = [task for task in task_files.read_board(root).tasks if task.worktree]
     found = []
+    if tasks and not is_git_installed():
+        what = "git was not found, so the branches of worktrees are not checked"
+        found.append(WorktreeProblem("", what, "install git, or add its folder to PATH"))
     for task in tasks:
         problem = find_problem(root, task)
         if problem is not None:
@@ -225,9 +229,7 @@ def _find_top_with_commit(git: Repository) -> Path:
     """Return the repository's top-level folder. Raises Refused if it has no commits."""
     top = git.top
     if top is None:
-        raise Refused(
-            f"{git.folder} is not in a git repository", hint="run `git init` and commit something"
-        )
+        raise no_repository(git.folder, "run `git init` and commit something")
     if not git.commit("HEAD"):
         raise Refused(
             f"{git.folder} has no commit to start a worktree from", hint="commit something first"

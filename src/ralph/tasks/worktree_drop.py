@@ -90,7 +90,7 @@ def find_losses(root: Path, task_id: str) -> Losses:
     if not task.worktree and not folder.exists():
         raise NotFound(
             f"{task_id} has no worktree",
-            hint=f"`ralph task start {task_id} --worktree` creates one",
+            hint=f"there is nothing to drop; `ralph task show {task_id}` shows the task",
         )
     if not folder.exists():
         return Losses(commits=_unmerged_commits(main, "", _branch_to_delete(main, task)))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused
-from ralph.core.repository import Repository, first_line, join_names
+from ralph.core.repository import Repository, first_line, join_names, no_repository
 from ralph.core.text import normalise_text
 from ralph.core.work import ProcessResult, Task, ignore_text
 from ralph.formats import merge as entry_merge
@@ -174,7 +174,7 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
     checkout = paths.main_checkout(root)
     top = Repository(checkout).top
     if top is None:
-        raise Refused(f"{checkout} is not in a git repository", hint="a merge needs one")
+        raise no_repository(checkout, "a merge needs one")
     main = Repository(top)
     branch = task.branch or ""
     into = main.branch()

@@ -25,6 +25,8 @@ from ralph.loop.agents.command import CommandAgent, split_command
 
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
+_OFFERED = (AUTO, "claude", "codex", "acp", "command")
+"""The names that an error offers. `scripted` is for demonstrations and tests."""
 ACP_PROGRAM = "claude-agent-acp"
 _PROGRAMS = {"claude": "claude", "codex": "codex", "acp": ACP_PROGRAM}
 """The default program of each agent that has one."""
@@ -68,7 +70,7 @@ def create_agent(
         return scripted.load_script(script)
     raise UsageError(
         f"Agent not found: {name}{did_you_mean(name, (AUTO, *NAMES))}",
-        hint=f"one of: {', '.join((AUTO, *NAMES))}",
+        hint=f"one of: {', '.join(_OFFERED)}",
     )
 
 
