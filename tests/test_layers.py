@@ -6,6 +6,8 @@ every module. Names are followed through imports first (`from os import makedirs
 """
 
 import ast
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -710,3 +712,28 @@ def test_a_rule_lets_honest_code_pass(rule: Callable[[ast.Module], Broken], code
 )
 def test_an_import_that_does_not_lead_downward_is_caught(part: str, code: str) -> None:
     assert list(wrong_imports(ast.parse(code), part))
+
+
+POSSESSIVE_GROUP = re.compile(r"(?<![\\(])\)(?:[*+?]|\{\d*,?\d*\})\+")
+POSSESSIVE_PART = re.compile(r"(?:[*+?]|\{\d*,?\d*\})\+")
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Before Python 3.11.5, such a pattern may match half of a repetition (CPython issue 106052).
+
+    An atomic group, `(?>(?:...)*)`, does the same on every version.
+    """
+
+    def possessive_groups(path: Path) -> Broken:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if POSSESSIVE_GROUP.search(node.value):
+                    yield node.value, node.lineno
+            elif isinstance(node, ast.JoinedStr):
+                for before, after in itertools.pairwise(node.values):
+                    follows_part = isinstance(before, ast.FormattedValue)
+                    text = after.value if isinstance(after, ast.Constant) else ""
+                    if follows_part and POSSESSIVE_PART.match(str(text)):
+                        yield str(text), node.lineno
+
+    assert not everywhere(possessive_groups)

@@ -130,7 +130,7 @@ RECORDED = {
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (1, "b4e57d1273dad64b"),
-    "secrets": (8, "f84d0dda8926be08"),
+    "secrets": (9, "491ddd4a298935b3"),
 }
 
 

@@ -82,13 +82,13 @@ AROUND = "`'\"()[]{}<>*,;:!?.=-"
 _WORD = re.compile(
     r"""
     [A-Za-z] (?: \+\+ | \# ) (?! \w )  # C++ or C#
-    | [^\W_]++ (?: [_\-./:'’@\\]++ [^\W_]++ )*+  # letters and digits, joined as in an identifier
+    | [^\W_]++ (?> (?: [_\-./:'’@\\]++ [^\W_]++ )* )  # letters and digits, joined
     """,
     re.VERBOSE,
 )
 """A word as written. An identifier, a path, a dotted name, a version and `C++` are each one word.
 
-The quantifiers are possessive (`++`), which makes indexing a quarter faster.
+The quantifiers are possessive (`++`) or in an atomic group, which makes indexing a quarter faster.
 """
 _PIECE = re.compile(r"[^\W_]+")
 """A part of a word between the characters that join an identifier or a path."""

@@ -62,7 +62,7 @@ _SECOND_COMMENT = re.compile(r"<!-- ralph:(.*)")
 _CREATED = re.compile(rf"\| created: ({DATE}) -->")
 BLANK_QUOTE = re.compile(r"\n(?:>[> \t]*\n)+<!--")
 """Matches the end of a canonical entry that may have no text."""
-CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?:\n+{_CANONICAL.pattern})*+")
+CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?>(?:\n+{_CANONICAL.pattern})*)")
 """Matches one or more canonical entries with nothing but blank lines between them."""
 
 

@@ -23,15 +23,15 @@ TAG = re.compile(
     r"""<(?P<close>/)?
     (?P<name>journal|knowledge|task[-_]done|task[-_]failed|story[-_]done|promise
         |next[-_]model|verify[-_]pass|verify[-_]fail)
-    (?P<attributes>(?:
+    (?P<attributes>(?>(?:
         [\s,]++[\w:.-]{1,50}+            # a name, such as `title`
-        (?:\s*+=\s*+(?:                  # perhaps a value
+        (?>\s*+=\s*+(?:                  # perhaps a value
             "[^"]{0,2000}+"              # "Running tests"
             | '[^']{0,2000}+'            # 'Running tests'
             | “[^”]{0,2000}+”            # “Running tests”
             | [^\s"'“<>/,]{1,200}+       # tests
-        ))?+
-    ){0,20}+)
+        )|)
+    ){0,20}))
     [\s,]*+(?P<void>/)?\s*+>""",
     re.IGNORECASE | re.VERBOSE | re.ASCII,
 )

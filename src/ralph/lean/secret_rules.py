@@ -21,7 +21,7 @@ from ralph.lean import TYPE_CHECKING, hook_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 8
+VERSION = 9
 """Increase this whenever a rule finds more than before.
 
 Log lines that were redacted with older rules are then redacted again.

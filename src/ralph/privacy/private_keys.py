@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 _GAP = r"""(?:\s|\\{1,4}[nrt]|["',;>|\#]|[+*][ ])"""
 _BEGIN = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _END = r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-_BODY = rf"""(?x){_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){{0,6}}
-    (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?:{_GAP}++[A-Za-z0-9+/]{{16,}}+={{0,3}})*+)
-    (?:(?:\s|\\{{1,4}}[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
+_GAPS = rf"(?>{_GAP}+)"
+_BODY = rf"""(?x)(?>{_GAP}*)(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAPS}){{0,6}}
+    (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?>(?:{_GAPS}[A-Za-z0-9+/]{{16,}}+={{0,3}})*))
+    (?:(?>(?:\s|\\{{1,4}}[nrt])+)(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
                          |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?"""
 """The body of a key without an END line: headers, lines of base64, and a last line cut off."""
 _PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)"
 _LONG_LINE = r"[A-Za-z0-9+/]{24,}"
-_KEY_PARTS = rf"(?xs)(?P<gap>{_GAP}++)|(?P<line>[A-Za-z0-9+/=]++)|."
+_KEY_PARTS = rf"(?xs)(?P<gap>{_GAPS})|(?P<line>[A-Za-z0-9+/=]++)|."
 _QUOTED_BLOCK = rf"{_BEGIN}[^-]{{0,200}}+{_END}"
 _LINE_START = r"(?:[-+> \t\"']|\\n)*"
 _MAX_KEY_LENGTH = 20_000

@@ -27,8 +27,9 @@ _LESS = r"(?:<|\\{1,8}(?:u003c|x3c)|&(?:amp;){0,4}(?:lt|\#0{0,4}60|\#x0{0,4}3c);
 _MORE = r"(?:>|\\{1,8}(?:u003e|x3e)|&(?:amp;){0,4}(?:gt|\#0{0,4}62|\#x0{0,4}3e);|%3e)"
 _SLASH = r"(?:\\{0,8}/|\\{1,8}(?:u002f|x2f)|&(?:amp;){0,4}(?:sol|\#0{0,4}47|\#x0{0,4}2f);|%2f)"
 _SPACE = r"(?:\s|\\{1,8}[nrt]|%20|&nbsp;)"
-_TAG_HEAD = rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+"
-_ATTRIBUTES = rf"(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+"
+_SPACES = rf"(?>{_SPACE}{{0,8}})"
+_TAG_HEAD = rf"(?i){_LESS}{_SPACES}(?P<close>{_SLASH})?{_SPACES}"
+_ATTRIBUTES = rf"(?:{_SPACE}|{_SLASH})(?>(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*)"
 _TAG = rf"{_TAG_HEAD}private(?P<rest>{_ATTRIBUTES})?{_MORE}"
 """A `<private>` or `</private>` tag in any spelling, such as `&lt;private&gt;` or `%3Cprivate%3E`.
 

@@ -164,8 +164,8 @@ _BLUETOOTH_DISTANCE = 400
 """How many characters around a UUID are searched for a word about Bluetooth."""
 
 # What to remove from a word diff, `[-old-]{+new+}`, to get its old or its new side.
-_OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
-_NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
+_OLD_WORDS = r"\{\+(?>(?:[^+\n]|\+(?!\})){0,400})\+\}|\[-|-\]"
+_NEW_WORDS = r"\[-(?>(?:[^-\n]|-(?!\])){0,400})-\]|\{\+|\+\}"
 
 
 def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
@@ -388,7 +388,7 @@ def _table_secrets(text: str, lowered: str) -> list[Span]:
 
 _ENCODED = (
     r"(?P<line>[A-Za-z0-9+/]{24,}+={0,2})"
-    r"(?:\r?\n[ \t]{0,16}+[A-Za-z0-9+/]{8,76}+={0,2}(?=[ \t]*(?:[\r\n\"\\]|\Z))){0,400}+"
+    r"(?>(?:\r?\n[ \t]{0,16}+[A-Za-z0-9+/]{8,76}+={0,2}(?=[ \t]*(?:[\r\n\"\\]|\Z))){0,400})"
 )
 _MAX_ENCODED_LENGTH = 20_000
 _ENCODED_DATA = (

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LITERAL = (
-    r"\"(?P<double>(?:[^\"\\\n]|\\[^\n])*+)(?:\"|(?=\n)|\Z)"
-    r"|'(?P<single>(?:[^'\\\n]|\\[^\n])*+)(?:'|(?=\n)|\Z)"
+    r"\"(?P<double>(?>(?:[^\"\\\n]|\\[^\n])*))(?:\"|(?=\n)|\Z)"
+    r"|'(?P<single>(?>(?:[^'\\\n]|\\[^\n])*))(?:'|(?=\n)|\Z)"
 )
 """A literal in double or single quotes. The end may be missing in a text that was cut."""
 _MIN_LITERAL_LENGTH = 12  # characters; a shorter one has no room for a secret and its name
