@@ -86,6 +86,16 @@ def test_json_holds_the_answer_and_nothing_else_is_printed(chats: Project, task:
     )
 
 
+def test_a_chat_that_cannot_continue_names_no_command_that_continues_it(
+    chats: Project, task: str
+) -> None:
+    agent = ("--agent", "command", "--command", "cat")
+    said = chats("session", "chat", "--task", task, *agent, "How?")
+    assert said.code == 0
+    assert f": agent, command, {task}" in said.err
+    assert "ralph session chat" not in said.err
+
+
 def test_an_agent_that_does_not_answer_is_an_error_and_leaves_no_session(
     chats: Project, task: str
 ) -> None:

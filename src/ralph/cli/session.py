@@ -458,6 +458,8 @@ def _print_resume_hint(result: ChatReply) -> None:
     if chat.task:
         line += f", {chat.task}"
     say(line)
+    if not chat.can_continue:
+        return
     resume = f"ralph session chat {one_line(chat.id[:SHORT_SESSION_ID])}"
     say(f'  {resume} "..."   continues it')
     if chat.mode is Mode.PLAN:

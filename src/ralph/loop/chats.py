@@ -114,7 +114,7 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
     with chat_lock(root, chat.id):
         began = board.precise_timestamp()
         first_log = ""
-        if chat.host or chat.is_unnamed:
+        if chat.can_continue:
             chat_log.append_chat(
                 root, chat, at=began, began=began, patterns=config.privacy.patterns, durable=True
             )

@@ -70,6 +70,11 @@ class Chat:
         """True if its host has not reported an id yet."""
         return bool(self.id) and not self.host and self.agent not in NAMELESS
 
+    @property
+    def can_continue(self) -> bool:
+        """True unless its agent keeps no conversations."""
+        return bool(self.host) or self.is_unnamed
+
 
 def read_chat(root: Path, session_id: str) -> Chat | None:
     """Return the chat stored in a session's log, or None if the session is not a chat.
