@@ -1,5 +1,6 @@
 """The journal: written once, also by writers that die; and what of it the next iteration is told."""
 
+import os
 import random
 import stat
 import subprocess
@@ -390,8 +391,8 @@ def test_the_list_is_newest_first_and_narrowed_down_by_run_task_outcome_and_time
     assert noted(everything) == [
         ("run-aa22", 10),
         ("run-aa11", 2),
-        ("run-aa11", 1),
         ("run-aa22", 1),
+        ("run-aa11", 1),
     ]
     assert total == 4
     found, total = journal.list_(root, limit=1)
@@ -402,14 +403,25 @@ def test_the_list_is_newest_first_and_narrowed_down_by_run_task_outcome_and_time
     ]
     assert journal.list_(root, JournalFilter(run="run-aa"))[1] == 4
     assert noted(journal.list_(root, JournalFilter(task="t-1"))[0]) == [
-        ("run-aa11", 1),
         ("run-aa22", 1),
+        ("run-aa11", 1),
     ]
     assert noted(journal.list_(root, JournalFilter(outcome=Outcome.FAILED))[0]) == [("run-aa11", 2)]
     assert noted(journal.list_(root, JournalFilter(since="2026-11-10T10:05"))[0]) == [
         ("run-aa22", 10)
     ]
     assert journal.list_(root, JournalFilter(run="%"))[1] == 0
+
+
+@pytest.mark.parametrize("order", [("run-aa", "run-bb"), ("run-bb", "run-aa")])
+def test_of_two_runs_of_one_second_the_later_one_is_listed_first(
+    tmp_path: Path, order: tuple[str, str]
+) -> None:
+    for number, run in enumerate(order):
+        written(tmp_path, entry(run, 1, "parser begun"))
+        os.utime(paths.run_log(tmp_path, run), ns=(number, number))
+    earlier, later = order
+    assert noted(journal.list_(tmp_path)[0]) == [(later, 1), (earlier, 1)]
 
 
 def test_a_run_is_shown_in_its_order_by_a_part_of_its_id(root: Path) -> None:

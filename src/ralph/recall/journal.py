@@ -408,7 +408,12 @@ def search(
 
 
 def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> list[JournalEntry]:
+    """Return entries, newest first.
+
+    If runs have entries of the same second, the run whose log was written later is newer.
+    """
     test, values = which.condition
-    newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
+    written = "(SELECT mtime_ns FROM sources WHERE key = source)"
+    newest = f"{test} ORDER BY created_at DESC, {written} DESC, run_id DESC, iteration DESC, id"
     rows = queries.select_records(connection, Family.JOURNAL, newest, tuple(values))
     return _unique_entries(record for _, record in rows)
