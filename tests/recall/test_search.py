@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.index_sources import LOG, put, seen
 from tests.support.runner import Block, numbered, page
 from tests.support.sampling import every
+from tests.support.world import handled, payload, world
 
 from ralph.core import match_windows, record_lines, tokens
 from ralph.core.errors import NotFound
@@ -263,6 +264,17 @@ def test_asked_for_by_id_a_record_is_never_cut(tmp_path: Path, long_text: str) -
         assert answer.shown[0].text.endswith(f"marker 3 {long_text}")
     both = verbs.search(tmp_path, Query(f"{obs(3)} {numbered(2)}", layer=Detail.FULL))
     assert [each.hit.record.id for each in both.shown] == [obs(3), numbered(2)]
+
+
+def test_asked_for_by_id_a_long_answer_is_shown_whole(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    answer = "Done." + " The key of every service was replaced." * 200
+    handled(here.env, "Stop", payload("Stop", last_assistant_message=answer))
+    [found] = verbs.search(here.root, Query("service")).shown
+    [shown] = verbs.show(here.root, [found.hit.record.id]).shown
+    assert shown.text.endswith(f"\n{answer}")
+    assert shown.hit.record.text == answer
 
 
 def test_an_id_that_nobody_has_is_told(tmp_path: Path) -> None:

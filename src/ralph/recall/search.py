@@ -346,9 +346,10 @@ def _show_lines(
 def _show_records(
     connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str
 ) -> SearchAnswer:
-    hits = tuple(
-        Hit(_find_record(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids
-    )
+    records = [_find_record(connection, record_id, task) for record_id in record_ids]
+    if layer is Detail.FULL:
+        records = [_with_full_text(connection, record) for record in records]
+    hits = tuple(Hit(record, 1.0, ("id",)) for record in records)
     found = SearchResult(hits, len(hits))
     notes = outdated.describe_outdated(connection, [hit.record for hit in hits])
     if layer is Detail.INDEX:
@@ -455,3 +456,11 @@ def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> R
         hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         known=queries.memory_ids(connection),
     )
+
+
+def _with_full_text(connection: sqlite3.Connection, record: Record) -> Record:
+    """Return a record with all of its text. The observation of a long message is shortened."""
+    text = queries.long_message(connection, record.id)
+    if text is None:
+        return record
+    return replace(record, text=text)

@@ -109,6 +109,13 @@ def long_messages(connection: sqlite3.Connection, session_id: str) -> dict[str, 
     return {str(row[0]): str(row[1]) for row in rows}
 
 
+def long_message(connection: sqlite3.Connection, record_id: str) -> str | None:
+    """Return the full text of a message, or None unless its observation is shortened."""
+    sql = "SELECT text FROM long_messages WHERE id = ?"
+    row = connection.execute(sql, (storable_text(record_id),)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def count_working_sessions(connection: sqlite3.Connection, since: str) -> int:
     """Count the sessions with a tool call after a time."""
     sql = (
