@@ -63,6 +63,7 @@ WRONG_WORDS = {
     "loop start x --agent command --command true -c tests": (
         "'tests' is not a criterion; did you mean test_pass?"
     ),
+    "loop start x --agent command --command true -c lint": "did you mean lint_clean?",
     "memory ad hello": "there is no command `ralph memory ad`",
     "config memories.budgt 5": "did you mean memories.budget?",
 }
@@ -198,7 +199,7 @@ def test_reading_warns_of_a_config_that_cannot_be_used(project: Project, words: 
     assert warning.startswith("warning: ralph.yml:3: not valid YAML")
 
 
-def test_without_git_a_worktree_asks_for_git(
+def test_without_git_the_missing_program_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Project(tmp_path / "project")
@@ -213,6 +214,8 @@ def test_without_git_a_worktree_asks_for_git(
         "error: git was not found",
         "  install git, or add its folder to PATH",
     ]
+    noted = project("memory", "add", "Ports start at 4000", "--format", "quiet").out.strip()
+    assert "Git was not found" in project("memory", "show", noted, "--log").err
     checked = project("doctor").out
     assert "git was not found" in checked
     assert "is gone" not in checked

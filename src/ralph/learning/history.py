@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ralph.core import ids, paths
 from ralph.core.errors import Hint, NotFound, RalphError
 from ralph.core.record import WHO, Record
-from ralph.core.repository import Repository, first_line
+from ralph.core.repository import Repository, first_line, is_git_installed
 from ralph.learning.promotion import unified_diff
 from ralph.memory.reading import replaced_bodies
 from ralph.recall import injection_ledger
@@ -104,6 +104,8 @@ def _describe_git_state(
     """Return why git cannot show an entry's history, or "" if it can."""
     if source.format is Format.LOG:
         return "It is stored in a log, which stays on this machine."
+    if not is_git_installed():
+        return "Git was not found, so earlier versions are not shown."
     if repository.top is None:
         return "This project is not in a git repository."
     if committed is None:

@@ -80,7 +80,11 @@ def _refuse_misspelled_kind(text: str) -> None:
     """Raise UsageError for a word that is similar to a kind and is not the name of a program."""
     if not _WORD.fullmatch(text) or shutil.which(text) is not None:
         return
-    meant = did_you_mean(text.replace("-", "_"), CriterionKind)
+    word = text.lower().replace("-", "_")
+    meant = did_you_mean(word, CriterionKind)
+    for kind in CriterionKind:
+        if kind.partition("_")[0] == word.removesuffix("s"):
+            meant = f"; did you mean {kind}?"
     if meant:
         raise UsageError(f"{text!r} is not a criterion{meant}", hint=f"valid criteria: {FORMS}")
 
