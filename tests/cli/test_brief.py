@@ -90,7 +90,7 @@ def test_without_a_prompt_it_is_the_brief_of_a_start(known: Project) -> None:
     said = known("context")
     assert (said.code, said.err) == (0, "")
     assert said.out == handed(known, "SessionStart", source="startup")
-    for words in ("guard-1-a", REDIS, FLAGS, "[old] ", "Ralph remembers"):
+    for words in ("guard-1-a", REDIS, FLAGS, "[old] ", "Ralph keeps this project"):
         assert words in said.out
 
 
@@ -200,7 +200,7 @@ def test_what_a_session_was_handed_is_left_out(known: Project) -> None:
     assert known("context", "redis integration", "--session", "s-1").out == ""
     start = known("context", "--session", "s-1").out
     assert REDIS not in start
-    assert "Ralph remembers" not in start
+    assert "Ralph keeps this project" not in start
     assert FLAGS in start
     assert known("context", "tune the gearbox", "--session", "old").out == ""
 

@@ -130,7 +130,7 @@ def test_a_session_starts_with_guardrails_memories_and_instructions(here: World)
     assert text.startswith(INJECTED)
     assert text.index("guard-1-a") < text.index(REDIS)
     assert FLAGS in text
-    assert text.count("Ralph remembers earlier work") == 1
+    assert text.count("Ralph keeps this project") == 1
     assert {each.record for each in injection_ledger.read_ledger(here.root).injections} == {
         "guard-1-a",
         REDIS,
@@ -148,7 +148,7 @@ def test_one_that_goes_on_is_told_nothing_twice(here: World) -> None:
     again = started(here, "resume")
     assert "mem-1705751403-a003" in again
     assert REDIS not in again
-    assert "Ralph remembers" not in again
+    assert "Ralph keeps this project" not in again
 
 
 @pytest.mark.parametrize("source", ["compact", "clear", "startup", ""])
@@ -434,15 +434,27 @@ def test_only_a_start_prints_anything(here: World, name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "present", "absent"),
     [
-        ("memories: {inject: none}", (), ("Ralph remembers", REDIS, "guard-1-a", "[earlier]")),
-        ("memories: {inject: manual}", ("Ralph remembers",), (REDIS, "guard-1-a", "[earlier]")),
-        ("memories: {skill_injection: false}", (REDIS, "[earlier]"), ("Ralph remembers",)),
-        ("memories: {enabled: false}", ("[earlier]",), (REDIS, "guard-1-a", "Ralph remembers")),
+        (
+            "memories: {inject: none}",
+            (),
+            ("Ralph keeps this project", REDIS, "guard-1-a", "[earlier]"),
+        ),
+        (
+            "memories: {inject: manual}",
+            ("Ralph keeps this project",),
+            (REDIS, "guard-1-a", "[earlier]"),
+        ),
+        ("memories: {skill_injection: false}", (REDIS, "[earlier]"), ("Ralph keeps this project",)),
+        (
+            "memories: {enabled: false}",
+            ("[earlier]",),
+            (REDIS, "guard-1-a", "Ralph keeps this project"),
+        ),
         ("memories: {filter: {types: [pattern]}}", (FLAGS, "guard-1-a", "[earlier]"), (REDIS,)),
         ("memories: {filter: {tags: [redis]}}", (REDIS, "[earlier]"), (FLAGS,)),
         ("memories: {filter: {recent: 1}}", ("[earlier]",), (REDIS, FLAGS)),
         ("memories: {filter: {recent: 1000000000}}", (REDIS, FLAGS), ()),
-        ("context: {window: 600}", (), ("Ralph remembers",)),
+        ("context: {window: 600}", (), ("Ralph keeps this project",)),
     ],
 )
 def test_the_settings_say_what_a_session_starts_with(

@@ -173,9 +173,9 @@ def test_a_new_text_takes_the_place_of_a_memory_with_its_type_tags_and_reason(
 
 def test_what_cannot_supersede_changes_nothing(root: Path) -> None:
     before = (root / ".agent" / "memories.md").read_bytes()
-    with pytest.raises(Refused, match="superseded by it"):
+    with pytest.raises(Refused, match="already superseded by"):
         successors.supersede(root, NEW, OLD)
-    with pytest.raises(Refused, match="superseded by it"):
+    with pytest.raises(Refused, match="already superseded by"):
         successors.supersede(root, NEW, NEW)
     with pytest.raises(NotFound):
         successors.supersede(root, NEW, "mem-1705751400-dead")

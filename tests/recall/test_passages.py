@@ -150,7 +150,8 @@ def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path:
     told = asked(tmp_path, PROMPT)
     assert ids(told)[:2] == [turn.id for turn in newer]
     assert (
-        "newer than the next passage on this subject, which it amends:" in told.text.split("\n")[2]
+        "newer than the next passage; where they differ, this one holds:"
+        in told.text.split("\n")[2]
     )
     assert TALK[-1] in told.text
 
@@ -163,9 +164,9 @@ def test_a_newer_session_that_ranks_first_by_itself_says_so_too(tmp_path: Path) 
     told = asked(tmp_path, PROMPT).text
     assert told.index(changed) < told.index(TALK[-1])
     assert told.split("\n")[2].endswith(
-        "newer than the next passage on this subject, which it amends:"
+        "newer than the next passage; where they differ, this one holds:"
     )
-    assert told.count("amends") == 1
+    assert told.count("this one holds") == 1
 
 
 def test_a_later_session_that_may_not_be_quoted_amends_nothing(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_a_later_session_that_may_not_be_quoted_amends_nothing(tmp_path: Path) -
 def test_a_later_question_without_an_answer_amends_nothing(tmp_path: Path) -> None:
     question = 'Part numbers with leading zeros are written as ="00042" in the ledger export, but the CRLF is lost?'
     fill(tmp_path, observations=[*talk(*TALK), *talk(question, start=20, session="s-later")])
-    assert "amends" not in asked(tmp_path, PROMPT).text
+    assert "this one holds" not in asked(tmp_path, PROMPT).text
 
 
 def test_in_a_session_about_many_things_the_best_matches_come_first(tmp_path: Path) -> None:

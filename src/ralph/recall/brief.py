@@ -11,7 +11,7 @@ A brief looks like this. The first part is fenced, below a line that marks it as
     Active now:
     - task T-3: ...
 
-    [ralph] Ralph remembers ... (one line of instructions)
+    [ralph] Ralph keeps ...  (one line of instructions)
 
 Guardrails come first and get half of the tokens, or more if memories leave room. Then come memories
 by usefulness. Work in progress takes little room and is never shown at the expense of guardrails.

@@ -41,7 +41,7 @@ _SHORT_RECAP_TOKENS = 260
 _NEWEST_SHARE = 0.65  # of the room, for a passage that amends the next one
 _MAX_LESSER_TOKENS = 160  # for a passage that is neither the best one nor about its decision
 _MIN_RELEVANT_TERMS = 2  # that a turn at the end of a passage shares with the recap or the prompt
-_AMENDS = ", newer than the next passage on this subject, which it amends"
+_AMENDS = ", newer than the next passage; where they differ, this one holds"
 
 
 @record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_ABOUT = "Ralph remembers earlier work here."
+_ABOUT = "Ralph keeps this project's memory."
 _BY_COMMAND = (
     'Search it first: `ralph search "words"`. '
     'Save what will matter again: `ralph memory add "text" -t fix`.'
