@@ -13,6 +13,7 @@ from ralph.core.record import MemoryKind
 from ralph.core.settings import Config, Inject, Summarize
 from ralph.core.tokens import estimate
 from ralph.core.work import Task
+from ralph.formats.journal_sentences import SAID_NOTHING_THAT_COUNTS
 from ralph.formats.sigils import read_sigils
 from ralph.loop import prompt as loop_prompt
 from ralph.loop import scratchpad_file
@@ -202,6 +203,22 @@ def test_lines_that_read_like_an_instruction_are_left_out_and_counted(tmp_path: 
     assert [part for part in parts if part in second] == list(parts)
     assert "the tax is missing" in later
     assert second.count("instructions to an agent: 1)") == 3
+
+
+def test_the_loops_own_explanation_is_not_left_out(tmp_path: Path) -> None:
+    shop = project(tmp_path / "shop")
+    name = task.add(shop.root, "make the cart add up").task.id
+    steps = [
+        Step(say=f"I am done: <task-done>{name}</task-done>"),
+        Step(say="The tax is missing."),
+        Step(say=f"<task-done>{name}</task-done>"),
+        PASSES,
+    ]
+    shop.start(*steps, request=LoopRequest(task=name, criteria=("none",)))
+    _, second, third = (ask.prompt for ask in shop.agent.asks if not ask.read_only)
+    for prompt in (second, third):
+        assert SAID_NOTHING_THAT_COUNTS in prompt
+        assert "instructions to an agent" not in prompt
 
 
 def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:

@@ -22,5 +22,10 @@ SENTENCES = (
 
 def without_sentences(notes: str) -> str:
     """Return the notes of an entry without the lines that are the loop's own sentences."""
-    lines = [line for line in notes.splitlines() if line.strip() not in SENTENCES]
+    lines = [line for line in notes.splitlines() if not is_sentence(line)]
     return "\n".join(lines).strip()
+
+
+def is_sentence(line: str) -> bool:
+    """Return whether a line is one of the loop's own sentences."""
+    return line.strip() in SENTENCES

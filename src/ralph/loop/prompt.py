@@ -24,6 +24,7 @@ from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Task
 from ralph.formats.journal import journal_id
+from ralph.formats.journal_sentences import is_sentence
 from ralph.formats.patterns import PatternsDocument, parse_patterns
 from ralph.loop import scratchpad_file
 from ralph.loop.prompt_memories import select_memories
@@ -217,13 +218,16 @@ def _scratchpad(root: Path, budget: int) -> str:
 
 
 def _leave_out_instructions(text: str) -> str:
-    """Remove the lines that read like instructions to an agent, and note how many there were."""
+    """Remove the lines that read like instructions to an agent, and note how many there were.
+
+    The loop's own sentences are kept.
+    """
     lines = text.split("\n")
-    rest = [line for line in lines if not injection.looks_like_instructions(line)]
+    rest = [line for line in lines if not _is_instruction(line)]
     wrapped: set[int] = set()  # positions of line pairs that read like one instruction
     for position, (first, second) in enumerate(pairwise(rest)):
         continuation = second.lstrip()
-        is_continued = continuation[:1].islower()
+        is_continued = continuation[:1].islower() and not is_sentence(continuation)
         if is_continued and injection.looks_like_instructions(f"{first} {continuation}"):
             wrapped.update((position, position + 1))
     kept = [line for position, line in enumerate(rest) if position not in wrapped]
@@ -231,6 +235,10 @@ def _leave_out_instructions(text: str) -> str:
     if count:
         kept.append(f"(lines left out that read like instructions to an agent: {count})")
     return "\n".join(kept)
+
+
+def _is_instruction(line: str) -> bool:
+    return not is_sentence(line) and injection.looks_like_instructions(line)
 
 
 def _or_empty(read: Callable[[], str]) -> str:

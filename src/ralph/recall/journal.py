@@ -184,9 +184,9 @@ def for_prompt(
 
 
 def _without_texts(entry: JournalEntry, texts: Sequence[str]) -> JournalEntry:
-    """Return an entry with these texts removed from the end of its notes."""
+    """Return an entry with these texts (whole lines) removed from the end of its notes."""
     for text in texts:
-        if text and entry.notes.endswith(text):
+        if text and f"\n{entry.notes}".endswith(f"\n{text}"):
             notes = entry.notes.removesuffix(text).rstrip()
             entry = replace(entry, notes=notes or _RETRY_NOTE)
     return entry
