@@ -175,7 +175,7 @@ def test_what_cannot_supersede_changes_nothing(root: Path) -> None:
     before = (root / ".agent" / "memories.md").read_bytes()
     with pytest.raises(Refused, match="already superseded by"):
         successors.supersede(root, NEW, OLD)
-    with pytest.raises(Refused, match="already superseded by"):
+    with pytest.raises(Refused, match="cannot supersede itself"):
         successors.supersede(root, NEW, NEW)
     with pytest.raises(NotFound):
         successors.supersede(root, NEW, "mem-1705751400-dead")

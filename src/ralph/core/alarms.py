@@ -1,7 +1,8 @@
-"""Interrupt the main thread after some time, even within a regular expression.
+"""Interrupt the main thread after some time.
 
-POSIX has timers that send a signal. Windows has none, so there a thread waits and then simulates
-Ctrl+C, whose handler raises the error.
+POSIX has timers that send a signal, which also interrupts a regular expression. Windows has none.
+There, a thread waits and then simulates Ctrl+C, and the handler raises the error. That cannot
+interrupt a regular expression, because the thread does not get to run during one.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ class Clock(Enum):
 if sys.platform == "win32":
     import _thread
     import threading
+    import time
 
-    _timers: dict[Clock, threading.Timer] = {}
+    _pending: dict[Clock, tuple[float, RaiseError, threading.Timer]] = {}
+    _replaced_handlers: list[signal._HANDLER] = []
 
     def set_alarm(seconds: float, raise_error: RaiseError, clock: Clock = Clock.WALL) -> None:
         """Call `raise_error` in the main thread after `seconds`.
@@ -37,21 +40,30 @@ if sys.platform == "win32":
         A later call with the same clock replaces an earlier one, and 0 seconds mean never. Raises
         ValueError in other threads than the main one.
         """
-        previous = _timers.pop(clock, None)
+        previous = _pending.pop(clock, None)
         if previous is not None:
-            previous.cancel()
-        if seconds <= 0:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            return
+            previous[2].cancel()
+        if seconds > 0:
+            timer = threading.Timer(seconds, _thread.interrupt_main)
+            timer.daemon = True
+            _pending[clock] = (time.monotonic() + seconds, raise_error, timer)
+            timer.start()
+        if _pending and not _replaced_handlers:
+            _replaced_handlers.append(signal.signal(signal.SIGINT, _raise_expired))
+        elif not _pending and _replaced_handlers:
+            signal.signal(signal.SIGINT, _replaced_handlers.pop())
 
-        def handle(_number: int, _frame: object) -> None:
-            raise_error()
-
-        signal.signal(signal.SIGINT, handle)
-        timer = threading.Timer(seconds, _thread.interrupt_main)
-        timer.daemon = True
-        _timers[clock] = timer
-        timer.start()
+    def _raise_expired(number: int, frame: object) -> None:
+        """Raise the error of an alarm that has expired, or else treat Ctrl+C as it was before."""
+        now = time.monotonic()
+        for clock, (deadline, raise_error, _) in list(_pending.items()):
+            if now >= deadline:
+                del _pending[clock]
+                raise_error()
+                return
+        handler = _replaced_handlers[0]
+        if callable(handler):
+            handler(number, None)
 
 else:
     _SIGNALS = {

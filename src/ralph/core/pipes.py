@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import IO, Protocol
 
 _CHUNK_BYTES = 1 << 16
+_MAX_WAITING_CHUNKS = 16
 _CLOSED_PIPES_TICK_SECONDS = 0.001
 
 TakeBytes = Callable[[bytes], None]
@@ -135,7 +136,8 @@ class ThreadedPipes:
         take_errors: TakeBytes,
     ) -> None:
         self._program = program
-        self._arrived: queue.Queue[tuple[TakeBytes, bytes]] = queue.Queue()
+        # Bounded, so that a program that prints fast has to wait for us.
+        self._arrived: queue.Queue[tuple[TakeBytes, bytes]] = queue.Queue(_MAX_WAITING_CHUNKS)
         self._open_outputs = 2
         self._start(self._read, program.stdout, take_output)
         self._start(self._read, program.stderr, take_errors)
@@ -169,7 +171,7 @@ class ThreadedPipes:
             return
         with contextlib.suppress(queue.Empty):
             self._take(*self._arrived.get(timeout=wait))
-            while True:
+            for _ in range(_MAX_WAITING_CHUNKS):
                 self._take(*self._arrived.get_nowait())
 
     def _take(self, take: TakeBytes, raw: bytes) -> None:

@@ -1,8 +1,8 @@
 """Lock, read and sync open files on every operating system.
 
 On POSIX a process locks a folder by opening it. Windows cannot open folders, so there the lock is
-a file in the user's state folder, named after the folder. Closing the file, or the end of the
-process, releases a lock.
+a file: in the folder itself if it belongs to Ralph or git, and otherwise in the user's state
+folder, named after the folder. Closing the file, or the end of the process, releases a lock.
 """
 
 from __future__ import annotations
@@ -32,9 +32,13 @@ if sys.platform == "win32":
     _LOCKED_BYTE = 1 << 30
 
     def folder_lock(folder: str) -> str:
-        """Return the path of the file that locks a folder. Its own folder exists."""
+        """Return the path of the file that locks a folder. Its own folder exists.
+
+        In folders that people look at, it would be in the way, so it is in the user's state folder.
+        """
         state = discovery.user_folder("STATE")
-        if not state:
+        is_hidden = not {".git", ".ralph"}.isdisjoint(discovery.with_slashes(folder).split("/"))
+        if is_hidden or not state:
             return f"{folder}/{LOCK_NAME}"
         os.makedirs(f"{state}/locks", exist_ok=True)
         path = os.path.normcase(os.path.realpath(folder))

@@ -45,6 +45,7 @@ _GZIP_WINDOW_BITS = 31  # tells zlib to expect a gzip header
 _MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below file system limits
 _LOCK_POLL_SECONDS = 0.01
 _REPLACE_SECONDS = 10.0  # how long Windows may refuse to replace a file that is being read
+_OPEN_SECONDS = 0.5  # how long Windows may refuse to open a file that is being replaced
 _FOLDER_LOCK_UNSUPPORTED = {
     errno.EBADF,
     errno.ENOLCK,
@@ -101,7 +102,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 def _open_while_replaced(path: Path) -> int:
     """Open a file for reading. On Windows, wait for a process that is replacing it."""
-    deadline = time.monotonic() + _REPLACE_SECONDS
+    deadline = time.monotonic() + limit_patience(_OPEN_SECONDS)
     while True:
         try:
             return os.open(path, open_files.FOR_READING)
