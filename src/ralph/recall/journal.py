@@ -413,7 +413,6 @@ def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> lis
     If runs have entries of the same second, the run whose log was written later is newer.
     """
     test, values = which.condition
-    written = "(SELECT mtime_ns FROM sources WHERE key = source)"
-    newest = f"{test} ORDER BY created_at DESC, {written} DESC, run_id DESC, iteration DESC, id"
+    newest = f"{test} {queries.NEWEST_ITERATION_FIRST}"
     rows = queries.select_records(connection, Family.JOURNAL, newest, tuple(values))
     return _unique_entries(record for _, record in rows)

@@ -26,6 +26,11 @@ from ralph.storage.record_rows import COLUMNS, decode_record, storable_text
 if TYPE_CHECKING:
     from ralph.storage.record_filters import Filter
 
+NEWEST_ITERATION_FIRST = (
+    "ORDER BY created_at DESC, (SELECT mtime_ns FROM sources WHERE key = source) DESC, "
+    "run_id DESC, iteration DESC, id"
+)
+"""The order of journal entries. Of the same second, the run whose log changed last is newer."""
 _NO_LIMIT = -1
 _START_FRACTION = 10  # one record in ten of a shortened session is from its start
 _NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
