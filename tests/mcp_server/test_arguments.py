@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 
 from ralph.core.errors import UsageError
 from ralph.mcp.arguments import Hops, Number, Text, Words, to_words
+from ralph.mcp.memory_tools import memory_add, memory_delete, memory_edit
 from ralph.mcp.registry import Tool, parse_arguments
 
 Colours = Annotated[list[Literal["red", "blue"]], BeforeValidator(to_words)]
@@ -109,6 +110,23 @@ def test_what_is_wrong_is_an_error_with_a_hint(sent: dict[str, object], message:
     with pytest.raises(UsageError, match=message) as caught:
         parse_arguments(TOOL, sent)
     assert caught.value.hint
+
+
+def test_a_second_name_for_an_argument_replaces_nothing() -> None:
+    added = parse_arguments(memory_add, {"text": "the real fact", "note": "see issue 4"})
+    assert added.values["content"] == "the real fact"
+    assert "'note', so it was not used" in added.notes[0]
+    with pytest.raises(UsageError, match="no argument 'note'"):
+        parse_arguments(memory_edit, {"id": "mem-1", "text": "the real fact", "note": "more"})
+
+
+def test_deleting_accepts_no_name_that_may_mean_something_else() -> None:
+    assert parse_arguments(memory_delete, {"memory_id": "mem-1"}).values == {"id": "mem-1"}
+    for name in ("session_id", "task_id", "name"):
+        with pytest.raises(UsageError, match=f"no argument '{name}'"):
+            parse_arguments(memory_delete, {name: "mem-1"})
+    with pytest.raises(UsageError, match="no argument 'record_id'"):
+        parse_arguments(memory_delete, {"memory_id": "mem-1", "record_id": "mem-2"})
 
 
 @given(

@@ -63,6 +63,8 @@ _NAMES_HERE = {
     "words": "query",
 }
 """What arguments are called here, by names that other tools and earlier versions use."""
+_NAMES_FOR_DELETING = ("memory_id", "record_id")
+"""Other names that a tool accepts if it asks first. A guess could delete the wrong thing."""
 
 
 class Tool(NamedTuple):
@@ -153,7 +155,7 @@ def parse_arguments(tool: Tool, values: Mapping[str, object] | None) -> ParsedAr
     names = list(tool.input["properties"])
     sent: dict[str, object] = {}
     unknown = []
-    for name, value in _with_names_of(names, values or {}).items():
+    for name, value in _with_names_of(tool, names, values or {}).items():
         if name not in names:
             unknown.append(name)
         elif value is not None:
@@ -177,12 +179,19 @@ def parse_arguments(tool: Tool, values: Mapping[str, object] | None) -> ParsedAr
     return ParsedArguments(parsed, notes)
 
 
-def _with_names_of(names: Sequence[str], values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values by the names that a tool uses, as far as they are known."""
+def _with_names_of(
+    tool: Tool, names: Sequence[str], values: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the values by the names that a tool uses, as far as they are known.
+
+    If two names mean the same argument, the second one stays as it is, and so it is unknown.
+    """
     renamed: dict[str, object] = {}
     for name, value in values.items():
         known = _NAMES_HERE.get(name, "")
-        if name not in names and known in names and known not in values:
+        is_accepted = not tool.asks or name in _NAMES_FOR_DELETING
+        is_free = known in names and known not in values and known not in renamed
+        if name not in names and is_accepted and is_free:
             renamed[known] = value
         else:
             renamed[name] = value
