@@ -140,8 +140,8 @@ def test_one_memory_is_shown_whole(root: Path) -> None:
             "pattern",
         )
         assert "never raise." in await talk.read("memory_show", id=hit["id"])
-        said = await talk.refused("memory_show", id="mem-1-nope")
-        assert said == "error: Memory not found: mem-1-nope\n  search finds the ids"
+        said = await talk.refused("memory_show", id="nowhere")
+        assert said == "error: Memory not found: nowhere\n  search finds the ids"
 
     talk(root, show)
 
