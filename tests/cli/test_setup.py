@@ -157,3 +157,28 @@ def test_a_problem_in_the_project_stops_it_before_the_settings_change(
     assert (said.code, said.out) == (1, "")
     assert "outside the project" in said.err
     assert not (home / ".claude/settings.json").exists()
+
+
+@pytest.mark.parametrize("has_agent", [True, False], ids=["agent", "no agent"])
+@pytest.mark.parametrize("place", ["user", "repository", "none"])
+def test_the_config_of_the_repository_changes_only_if_the_plan_shows_it(
+    ralph: Project, home: Path, place: str, has_agent: bool
+) -> None:
+    if not has_agent:
+        (home / ".claude").rmdir()
+    ralph.file(".gitattributes").write_text("/AGENTS.md merge=ralph\n", encoding="utf-8")
+    planned = ralph("setup", "--merge-driver", place, "--dry-run", "--format", "json").json
+    ralph("setup", "--merge-driver", place, "--yes")
+    has_changed = ralph.file(".git/config").exists()
+    assert (".git/config" in planned["project_files"]) is has_changed
+    assert has_changed is (place == "repository" or (place == "user" and not has_agent))
+
+
+def test_the_plan_shows_that_a_driver_that_cannot_start_is_replaced(ralph: Project) -> None:
+    ralph.file(".gitattributes").write_text("/AGENTS.md merge=ralph\n", encoding="utf-8")
+    broken = '[merge "ralph"]\n\tdriver = "/gone/ralph merge-driver %O %A %B %P %L"\n'
+    ralph.file(".git/config").write_text(broken, encoding="utf-8")
+    planned = ralph("setup", "--dry-run", "--format", "json").json
+    assert ".git/config" in planned["project_files"]
+    ralph("setup", "--yes")
+    assert "/gone/ralph" not in ralph.read(".git/config")

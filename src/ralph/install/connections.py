@@ -21,6 +21,7 @@ from ralph.install import hook_state
 from ralph.install.clients import CLIENTS, Client, Host, has_client
 from ralph.install.hook_state import Installed
 from ralph.install.status import hooks_status
+from ralph.lean import discovery
 from ralph.search import index
 from ralph.storage import sessions
 
@@ -128,7 +129,7 @@ def _entry_problems(entries: Iterable[Installed]) -> list[str]:
 
 def _short_path(path: Path, env: Env) -> str:
     """Return a path, with the user's home folder as `~`."""
-    home = env.get("HOME", "")
+    home = env.get(discovery.HOME_VARIABLE, "")
     if home and path.is_relative_to(home):
         return f"~/{path.relative_to(home)}"
     return str(path)

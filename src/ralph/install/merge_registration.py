@@ -73,7 +73,7 @@ def register(root: Path, env: Mapping[str, str]) -> Registration:
     before = files.read(config) or ""
     is_new = _with_driver(before, env) != before
     if is_new:
-        files.update(config, _add_driver(env))
+        add_driver(config, env)
     attributes_file = paths.git_attributes(root)
     missing = missing_attributes(root)
     if missing:
@@ -98,15 +98,8 @@ def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
     Returns None if nothing is missing, or if the user does not want the driver.
     """
     with suppress(RalphError):
-        if _chosen_place(env) is DriverPlace.NONE:
-            return None
-        if "merge=ralph" not in (files.read(paths.git_attributes(root)) or ""):
-            return None
-        config = _repository_config(root)
-        section = _first_section((config, _user_config(env)))
-        if section and _can_start(section):
-            return None
-        return config
+        if chosen_place(env) is not DriverPlace.NONE:
+            return _config_without_working_driver(root, env)
     return None
 
 
@@ -117,30 +110,60 @@ def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
     """
     config = is_missing(root, env)
     if config is not None:
-        files.update(config, _add_driver(env))
+        add_driver(config, env)
     return config
 
 
-def register_in_repository(root: Path, env: Mapping[str, str]) -> Path | None:
-    """Register the driver in the repository's config if the user chose that place.
+def config_to_change(
+    root: Path, env: Mapping[str, str], place: DriverPlace, *, is_installing: bool = False
+) -> Path | None:
+    """Return the repository's config if the driver has to be registered there, or None.
 
-    Returns the config, or None if nothing changed.
+    `is_installing` says that an installation creates the launcher first, and with
+    `DriverPlace.USER` registers the driver in the user's config.
     """
-    if _chosen_place(env) is not DriverPlace.REPOSITORY:
+    if place is DriverPlace.NONE:
         return None
-    config = config_without_driver(root, env)
-    if config is not None:
-        files.update(config, _add_driver(env))
+    if place is DriverPlace.REPOSITORY:
+        program = str(launcher(env, COMMAND_LAUNCHER)) if is_installing else ""
+        return _config_without_driver(root, env, program)
+    with suppress(RalphError):
+        return _config_without_working_driver(root, env, has_user_driver=is_installing)
+    return None
+
+
+def add_driver(config: Path, env: Mapping[str, str]) -> None:
+    """Register the driver in a git config."""
+    files.update(config, _add_driver(env))
+
+
+def _config_without_working_driver(
+    root: Path, env: Mapping[str, str], *, has_user_driver: bool = False
+) -> Path | None:
+    """Return the repository's config if .gitattributes names a driver that cannot start.
+
+    With `has_user_driver`, the driver in the user's config counts as working.
+    """
+    if "merge=ralph" not in (files.read(paths.git_attributes(root)) or ""):
+        return None
+    config = _repository_config(root)
+    section = _first_section([config])
+    if not section:
+        if has_user_driver:
+            return None
+        section = _first_section([_user_config(env)])
+    if section and _can_start(section):
+        return None
     return config
 
 
-def config_without_driver(root: Path, env: Mapping[str, str]) -> Path | None:
+def _config_without_driver(root: Path, env: Mapping[str, str], program: str) -> Path | None:
     """Return the repository's config if the driver is not registered there."""
     config = _repository_config(root)
     if config is None:
         return None
     before = files.read(config) or ""
-    if _with_driver(before, env) == before:
+    if _with_driver(before, env, program) == before:
         return None
     return config
 
@@ -183,7 +206,8 @@ def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
         yield FileEdit(path, text, rest or None, (Step(Verb.REMOVE, "Ralph's lines"),))
 
 
-def _chosen_place(env: Mapping[str, str]) -> DriverPlace:
+def chosen_place(env: Mapping[str, str]) -> DriverPlace:
+    """Return where the user wants the driver: in their own config, unless they chose otherwise."""
     with suppress(RalphError):  # without a home folder, nobody has chosen
         return read_installed(env).driver
     return DriverPlace.USER
@@ -240,7 +264,7 @@ def _can_start(section: str) -> bool:
     if "merge-driver" not in section:
         return False
     programs = [name.strip("'") for name in _DRIVER_PROGRAM.findall(section)]
-    return all(os.access(name, os.X_OK) for name in programs if name.startswith("/"))
+    return all(os.access(name, os.X_OK) for name in programs if Path(name).is_absolute())
 
 
 def _add_driver(env: Mapping[str, str]) -> Callable[[str], str]:

@@ -19,6 +19,7 @@ from ralph.install.clients import CLIENTS, Host, InstallScope, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
 from ralph.install.installations import DriverPlace
+from ralph.lean import discovery
 from ralph.sharing.earlier_sessions import EarlierSessions, count_earlier_sessions
 
 
@@ -52,6 +53,7 @@ class SetupPlan:
     root: Path | None  # the project, or None outside of one
     project_files: tuple[str, ...] = ()  # that would be created or changed
     sessions: EarlierSessions = field(default_factory=EarlierSessions)
+    driver_config: Path | None = None  # of the repository, if the merge driver is registered there
 
     @property
     def is_empty(self) -> bool:
@@ -75,7 +77,7 @@ def plan_setup(
     found = tuple(host for host in Host if has_client(host, env))
     install = InstallPlan(())
     if found:
-        folder = root or Path(env.get("HOME") or "/")
+        folder = root or Path(env.get(discovery.HOME_VARIABLE) or "/")
         has_mcp = has_extra("mcp")
         targets = [
             InstallTarget(host, InstallScope.USER, folder, env, mcp=has_mcp) for host in found
@@ -87,38 +89,25 @@ def plan_setup(
     if with_sessions:
         sessions = count_earlier_sessions(root, env)
     project_files = project.plan_init(root)
-    place = driver or installations.read_installed(env).driver
-    config = _config_to_change(root, env, place, has_agents=bool(found))
+    place = driver or merge_registration.chosen_place(env)
+    config = merge_registration.config_to_change(root, env, place, is_installing=bool(found))
     if config is not None:
         project_files.append(paths.shown(config, root))
-    return SetupPlan(found, install, root, tuple(project_files), sessions)
+    return SetupPlan(found, install, root, tuple(project_files), sessions, config)
 
 
-def _config_to_change(
-    root: Path, env: Mapping[str, str], place: DriverPlace, *, has_agents: bool
-) -> Path | None:
-    """Return the repository's config if the merge driver would be registered there."""
-    if place is DriverPlace.REPOSITORY and has_agents:
-        return merge_registration.config_without_driver(root, env)
-    if place is DriverPlace.NONE or has_agents:
-        return None  # with agents, it is registered in the user's config
-    return merge_registration.is_missing(root, env)
-
-
-def apply_setup(plan: SetupPlan, env: Mapping[str, str]) -> list[str]:
-    """Set up the project and install Ralph. Returns what was changed in the project.
+def apply_setup(plan: SetupPlan, env: Mapping[str, str]) -> None:
+    """Set up the project and install Ralph.
 
     A problem in the project or with the settings of an agent is raised before Ralph is installed.
     The sessions are left to the caller, which shows the progress of the import.
     """
     hosts.check_writable(plan.install)
-    changes = []
     if plan.root is not None:
-        changes = project.init(plan.root)
+        project.init(plan.root)
     hosts.apply_plan(plan.install)
-    if plan.root is not None:
-        changes += register_driver(plan.root, env)
-    return changes
+    if plan.driver_config is not None:
+        merge_registration.add_driver(plan.driver_config, env)
 
 
 def register_driver(root: Path, env: Mapping[str, str]) -> list[str]:
@@ -126,12 +115,12 @@ def register_driver(root: Path, env: Mapping[str, str]) -> list[str]:
 
     Returns one line for each change.
     """
-    changes = []
-    config = merge_registration.register_missing(root, env)
-    if config is not None:
-        name = paths.shown(config, root)
-        changes.append(f"registered the merge driver that .gitattributes names in {name}")
-    config = merge_registration.register_in_repository(root, env)
-    if config is not None:
-        changes.append(f"registered the merge driver in {paths.shown(config, root)}")
-    return changes
+    place = merge_registration.chosen_place(env)
+    config = merge_registration.config_to_change(root, env, place)
+    if config is None:
+        return []
+    merge_registration.add_driver(config, env)
+    name = paths.shown(config, root)
+    if place is DriverPlace.REPOSITORY:
+        return [f"registered the merge driver in {name}"]
+    return [f"registered the merge driver that .gitattributes names in {name}"]
