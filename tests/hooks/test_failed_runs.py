@@ -1,4 +1,4 @@
-"""What a failed run adds to a prompt: nothing when it is unrelated, one record when it is not, and little output."""
+"""What a run adds to a prompt: nothing when it is unrelated or has no notes, and little output when it failed."""
 
 import json
 from dataclasses import replace
@@ -72,6 +72,14 @@ def test_the_same_error_brings_the_run_with_its_error_line(here: World) -> None:
     assert text.count("- [") == 1
     assert "check printed: \"ModuleNotFoundError: No module named 'striped_zebra'\"" in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("notes", ["", "The quagga is gone."], ids=["no notes", "notes"])
+def test_an_iteration_without_notes_is_not_given(here: World, notes: str) -> None:
+    entry = JournalEntry("run-5e6f7a8b", 1, Outcome.DONE, "t-2", "remove the quagga", notes=notes)
+    journal.append(here.root, entry)
+    index.sync(here.root)
+    assert ("jrn-run-5e6f7a8b-1" in prompt(here, "who removed the quagga?")) is bool(notes)
 
 
 def test_a_run_and_its_journal_entry_are_one_hit(here: World) -> None:

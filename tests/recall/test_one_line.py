@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from ralph.core.family import Family
 from ralph.core.tokens import estimate
-from ralph.recall.one_line import Gist, gist_of_exchange, render_line, short_id, split_sentences
+from ralph.recall.one_line import (
+    Gist,
+    gist_of,
+    gist_of_exchange,
+    render_line,
+    short_id,
+    split_sentences,
+)
+from ralph.storage.index_schema import make_key
+from ralph.storage.lookup import RecordRow
 
 RECORD = "obs-1794984262-0170bc"
 HEADS = Gist("alembic heads", "rebase the migration, never merge heads")
@@ -107,6 +117,14 @@ def test_a_line_is_cut_at_the_end_of_a_clause() -> None:
     gist = Gist("", "Refunds are made with the command of the worker, never in the dashboard")
     line = render_line(RECORD, "2026-10-08", gist, 25, "2026-11-18")
     assert "with the command of the worker… [" in line
+
+
+def test_a_short_line_about_an_iteration_whose_notes_say_nothing_names_its_task() -> None:
+    key = make_key(1, Family.JOURNAL)
+    title = "remove the trailing comments on all lines with a def, in every module of the parser"
+    row = RecordRow(key, "jrn-1", "done", title, "", "ok", "", "", "", "", 0, "", None, "")
+    line = render_line(row.id, "2026-10-08", gist_of(row), 25, "2026-11-18")
+    assert line.startswith("Oct 8: remove the trailing comments")
 
 
 def test_sentences_have_no_code_blocks_and_no_filler() -> None:

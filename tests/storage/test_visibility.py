@@ -252,7 +252,7 @@ def test_who_has_no_task_asks_as_before() -> None:
     memories = (Family.MEMORY, "status <> 'retired'", nothing)
     others = [(Family.OBSERVATION, "", nothing), (Family.JOURNAL, "", nothing)]
     assert query_filters.filter_of(Query()) == [memories, *others]
-    assert record_filters.journal() == (Family.JOURNAL, "", ())
+    assert record_filters.journal() == (Family.JOURNAL, "notes <> ''", nothing)
     assert record_filters.memories() == memories
 
 

@@ -111,7 +111,9 @@ def gist_of(row: RecordRow) -> Gist:
     if row.title in render.SPEECH_TITLES:
         return Gist("", first)
     if index_schema.family_of(row.key) is Family.JOURNAL:
-        return Gist(row.title, f"{row.kind}: {first}" if first else row.kind)
+        if not first:
+            return Gist(row.title, row.kind, is_about_subject=True)
+        return Gist(row.title, f"{row.kind}: {first}")
     if index_schema.is_observation(row.key):
         return Gist(row.title, "")
     return Gist(row.title, text)

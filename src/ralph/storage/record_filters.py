@@ -224,8 +224,12 @@ def observations(
 
 
 def journal(*, task: str = "") -> FamilyFilter:
-    """Return the filter for journal entries that are visible to a task."""
-    return (Family.JOURNAL, *visibility_test(task, Family.JOURNAL))
+    """Return the filter for journal entries with notes that are visible to a task."""
+    return combine_conditions(
+        Family.JOURNAL,
+        (True, "notes <> ''", ()),
+        (task, *visibility_test(task, Family.JOURNAL)),
+    )
 
 
 def common_conditions(
