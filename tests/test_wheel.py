@@ -185,7 +185,7 @@ def ann(installed: Path, tmp_path: Path) -> Newcomer:
 
 
 def test_the_first_minutes(ann: Newcomer) -> None:
-    assert "Installed for Claude Code." in ann.run("ralph", "setup")
+    assert "Installed for Claude Code." in ann.run("ralph", "setup", "--yes")
     assert ann.run("ralph-memory", "--version").startswith("ralph")
     # The first session records; nobody writes anything down.
     first = ann.event("s-1", "SessionStart", source="startup")

@@ -1,5 +1,6 @@
 """`ralph setup`: everything that a new user needs, with one confirmation."""
 
+import json
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ CREATED = [
     ".claude/skills/",
     ".git/info/exclude",
 ]
+PREVIEW = "Nothing was changed. Run again with --yes to make these changes.\n"
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_one_command_installs_sets_up_and_imports(ralph: Project, home: Path) -> None:
     work(ralph.root).write(home)
-    said = ralph("setup")
+    said = ralph("setup", "--yes")
     assert said.code == 0
     assert "Installed for Claude Code.\n" in said.out
     assert f"  {home}/.claude/settings.json: 10 hooks added\n" in said.out
@@ -57,7 +59,7 @@ def test_the_plan_names_every_file_that_changes(ralph: Project, home: Path) -> N
     assert "  would import 1 earlier session (claude 1)\n" in shown
     after = stored(home.parent)
     assert {path for path in after if path.name != "machine-id"} == set(before)
-    done = ralph("setup", "--format", "json").json
+    done = ralph("setup", "--yes", "--format", "json").json
     assert [done[name] for name in ("done", "imported", "proposals")] == [True, 1, 0]
     assert done["project_files"] == CREATED
     for name in CREATED:
@@ -66,9 +68,9 @@ def test_the_plan_names_every_file_that_changes(ralph: Project, home: Path) -> N
 
 def test_a_second_run_changes_nothing(ralph: Project, home: Path) -> None:
     work(ralph.root).write(home)
-    ralph("setup")
+    ralph("setup", "--yes")
     before = stored(home.parent)
-    said = ralph("setup")
+    said = ralph("setup", "--yes")
     assert (said.code, said.out) == (0, "Nothing to do: everything is already set up.\n")
     assert stored(home.parent) == before
 
@@ -79,13 +81,13 @@ def test_what_is_already_done_is_left_out(ralph: Project, first: str) -> None:
     said = ralph("setup", "--dry-run")
     assert ("  nothing to do: already installed\n" in said.out) is (first == "install")
     assert ("  nothing to do: already set up\n" in said.out) is (first == "init")
-    assert ralph("setup").code == 0
-    assert "already set up" in ralph("setup").out
+    assert ralph("setup", "--yes").code == 0
+    assert "already set up" in ralph("setup", "--yes").out
 
 
 def test_sessions_can_be_left_out(ralph: Project, home: Path) -> None:
     work(ralph.root).write(home)
-    assert "Imported" not in ralph("setup", "--no-import").out
+    assert "Imported" not in ralph("setup", "--yes", "--no-import").out
     assert "Imported 1 session" in ralph("setup", "--yes").out
 
 
@@ -101,20 +103,42 @@ def test_on_a_terminal_it_asks_once(ralph: Project, home: Path, answer: str, is_
     assert (home / ".claude/settings.json").exists() is is_done
 
 
+def test_without_a_terminal_it_is_a_preview_until_yes(ralph: Project, home: Path) -> None:
+    before = stored(home.parent)
+    said = ralph("setup")
+    assert said.code == 0
+    assert f"  {home}/.claude/settings.json: would add 10 hooks\n" in said.out
+    assert said.out.endswith(PREVIEW)
+    after = stored(home.parent)
+    assert {path for path in after if path.name != "machine-id"} == set(before)
+    assert "Installed for Claude Code." in ralph("setup", "--yes").out
+
+
+def test_json_is_a_preview_until_yes_even_on_a_terminal(ralph: Project, home: Path) -> None:
+    said = call_at_terminal(ralph.root, "setup", "--format", "json", typed="")
+    planned = json.loads(said.out)
+    assert (said.code, said.err, planned["done"]) == (0, "", False)
+    assert f"{planned['notes'][-1]}\n" == PREVIEW
+    assert not ralph.file("ralph.yml").exists()
+    assert not (home / ".claude/settings.json").exists()
+    assert ralph("setup", "--format", "json", "--yes").json["done"] is True
+    assert ralph("setup", "--format", "json").json["notes"] == []
+
+
 def test_without_a_project_only_the_agents_are_set_up(home: Path, tmp_path: Path) -> None:
     folder = Project(tmp_path / "plain")
     folder.root.mkdir()
-    said = folder("setup")
+    said = folder("setup", "--yes")
     assert (said.code, "Installed for Claude Code." in said.out) == (0, True)
     assert "not in a git repository" in said.err
     assert folder.files() == []
-    assert Project(home)("setup").code == 0
+    assert Project(home)("setup", "--yes").code == 0
     assert not (home / "ralph.yml").exists()
 
 
 def test_without_an_agent_only_the_project_is_set_up(ralph: Project, home: Path) -> None:
     (home / ".claude").rmdir()
-    said = ralph("setup")
+    said = ralph("setup", "--yes")
     assert (said.code, f"Set up {ralph.root}." in said.out) == (0, True)
     assert "no coding agent was found" in said.err
     assert not (home / ".gitconfig").exists()
@@ -124,7 +148,7 @@ def test_without_both_there_is_nothing_to_set_up(home: Path, tmp_path: Path) -> 
     (home / ".claude").rmdir()
     folder = Project(tmp_path / "plain")
     folder.root.mkdir()
-    said = folder("setup")
+    said = folder("setup", "--yes")
     assert (said.code, said.out) == (2, "")
     assert "nothing to set up" in said.err
 
@@ -133,17 +157,17 @@ def test_the_merge_driver_can_be_left_to_the_repository(ralph: Project, home: Pa
     shown = ralph("setup", "--dry-run", "--merge-driver", "repository").out
     assert ".git/config" in shown
     assert ".gitconfig" not in shown
-    ralph("setup", "--merge-driver", "repository")
+    ralph("setup", "--yes", "--merge-driver", "repository")
     assert '[merge "ralph"]' in ralph.read(".git/config")
     assert not (home / ".gitconfig").exists()
-    assert "already set up" in ralph("setup").out
+    assert "already set up" in ralph("setup", "--yes").out
 
 
 def test_a_broken_settings_file_stops_everything_before_the_first_write(
     ralph: Project, home: Path
 ) -> None:
     (home / ".claude/settings.json").write_text("{,}", encoding="utf-8")
-    said = ralph("setup")
+    said = ralph("setup", "--yes")
     assert (said.code, said.out) == (1, "")
     assert "nothing was written" in said.err
     assert not ralph.file("ralph.yml").exists()
@@ -153,7 +177,7 @@ def test_a_problem_in_the_project_stops_it_before_the_settings_change(
     ralph: Project, home: Path, tmp_path: Path
 ) -> None:
     (ralph.root / ".agent").symlink_to(tmp_path)
-    said = ralph("setup")
+    said = ralph("setup", "--yes")
     assert (said.code, said.out) == (1, "")
     assert "outside the project" in said.err
     assert not (home / ".claude/settings.json").exists()

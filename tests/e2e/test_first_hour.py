@@ -65,7 +65,7 @@ def test_after_one_command_the_second_session_knows_the_first(
 ) -> None:
     ralph = Ralph(client)
     host = request.node.callspec.params["client"]
-    assert "Next: start a new session" in ralph("setup")
+    assert "Next: start a new session" in ralph("setup", "--yes")
     client.server.script(say(ANSWER), say("OF COURSE"))
     first = client.run(PROMPT)
     assert first.code == 0, first.errors

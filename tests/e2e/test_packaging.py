@@ -200,8 +200,8 @@ def test_the_plugin_names_a_command_that_installs_everything_from_its_clone(tmp_
     ann.serves("ralph")
     python = ann.home / ".local/share/uv/tools/ralph-memory/bin/python"
     ann.run(str(python), "-c", f"import {EXTRAS}")
-    said = ann.run("ralph", "setup")
+    said = ann.run("ralph", "setup", "--yes")
     assert "Installed for Claude Code." in said
     assert re.search(r"\.claude\.json: MCP server added$", said, re.MULTILINE)
-    assert "Nothing to do" in ann.run("ralph", "setup")
+    assert "Nothing to do" in ann.run("ralph", "setup", "--yes")
     assert ann.run("ralph", "doctor").startswith("Everything is in order")

@@ -32,6 +32,7 @@ _NO_PROJECT = (
     "this folder is not in a git repository, so no project is set up; run `ralph setup` in a "
     "project, or `ralph init .` to use this folder without git"
 )
+_NEEDS_YES = "Nothing was changed. Run again with --yes to make these changes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,11 @@ class _Imported:
     cls=Command,
     examples=["ralph setup", "ralph setup --dry-run", "ralph setup --yes --no-import"],
 )
-@click.option("--yes", is_flag=True, help="Make the changes without asking.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Make the changes without asking. Without a terminal, the default is a preview.",
+)
 @options.dry_run
 @click.option("--no-import", is_flag=True, help="Do not import earlier sessions.")
 @merge_driver_option
@@ -62,7 +67,8 @@ def setup_(
 
     This runs `ralph install`, `ralph init` and `ralph import --yes`: it adds Ralph to every coding
     agent it finds, creates Ralph's files in the project, and imports the project's earlier
-    sessions. In a terminal, it shows all changes first and asks once. It is safe to run again.
+    sessions. In a terminal, it shows all changes first and asks once. Without a terminal and with
+    --format json, it changes nothing unless --yes is given. It is safe to run again.
     """
     place = DriverPlace(driver) if driver else None
     plan = setup.plan_setup(
@@ -72,28 +78,38 @@ def setup_(
         raise UsageError("there is nothing to set up here", hint=f"{_NO_PROJECT}; {_NO_AGENT}")
     if form == "json":
         imported = None
-        if not dry_run:
+        if yes and not dry_run:
             setup.apply_setup(plan, os.environ)
             imported = _import_sessions(call, plan)
-        output.print_json(_as_json(plan, imported))
+        shape = _as_json(plan, imported, needs_yes=not yes and not dry_run)
+        output.print_json(shape)
         return
     if plan.is_empty:
         _print_nothing_to_do(plan)
         return
-    is_asking = not yes and not dry_run and can_ask()
-    if dry_run or is_asking:
+    if not yes or dry_run:
         _print_plan(plan)
         say(*_explanations(plan))
-    if is_asking and not click.confirm("Make these changes?", default=True, err=True):
-        click.echo("Nothing was changed.")
-    elif not dry_run:
-        setup.apply_setup(plan, os.environ)
-        _print_done(plan, is_short=is_asking)
-        imported = _import_sessions(call, plan)
-        _print_imported(imported)
-        if not is_asking:
-            say(*_explanations(plan))
-        _print_next_step(plan, imported)
+    if dry_run or not (yes or _is_confirmed()):
+        return
+    setup.apply_setup(plan, os.environ)
+    _print_done(plan, is_short=not yes)
+    imported = _import_sessions(call, plan)
+    _print_imported(imported)
+    if yes:
+        say(*_explanations(plan))
+    _print_next_step(plan, imported)
+
+
+def _is_confirmed() -> bool:
+    """Ask whether to make the changes, and say so if they are not made."""
+    if not can_ask():
+        click.echo(_NEEDS_YES)
+        return False
+    if click.confirm("Make these changes?", default=True, err=True):
+        return True
+    click.echo("Nothing was changed.")
+    return False
 
 
 def _project_of(call: Invocation) -> Path | None:
@@ -205,7 +221,7 @@ def _print_next_step(plan: SetupPlan, imported: _Imported) -> None:
         click.echo('Try: ralph search "a word from an earlier session"')
 
 
-def _as_json(plan: SetupPlan, imported: _Imported | None) -> dict[str, object]:
+def _as_json(plan: SetupPlan, imported: _Imported | None, *, needs_yes: bool) -> dict[str, object]:
     changes = plan.install.preview if imported is None else plan.install.changes
     root = None if plan.root is None else str(plan.root)
     return {
@@ -221,5 +237,6 @@ def _as_json(plan: SetupPlan, imported: _Imported | None) -> dict[str, object]:
             *plan.install.notes,
             *(imported.notes if imported else ()),
             *(note.removeprefix("note: ") for note in _explanations(plan)),
+            *([_NEEDS_YES] if needs_yes and not plan.is_empty else ()),
         ],
     }
