@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ralph.lean import discovery
+
 ROOT = Path(__file__).parents[1]
 ANSWER = (
     "login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current()."
@@ -256,4 +258,5 @@ def test_everything_goes_again(ann: Newcomer) -> None:
     assert ann.settings.read_text(encoding="utf-8") == '{"model": "opus"}\n'
     assert not Path(launcher).exists()
     left = sorted(path.name for path in ann.home.rglob("*") if path.is_file())
-    assert left == ["machine-id", "removed-projects", "settings.json"]
+    removed = discovery.path_as_name(str(ann.project))
+    assert left == sorted([removed, "machine-id", "settings.json"])

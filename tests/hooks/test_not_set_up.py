@@ -15,6 +15,7 @@ from tests.support.world import HOOKS, SESSION, World, hook, patient_hook, paylo
 
 from ralph.core import paths
 from ralph.hooks.statusline import status_line
+from ralph.install import automatic_setup
 from ralph.lean import discovery
 
 NOT_SET_UP = "Ralph is not set up here: run `ralph init`"
@@ -180,7 +181,7 @@ def test_a_note_that_cannot_be_read_never_ends_a_hook(
 ) -> None:
     state = tmp_path / "state" / "ralph"
     state.mkdir(parents=True)
-    for name in ("told-today", "removed-projects"):
+    for name in ("told-today", "removed"):
         make(state / name)
     here = World(repository.root, repository.home, {"XDG_STATE_HOME": str(state.parent)})
     assert message(start(here)) == (NOT_SET_UP if is_told else "")
@@ -236,6 +237,44 @@ def test_a_worktree_belongs_to_the_repository_that_was_set_up(
     assert (paths.sessions_folder(automatic.root) / "in-the-tree.jsonl").exists()
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "fake worktree"])
+def test_a_folder_that_only_names_a_repository_does_not_set_it_up(
+    automatic: World, tmp_path: Path, kind: str
+) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    theirs = automatic.root / ".git"
+    if kind == "file":
+        (stranger / ".git").write_text(f"gitdir: {theirs}\n", encoding="utf-8")
+    elif kind == "link":
+        (stranger / ".git").symlink_to(theirs)
+    else:
+        fake = stranger / "fake"
+        fake.mkdir()
+        (fake / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+        (fake / "commondir").write_text(f"{theirs}\n", encoding="utf-8")
+        (fake / "gitdir").write_text(f"{stranger}/.git\n", encoding="utf-8")
+        (stranger / ".git").write_text(f"gitdir: {fake}\n", encoding="utf-8")
+    start(World(stranger, automatic.home))
+    assert not (theirs / "ralph").exists()
+
+
+def test_the_first_session_in_a_worktree_or_submodule_sets_it_up(
+    automatic: World, tmp_path: Path
+) -> None:
+    git(automatic.root, "commit", "-q", "--allow-empty", "-m", "x")
+    tree = tmp_path / "tree"
+    git(automatic.root, "worktree", "add", "-q", str(tree))
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    allowed = ("-c", "protocol.file.allow=always")
+    git(outer, *allowed, "submodule", "add", "-q", str(automatic.root), "inner")
+    for folder in (tree, outer / "inner"):
+        start(World(folder, automatic.home))
+        assert discovery.find_root(str(folder)) == str(folder)
+
+
 def test_deinit_takes_it_back_for_good(automatic: World, monkeypatch: pytest.MonkeyPatch) -> None:
     start(automatic)
     run = ralph(automatic, monkeypatch)
@@ -245,6 +284,17 @@ def test_deinit_takes_it_back_for_good(automatic: World, monkeypatch: pytest.Mon
     assert start(automatic) == ""
     assert not (automatic.root / ".git" / "ralph").exists()
     run("init")
+    assert message(start(automatic)) == RECORDING
+
+
+def test_a_removed_repository_is_left_alone_however_many_others_were_removed(
+    automatic: World, tmp_path: Path
+) -> None:
+    for number in range(400):
+        automatic_setup.note_removed(tmp_path / f"{'x' * 180}-{number}")
+    automatic_setup.note_removed(automatic.root)
+    assert start(automatic) == ""
+    automatic_setup.note_wanted(automatic.root)
     assert message(start(automatic)) == RECORDING
 
 

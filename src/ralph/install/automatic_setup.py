@@ -7,7 +7,6 @@ user's state folder, so that it is not set up again until `ralph init`.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,12 +17,16 @@ from ralph.storage import files
 
 
 def set_up(root: Path) -> bool:
-    """Mark a repository as a project. Returns False if its state belongs in the work tree.
+    """Mark a repository as a project.
+
+    Returns False if its state belongs in the work tree, or if this is not its checkout.
 
     Raises RalphError or OSError if the file cannot be written.
     """
     location = paths.location(root)
     if not location.common or location.boundary == location.main:
+        return False
+    if not discovery.is_own_repository(location):
         return False
     marker = Path(location.home, discovery.SET_UP)
     files.make_folder(marker.parent, 0o700)
@@ -35,27 +38,22 @@ def set_up(root: Path) -> bool:
 
 def note_removed(root: Path) -> None:
     """Note that Ralph was removed from a repository, so that hooks leave it alone."""
-    _edit_removed(root, is_removed=True)
+    note = _removal_note(root)
+    if note is None or note.exists():
+        return
+    files.make_folder(note.parent, files.PRIVATE_FOLDER)
+    files.write(note, f"{ids.timestamp()}\n", mode=files.PRIVATE)
 
 
 def note_wanted(root: Path) -> None:
     """Note that Ralph is wanted in a repository again."""
-    _edit_removed(root, is_removed=False)
+    note = _removal_note(root)
+    if note is not None:
+        files.delete(note)
 
 
-def _edit_removed(root: Path, *, is_removed: bool) -> None:
-    file = paths.removed_projects()
-    main = paths.location(root).main
-    if file is None or "\n" in main:
-        return
-    if is_removed == discovery.is_removed(main, os.environ):
-        return
-
-    def edit(text: str) -> str:
-        lines = [line for line in text.splitlines() if line != main]
-        if is_removed:
-            lines.append(main)
-        return "".join(f"{line}\n" for line in lines)
-
-    files.make_folder(file.parent, 0o700)
-    files.update(file, edit, mode=files.PRIVATE)
+def _removal_note(root: Path) -> Path | None:
+    folder = paths.removed_projects()
+    if folder is None:
+        return None
+    return folder / discovery.path_as_name(paths.location(root).main)

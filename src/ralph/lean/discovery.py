@@ -27,8 +27,8 @@ INJECTED = f"{CACHE}/injected"  # what each session was given
 CATCH_UP = "catch-up"  # the file in CACHE that lists what prompts tried to index
 SUBAGENTS = f"{CACHE}/subagents"  # the tasks of each session's subagents
 
-REMOVED = "removed-projects"
-"""The file in the user's state folder that lists the checkouts that `ralph deinit` cleaned."""
+REMOVED = "removed"
+"""The folder in the user's state folder with one file per checkout that `ralph deinit` cleaned."""
 PROJECTS = "projects"
 """The folder in the user's state folder for projects whose checkout belongs to another user."""
 
@@ -325,7 +325,24 @@ def is_removed(main: str, env: Mapping[str, str]) -> bool:
     user_state = user_folder("STATE", env)
     if not user_state:
         return False
-    return main in read_text(f"{user_state}/{REMOVED}").split("\n")
+    return os.path.exists(f"{user_state}/{REMOVED}/{path_as_name(main)}")
+
+
+def is_own_repository(location: Location) -> bool:
+    """Check whether a checkout belongs to the repository whose git directory it uses.
+
+    Anybody can write a `.git` file or link that names the repository of somebody else. Only that
+    repository can name its worktrees, and a submodule's names its checkout.
+    """
+    pointer = f"{location.top}/.git"
+    if os.path.isdir(pointer):
+        return not os.path.islink(pointer)
+    if not location.worktree:
+        return _main_checkout(location.common) == _real_path(location.top)
+    if os.path.dirname(location.git) != f"{location.common}/worktrees":
+        return False
+    named = os.path.join(location.git, read_text(f"{location.git}/gitdir"))
+    return _real_path(named) == _real_path(pointer)
 
 
 def repository_folders(root: str) -> list[str]:
