@@ -141,6 +141,15 @@ def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(
     assert codes(root, env) == [("note", "host-entry")]
 
 
+@pytest.mark.parametrize("words", ["No space left on device", "no space left"])
+def test_a_full_disk_is_named_in_the_advice_whoever_noticed_it(
+    root: Path, env: dict[str, str], words: str
+) -> None:
+    assert recorder.count_failure(root, "PostToolUse", f"OSError: [Errno 28] {words}")
+    ((_, problem),) = hook_state.find_problems(root, env)
+    assert problem.hint.startswith("free some disk space")
+
+
 def test_failures_are_told_until_they_are_set_back_and_then_counted_anew(
     root: Path, env: dict[str, str]
 ) -> None:

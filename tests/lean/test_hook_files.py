@@ -1,6 +1,8 @@
 """The light append takes turns with the file store, and leaves a log as it was when it cannot write."""
 
+import errno
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +103,20 @@ def test_a_count_is_changed_in_place(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"000000000003 20")
     assert path.read_bytes().rstrip().endswith(b"Z Stop: number 3")
     assert (path.stat().st_size, path.stat().st_ino) == (hook_files.FAILURES_SIZE, number)
+
+
+def test_a_line_that_cannot_be_spilled_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as caught:
+            hook_files.spill(str(tmp_path), "s.jsonl", b"new\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.errno == errno.EFBIG
+    assert list((tmp_path / "log" / "spill").iterdir()) == []
+
+
+def test_without_a_home_folder_nobody_is_told_anything(tmp_path: Path) -> None:
+    assert hook_files.tell_daily(str(tmp_path), "news") is True
+    assert hook_files.tell_daily("", "news") is False

@@ -28,9 +28,9 @@ from ralph.storage import files
 
 _FIX = "`ralph doctor --fix` repairs it"
 _TOO_LONG = "took too long"
-_OUT_OF_SPACE = "No space left"
-_NOT_PERMITTED = ("Permission denied", "Read-only file system", "Operation not permitted")
-"""What the operating system says when a file may not be written."""
+_OUT_OF_SPACE = "no space left"
+_NOT_PERMITTED = ("permission denied", "read-only file system", "operation not permitted")
+"""What the operating system says when a file may not be written, in lower case."""
 
 
 class Installed(NamedTuple):
@@ -92,11 +92,12 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
 def _advise_on_failures(failures: Failures) -> str:
     """Return what to do about failures of hooks, which depends on the last one."""
     reset = "`ralph doctor --fix` resets the count"
-    if _TOO_LONG in failures.what:
+    what = failures.what.lower()
+    if _TOO_LONG in what:
         return f"the machine was too busy to answer in time, and nothing needs fixing; {reset}"
-    if _OUT_OF_SPACE in failures.what:
+    if _OUT_OF_SPACE in what:
         return f"free some disk space; {reset} then"
-    if any(words in failures.what for words in _NOT_PERMITTED):
+    if any(words in what for words in _NOT_PERMITTED):
         return f"make the file or folder writable for you; {reset} then"
     return f"fix the cause that it names; {reset} then"
 

@@ -145,13 +145,14 @@ def spill(state: str, name: str, line: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
     handle = os.open(draft, flags, _PRIVATE_FILE)
     try:
-        is_complete = os.write(handle, line) == len(line)
+        try:
+            if os.write(handle, line) != len(line):
+                raise OSError(errno.ENOSPC, "no space left")
+        finally:
+            os.close(handle)
     except OSError:
-        is_complete = False
-    os.close(handle)
-    if not is_complete:
         os.unlink(draft)
-        raise OSError(errno.ENOSPC, "no space left")
+        raise
     os.replace(draft, path)
 
 
@@ -474,6 +475,8 @@ def tell_daily(folder: str, what: str) -> bool:
 
     Return whether that is new today. If it cannot be recorded, they are not told.
     """
+    if not folder:  # the user has no home folder
+        return False
     path = f"{folder}/{_TOLD_TODAY}"
     today = timestamp()[:_DATE_LENGTH]
     line = f"{escape(what)}\n".encode("utf-8", "surrogateescape")
