@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ MAX_PAGE_LINES = 40
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """The pages that a reader with a terminal sees, who keeps the sample and opens no browser."""
-    folder = tmp_path_factory.mktemp("demo")
+    folder = tmp_path_factory.mktemp("the demo")
     outer, inner = pty.openpty()
     termios.tcsetwinsize(inner, (ROWS, COLUMNS))
     demo = subprocess.Popen(
@@ -89,8 +90,9 @@ def test_no_page_has_more_than_forty_lines(pages: list[str]) -> None:
 def test_the_sample_is_kept_and_can_be_looked_at(pages: list[str]) -> None:
     [line] = re.findall(r"^  (XDG_STATE_HOME=.*)$", pages[-1], re.MULTILINE)
     assert OFFER in pages[-1]
-    variable, _, command = line.partition(" ")
-    [project] = re.findall(r" web --root (\S+)$", command)
+    variable, *command = shlex.split(line)
+    assert command[-3:-1] == ["web", "--root"]
+    project = command[-1]
     env = {**os.environ, "XDG_STATE_HOME": variable.partition("=")[2]}
     listed = subprocess.run(
         [sys.executable, "-m", "ralph", "--root", project, "session", "list", "--format", "json"],

@@ -260,6 +260,18 @@ def test_without_a_clone_the_advice_leads_to_the_readme(
     assert "README" in advice(launcher, copied_plugin(launcher, marketplace))
 
 
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\x1bb"], ids=["tab", "newline", "escape"])
+def test_a_clone_whose_path_json_cannot_hold_is_not_named(
+    launcher: Launcher, tmp_path: Path, name: str
+) -> None:
+    clone = tmp_path / name
+    for file in ("pyproject.toml", "src/ralph/hooks/run.py"):
+        (clone / file).parent.mkdir(parents=True, exist_ok=True)
+        (clone / file).touch()
+    shutil.copytree(PLUGIN, clone / "plugin")
+    assert "README" in advice(launcher, clone / "plugin")
+
+
 @pytest.mark.parametrize("noted", ["", "\n", "nonsense", "/\n/\n", "\n\n\n"])
 def test_a_broken_note_is_no_note(launcher: Launcher, noted: str) -> None:
     launcher.note(Path("x"), Path("y")).write_text(noted, encoding="utf-8")

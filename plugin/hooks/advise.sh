@@ -5,7 +5,7 @@
 
 # Fails unless folder $1 is a clone whose path can be quoted.
 is_clone() {
-    case $1 in '' | *[\'\"\\]*) return 1 ;; esac
+    case $1 in '' | *[\'\"\\]* | *[[:cntrl:]]*) return 1 ;; esac
     [ -f "$1/pyproject.toml" ] && [ -f "$1/src/ralph/hooks/run.py" ]
 }
 

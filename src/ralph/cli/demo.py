@@ -154,7 +154,9 @@ def _state_home(stage: Stage) -> str:
 
 def _web_command(stage: Stage) -> str:
     program = launchers.agent_program(sys.executable, os.environ)
-    return f"XDG_STATE_HOME={_state_home(stage)} {program} web --root {stage.project}"
+    state = shlex.quote(_state_home(stage))
+    project = shlex.quote(str(stage.project))
+    return f"XDG_STATE_HOME={state} {program} web --root {project}"
 
 
 def _open_web(stage: Stage) -> None:
