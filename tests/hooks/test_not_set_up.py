@@ -210,7 +210,7 @@ def test_status_says_that_the_next_session_sets_it_up(
 ) -> None:
     said = ralph(automatic, monkeypatch)("status").out
     assert "Ralph is set up here with the next session (init.auto)" in said
-    assert "capture:      off" in said
+    assert "capture:      on\n" in said
 
 
 def test_files_appear_with_the_first_memory(
@@ -381,3 +381,41 @@ def test_sessions_that_start_together_all_find_it_set_up(automatic: World) -> No
         started.stdout.close()
         assert started.wait() == 0
     assert len(list(paths.sessions_folder(automatic.root).glob("s-*.jsonl"))) == len(running)
+
+
+# --- settings with which nothing is missing -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [(AUTO, "(init.auto)"), ("capture:\n  everywhere: true\n", "(capture.everywhere)")],
+    ids=["init.auto", "capture.everywhere"],
+)
+def test_no_command_reports_it_where_sessions_are_recorded_anyway(
+    repository: World, monkeypatch: pytest.MonkeyPatch, config: str, reason: str
+) -> None:
+    configure(repository, config)
+    run = ralph(repository, monkeypatch)
+    installed = run("install", "claude")
+    assert (installed.code, "not set up" in installed.err) == (0, False)
+    checked = run("doctor")
+    assert (checked.code, checked.out) == (0, "Everything is in order.\n")
+    shown = run("status").out
+    assert reason in shown
+    assert NOT_SET_UP not in shown
+    assert "nothing is recorded" not in shown
+    assert status_line(b"", repository.env) == ""
+
+
+def test_automatic_setup_is_for_repositories_alone(
+    automatic: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    run = ralph(World(plain, automatic.home), monkeypatch)
+    assert "nothing is recorded where Ralph is not set up" in run("status").out
+
+
+def test_the_status_line_respects_that_reports_are_off(repository: World) -> None:
+    configure(repository, "presence: off\n")
+    assert status_line(b"", repository.env) == ""

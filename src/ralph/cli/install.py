@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,13 +21,16 @@ from ralph.cli.options import exclude
 from ralph.cli.output import say
 from ralph.cli.project import mention_import
 from ralph.core import launchers
+from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import UsageError
 from ralph.core.extras import has_extra
+from ralph.core.settings import Config
 from ralph.install import hosts, installations, merge_registration, setup
 from ralph.install.clients import Host, InstallScope, client_rows, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
 from ralph.install.installations import DriverPlace
+from ralph.install.setup_state import SetupState, setup_state
 from ralph.lean import discovery
 from ralph.recall.skill import skill_text
 
@@ -183,7 +187,11 @@ def _mention_next_step(call: Invocation) -> None:
     folder = call.folder.as_posix()
     if discovery.find_root(folder):
         mention_import(call)
-    elif discovery.find_unset_up(folder, os.environ) is not None:
+        return
+    config = Config()
+    with suppress(ConfigProblem):
+        config = load(call.folder, env=os.environ).config
+    if setup_state(call.folder, os.environ, config) is SetupState.MISSING:
         say(f"note: {discovery.NOT_SET_UP}")
 
 

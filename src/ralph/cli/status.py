@@ -25,6 +25,7 @@ from ralph.install import doctor
 from ralph.install.check_limits import MAX_SECONDS
 from ralph.install.clients import CLIENTS, Host
 from ralph.install.findings import Finding, Repair
+from ralph.install.setup_state import SetupState, setup_state
 from ralph.install.status import project_status
 from ralph.lean import discovery
 from ralph.learning import inbox, weekly
@@ -135,8 +136,9 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
     for run in running:
         loops.append(one_line(f"{run.id}, {describe_progress(run)}: {run.goal}"))
     counts = state["indexed"]
+    setup = setup_state(call.root, os.environ, config)
     fields = {
-        "project": _describe_project(state, config),
+        "project": _describe_project(call.root, setup),
         "state": _describe_state_folder(state),
         "memories": state["memories"],
         "guardrails": state["guardrails"],
@@ -151,20 +153,21 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
         "index": _describe_index(state),
         "logs": _format_size(state["log_bytes"]),
         "hooks": _CONTINUATION.join(map(one_line, _describe_hooks(state["hooks"]))),
-        "capture": one_line(_describe_capture(state, config)),
+        "capture": one_line(_describe_capture(state, setup)),
     }
     for name, value in fields.items():
         if value != "":
             click.echo(f"{name + ':':13} {value}")
 
 
-def _describe_project(state: Mapping[str, Any], config: Config) -> str:
-    text = one_line(state["root"])
-    if state["set_up"]:
+def _describe_project(root: Path, setup: SetupState) -> str:
+    text = one_line(str(root))
+    if setup is SetupState.SET_UP:
         return text
-    can_set_up = discovery.find_unset_up(state["root"], os.environ) is not None
-    if config.init.auto and can_set_up:
+    if setup is SetupState.AUTOMATIC:
         return f"{text}{_CONTINUATION}Ralph is set up here with the next session (init.auto)"
+    if setup is SetupState.EVERYWHERE:
+        return f"{text}{_CONTINUATION}not set up, but recorded (capture.everywhere)"
     return f"{text}{_CONTINUATION}{discovery.NOT_SET_UP}"
 
 
@@ -220,9 +223,9 @@ def _describe_hooks(hooks: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _describe_capture(state: Mapping[str, Any], config: Config) -> str:
+def _describe_capture(state: Mapping[str, Any], setup: SetupState) -> str:
     text = "on"
-    if not state["set_up"] and not config.capture.everywhere:
+    if not setup.is_recorded:
         text = "off: nothing is recorded where Ralph is not set up"
     if state["outside"] is not None:
         target = Path(state["outside"]).parent
@@ -458,10 +461,10 @@ def _patterns(call: Invocation) -> Sequence[str]:
 
 
 def _find_problems(call: Invocation, *, secrets: bool, everything: bool) -> list[Finding]:
-    patterns: Sequence[str] = ()
+    config = Config()
     try:
         loaded = load(call.folder, env=os.environ, limit=PatternLimit)
-        patterns = loaded.config.privacy.patterns
+        config = loaded.config
         findings = doctor.config_findings(call.folder, loaded.complaints)
     except ConfigProblem as error:
         findings = doctor.config_findings(call.folder, [error], "error")
@@ -471,7 +474,7 @@ def _find_problems(call: Invocation, *, secrets: bool, everything: bool) -> list
         findings += doctor.examine(
             call.root,
             secrets=secrets,
-            custom=patterns,
+            config=config,
             env=os.environ,
             progress=progress,
             seconds=math.inf if everything else MAX_SECONDS,

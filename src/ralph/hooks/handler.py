@@ -248,7 +248,7 @@ def _set_up(
     set_deadline: Callable[[float], None],
 ) -> bool:
     """Set up the repository as a project, if the user's config says so for all repositories."""
-    config = hook_files.read_file(_user_config(env)) or b""
+    config = hook_files.read_file(user_config(env)) or b""
     # Only the YAML parser can tell, but few configs contain both words.
     may_set_up = (b"init" in config and b"auto" in config) or "RALPH_INIT_AUTO" in env
     if not may_set_up:
@@ -277,7 +277,7 @@ def _handle_outside(
 
     A session that starts in a repository without Ralph says so, once a day.
     """
-    if b"everywhere" in (hook_files.read_file(_user_config(env)) or b""):
+    if b"everywhere" in (hook_files.read_file(user_config(env)) or b""):
         return _handle_in_app(host, event, payload, project, env, set_deadline)
     if event != "SessionStart" or env.get("RALPH_RUN"):
         return b""
@@ -721,7 +721,7 @@ class Project:
 
     def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
         """Set `settings` from the cache and return them, or None if the cache is out of date."""
-        settings = hook_files.read_settings(self._settings_cache, self.root, env, _user_config(env))
+        settings = hook_files.read_settings(self._settings_cache, self.root, env, user_config(env))
         if settings is None:
             return None
         self.settings = settings
@@ -731,7 +731,7 @@ class Project:
     def load_recording_rules(self, env: Mapping[str, str]) -> bool:
         """Set `rules` without a current cache. Returns False if only the app can tell the rules."""
         rules = hook_files.read_recording_rules(
-            self._settings_cache, self.root, env, _user_config(env), self.main
+            self._settings_cache, self.root, env, user_config(env), self.main
         )
         if rules is None:
             return False
@@ -755,7 +755,8 @@ class Project:
         self.rules = rules
 
 
-def _user_config(env: Mapping[str, str]) -> str:
+def user_config(env: Mapping[str, str]) -> str:
+    """Return the path of the user's config file, or "" without a home folder."""
     folder = discovery.user_folder("CONFIG", env)
     if not folder:
         return ""

@@ -11,13 +11,17 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph.hooks.handler import Payload, Project
+from ralph.hooks.handler import Payload, Project, user_config
 from ralph.lean import TYPE_CHECKING, discovery, hook_files, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAX_BYTES = 1 << 20  # to read from the input, the memory file and the end of the ledger
+
+_SILENCING_WORDS = (b"everywhere", b"auto", b"presence")
+"""Words in the user's config that may mean that a repository needs no setup, or no report."""
+_SILENCING_VARIABLES = ("RALPH_CAPTURE_EVERYWHERE", "RALPH_INIT_AUTO", "RALPH_PRESENCE")
 
 
 @record
@@ -48,8 +52,7 @@ def status_line(raw: bytes, env: Mapping[str, str]) -> str:
     payload = Payload(raw)
     project = Project(_folder(payload, env))
     if not project.root:
-        can_set_up = discovery.find_unset_up(project.folder, env) is not None
-        return discovery.NOT_SET_UP if can_set_up else ""
+        return _report_not_set_up(project.folder, env)
     if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return "Ralph: paused"
     memories = hook_files.read_file(f"{project.root}/.agent/memories.md", _MAX_BYTES) or b""
@@ -60,6 +63,19 @@ def status_line(raw: bytes, env: Mapping[str, str]) -> str:
     if injected.records:
         line += f", {injected.records} given ({injected.tokens} tokens)"
     return line
+
+
+def _report_not_set_up(folder: str, env: Mapping[str, str]) -> str:
+    """Return that Ralph is not set up in a repository, or "" if that may be wrong or unwanted."""
+    if any(name in env for name in _SILENCING_VARIABLES):
+        return ""
+    config = hook_files.read_file(user_config(env)) or b""
+    # Only the YAML parser can tell what a config says, and loading it takes too long for each turn.
+    if any(word in config for word in _SILENCING_WORDS):
+        return ""
+    if discovery.find_unset_up(folder, env) is None:
+        return ""
+    return discovery.NOT_SET_UP
 
 
 def _folder(payload: Payload, env: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ __all__ = [
     "rules_check",
     "rules_update",
     "setup",
+    "setup_state",
     "signs",
     "status",
     "stored_secrets",

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.capture import recorder
-from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.core.settings import Config
 from ralph.install import hook_state
 from ralph.install.clients import CLIENTS, Client, Host, has_client
 from ralph.install.hook_state import Installed
+from ralph.install.setup_state import setup_state
 from ralph.install.status import hooks_status
 from ralph.lean import discovery
 from ralph.search import index
@@ -170,8 +170,7 @@ def next_step(root: Path, env: Env, config: Config, *, has_sessions: bool) -> Se
     """Return the next step towards recording sessions in this folder, or None if all is done."""
     installed = hook_state.find_installed(root, env)
     with_hooks = [entry for entry in installed if CLIENTS[Host(entry.host)].events]
-    sets_itself_up = config.capture.everywhere or config.init.auto
-    if not sets_itself_up and not paths.is_set_up(root):
+    if not setup_state(root, env, config).is_recorded:
         return SetupStep(
             "This folder is not set up yet",
             "Hooks record nothing in a folder that is not initialised.",

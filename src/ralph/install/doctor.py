@@ -15,6 +15,7 @@ from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.config import ConfigProblem, Layer
 from ralph.core.repository import Repository
+from ralph.core.settings import Config
 from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.merge import can_merge
 from ralph.install import hook_state, merge_registration, rules_check, signs, stored_secrets
@@ -33,8 +34,8 @@ from ralph.install.folder_checks import (
 )
 from ralph.install.merge_damage import find_damage
 from ralph.install.merge_registration import ATTRIBUTES
+from ralph.install.setup_state import SetupState, setup_state
 from ralph.install.stored_secrets import Progress
-from ralph.lean import discovery
 from ralph.memory.memory_files import backup
 from ralph.storage import files
 from ralph.storage.library import Library
@@ -49,7 +50,7 @@ def examine(
     root: Path,
     *,
     secrets: bool = False,
-    custom: Sequence[str] = (),
+    config: Config | None = None,
     env: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     seconds: float = MAX_SECONDS,
@@ -57,13 +58,15 @@ def examine(
     """Return all problems in a project, sorted by file and line.
 
     What could not be checked within `seconds` is left out, and a note says so. With `secrets`,
-    everything that is stored is also searched for secrets, however long that takes. `custom` lists
-    additional patterns from the project's settings.
+    everything that is stored is also searched for secrets, however long that takes. Without
+    `config`, the defaults apply.
     """
     env = env or {}
+    config = config or Config()
+    custom = config.privacy.patterns
     limit = TimeLimit(seconds)
     findings = [
-        *_check_setup(root, env),
+        *_check_setup(root, env, config),
         *check_folders(root),
         *find_leftovers(root),
         *find_shared_files(root),
@@ -79,16 +82,16 @@ def examine(
     return sorted(findings, key=sort_key)
 
 
-def _check_setup(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+def _check_setup(root: Path, env: Mapping[str, str], config: Config) -> Iterator[Finding]:
     """Report that hooks record nothing here. In a git repository, that is rarely intended."""
-    if paths.is_set_up(root):
+    state = setup_state(root, env, config)
+    if state.is_recorded:
         return
-    can_set_up = discovery.find_unset_up(root.as_posix(), env) is not None
     yield new_finding(
         root,
         "Ralph is not set up here: hooks record nothing",
         hint="run `ralph init`",
-        level="warning" if can_set_up else "note",
+        level="warning" if state is SetupState.MISSING else "note",
         code="not-set-up",
     )
 
