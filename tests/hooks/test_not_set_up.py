@@ -132,6 +132,12 @@ def test_nothing_is_said_where_nobody_wants_it(repository: World, more: dict[str
     assert start(World(repository.root, repository.home, more)) == ""
 
 
+def test_only_the_user_can_silence_it_and_that_does_not_use_up_the_day(repository: World) -> None:
+    (repository.root / ".ralph.toml").write_text('presence = "off"\n', encoding="utf-8")
+    assert start(World(repository.root, repository.home, {"RALPH_PRESENCE": "off"})) == ""
+    assert message(start(repository)) == NOT_SET_UP
+
+
 def test_capture_off_and_deinit_silence_it_until_init(
     repository: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +209,46 @@ def test_the_first_prompt_sets_it_up_if_the_session_had_begun_before(automatic: 
     assert (done.returncode, done.stderr) == (0, b"")
     assert "hello" in automatic.log.read_text(encoding="utf-8")
     assert status(automatic) == ""
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PreToolUse", "Stop", "SessionEnd"])
+def test_other_events_set_up_nothing(automatic: World, event: str) -> None:
+    done = hook(event, payload(event, tool_name="Bash"), automatic.env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert not (automatic.root / ".git" / "ralph").exists()
+
+
+def test_a_failed_attempt_is_explained_and_not_repeated_that_day(automatic: World) -> None:
+    in_the_way = automatic.root / ".git" / "ralph"
+    in_the_way.write_text("a file", encoding="utf-8")
+    said = message(start(automatic))
+    assert said.startswith(f"{NOT_SET_UP} (init.auto failed: ")
+    assert str(in_the_way) in said
+    assert said.endswith(": File exists)")
+    in_the_way.unlink()
+    assert start(automatic, "second") == ""
+    assert not in_the_way.exists()
+    told = Path(os.environ["XDG_STATE_HOME"], "ralph", "told-today")
+    told.write_text("2020-01-01\n", encoding="utf-8")
+    assert message(start(automatic, "third")) == RECORDING
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wanted"),
+    [
+        (AUTO, True),
+        ("init: {auto: true}\n", True),
+        ("init: {other: 1, auto: true}\n", True),
+        ("init:\n  auto: false\n", False),
+        ("init:\nmemories:\n  auto: true\n", False),
+        ("memories: {inject: auto} # as init said: true\n", False),
+    ],
+)
+def test_the_setting_is_found_without_a_parser(
+    repository: World, text: str, is_wanted: bool
+) -> None:
+    configure(repository, text)
+    assert discovery.wants_automatic_setup(repository.env) is is_wanted
 
 
 def test_status_says_that_the_next_session_sets_it_up(

@@ -127,24 +127,41 @@ def handle_event(
     return ""
 
 
-def set_up_automatically(folder: str, env: Mapping[str, str]) -> bool:
-    """Set up a repository as a project if `init.auto` is on. Nothing in its work tree changes."""
+def set_up_automatically(folder: str, env: Mapping[str, str]) -> str:
+    """Set up a repository as a project if `init.auto` is on, and return why that failed, or "".
+
+    Nothing in its work tree changes.
+    """
     from ralph.install import automatic_setup
 
-    root = Path(folder)
-    if not _load_config(root, env).config.init.auto:
-        return False
-    return automatic_setup.set_up(root)
-
-
-def report_not_set_up(folder: str, host: str, event: str, env: Mapping[str, str]) -> str:
-    """Return the answer that tells a user that Ralph does nothing in this repository."""
-    if _load_config(Path(folder), env).config.presence is Presence.OFF:
+    if not _load_user_config(env).init.auto:
         return ""
+    try:
+        automatic_setup.set_up(Path(folder))
+    except RalphError as error:
+        return error.message
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def report_not_set_up(host: str, event: str, env: Mapping[str, str], problem: str) -> str:
+    """Return the answer that tells a user that Ralph does nothing in this repository.
+
+    It is empty if the user wants no such lines. `problem` is why `init.auto` failed, or "".
+    """
+    if _load_user_config(env).presence is Presence.OFF:
+        return ""
+    reason = f" (init.auto failed: {problem})" if problem else ""
     if host not in SILENT_HOSTS:
-        return _context_json(event, "", discovery.NOT_SET_UP)
+        return _context_json(event, "", discovery.NOT_SET_UP + reason)
     note = "Ralph is not set up here. Tell the user in one line that `ralph init` does that."
-    return _context_json(event, render.notes([note]))
+    return _context_json(event, render.notes([note + reason]))
+
+
+def _load_user_config(env: Mapping[str, str]) -> Config:
+    """Load the config without any project's files, which have no say outside projects."""
+    return settings.load(None, env=env, last_good=lambda _: None).config
 
 
 def _check_recorded(root: Path, event: str, config: Config) -> None:

@@ -51,6 +51,8 @@ HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 _PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
 _TYPED_EVENTS = (*_PROMPT_EVENTS, "beforeSubmitPrompt")
 """Events with text that a person has typed. Some hosts do not read an answer to theirs."""
+_SETUP_EVENTS = ("SessionStart", *_TYPED_EVENTS)
+"""Events that set up a repository if the user's config says so (`init.auto`)."""
 _ONLY_RECORDED = ("PostToolUse", "SubagentStop")
 """Events that are recorded and nothing else, which needs no more than the privacy rules."""
 _SUBAGENT_TOOLS = ("Agent", "Task")
@@ -168,8 +170,10 @@ def _handle(
     """Record and answer an event, and return what to print."""
     if event not in RECORDED + ANSWERED + HANDLED:
         return b""
-    if not project.root and not _set_up(event, project, env, set_deadline):
-        return _handle_outside(host, event, payload, project, env, set_deadline)
+    if not project.root:
+        problem = _set_up(event, project, env, set_deadline)
+        if not project.root:
+            return _handle_outside(host, event, payload, project, env, set_deadline, problem)
     if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return b""
     if event in HANDLED:
@@ -246,23 +250,28 @@ def _set_up(
     project: Project,
     env: Mapping[str, str],
     set_deadline: Callable[[float], None],
-) -> bool:
-    """Set up the repository as a project, if the user's config says so for all repositories."""
-    config = hook_files.read_file(user_config(env)) or b""
-    # Only the YAML parser can tell, but few configs contain both words.
-    may_set_up = (b"init" in config and b"auto" in config) or "RALPH_INIT_AUTO" in env
-    if not may_set_up:
-        return False
+) -> str:
+    """Set up the repository as a project, if the user's config says so for all repositories.
+
+    Return why that failed, or "". After a failure, an event does not try again on the same day.
+    """
+    if event not in _SETUP_EVENTS or not discovery.wants_automatic_setup(env):
+        return ""
     location = discovery.find_unset_up(project.folder, env)
     if location is None:
-        return False
+        return ""
+    user_state = discovery.user_folder("STATE", env)
+    failed_attempt = f"init.auto {event} {location.main}"
+    if hook_files.is_told_today(user_state, failed_attempt):
+        return ""
     _prepare_app(event, set_deadline)
     from ralph.hooks.events import set_up_automatically
 
-    if not set_up_automatically(location.root, env):
-        return False
+    problem = set_up_automatically(location.root, env)
     project.find(project.folder)
-    return bool(project.root)
+    if not project.root:
+        hook_files.tell_daily(user_state, failed_attempt)
+    return problem
 
 
 def _handle_outside(
@@ -272,10 +281,12 @@ def _handle_outside(
     project: Project,
     env: Mapping[str, str],
     set_deadline: Callable[[float], None],
+    problem: str,
 ) -> bytes:
     """Handle an event outside projects, where the user's config may allow recording.
 
-    A session that starts in a repository without Ralph says so, once a day.
+    A session that starts in a repository without Ralph says so, once a day. `problem` is why the
+    repository could not be set up automatically.
     """
     if b"everywhere" in (hook_files.read_file(user_config(env)) or b""):
         return _handle_in_app(host, event, payload, project, env, set_deadline)
@@ -284,12 +295,19 @@ def _handle_outside(
     location = discovery.find_unset_up(project.folder, env)
     if location is None:
         return b""
-    if not hook_files.tell_daily(discovery.user_folder("STATE", env), location.main):
+    user_state = discovery.user_folder("STATE", env)
+    if not problem and hook_files.is_told_today(user_state, location.main):
         return b""
     _prepare_app(event, set_deadline)
     from ralph.hooks.events import report_not_set_up
 
-    return report_not_set_up(location.root, host, event, env).encode("utf-8", "replace")
+    report = report_not_set_up(host, event, env, problem)
+    if not report:
+        return b""
+    is_new = hook_files.tell_daily(user_state, location.main)
+    if not is_new and not problem:
+        return b""
+    return report.encode("utf-8", "replace")
 
 
 def _wants_answer(event: str, project: Project, env: Mapping[str, str]) -> bool:

@@ -430,23 +430,37 @@ def state_home(env: Mapping[str, str] = os.environ) -> str:
     """
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
+    return _user_setting("state", "home", env) or "git"
+
+
+def wants_automatic_setup(env: Mapping[str, str]) -> bool:
+    """Return whether the user's `init.auto` setting may be on. It is read like `state_home`."""
+    if env.get("RALPH_INIT_AUTO"):
+        return True
+    return _user_setting("init", "auto", env).lower() == "true"
+
+
+def _user_setting(section: str, name: str, env: Mapping[str, str]) -> str:
+    """Return a value of a section of the user's config, block or flow style, or ""."""
     folder = user_folder("CONFIG", env)
     if not folder:
-        return "git"
+        return ""
     text = read_text(f"{folder}/config.yml")
-    if "state" not in text:
-        return "git"
-    section = ""
-    for raw_line in text.split("\n"):  # find `home` in the section `state`, block or flow style
+    if section not in text:
+        return ""
+    current_section = ""
+    for raw_line in text.split("\n"):
         line = raw_line.partition(" #")[0].rstrip()
         if line and line[0] not in " \t#":
-            section, _, line = line.partition(":")
+            current_section, _, line = line.partition(":")
             line = line.strip().strip("{}")
-        key, _, value = line.partition(":")
-        value = _unquote(value)
-        if _unquote(key) == "home" and value and section.strip("\"'") == "state":
-            return value
-    return "git"
+        if current_section.strip("\"'") != section:
+            continue
+        for pair in line.split(","):
+            key, _, value = pair.partition(":")
+            if _unquote(key) == name and _unquote(value):
+                return _unquote(value)
+    return ""
 
 
 def _unquote(text: str) -> str:

@@ -470,12 +470,20 @@ def tell_once(top: str, state: str, what: str) -> bool:
     return True
 
 
+def is_told_today(folder: str, what: str) -> bool:
+    """Return whether `tell_daily` has recorded today that the user was told something."""
+    told = read_file(f"{folder}/{_TOLD_TODAY}") or b""
+    today = timestamp()[:_DATE_LENGTH]
+    line = f"{escape(what)}\n".encode("utf-8", "surrogateescape")
+    return told.startswith(f"{today}\n".encode()) and b"\n" + line in told
+
+
 def tell_daily(folder: str, what: str) -> bool:
     """Record in the user's state folder that they are told something today.
 
     Return whether that is new today. If it cannot be recorded, they are not told.
     """
-    if not folder:  # the user has no home folder
+    if not folder or is_told_today(folder, what):  # without a home folder there is no state folder
         return False
     path = f"{folder}/{_TOLD_TODAY}"
     today = timestamp()[:_DATE_LENGTH]
@@ -485,8 +493,6 @@ def tell_daily(folder: str, what: str) -> bool:
         if not told.startswith(f"{today}\n".encode()):
             _replace_private(path, f"{today}\n".encode() + line)
             return True
-        if b"\n" + line in told:
-            return False
         append(folder, (), _TOLD_TODAY, line)
     except (OSError, Unsure):
         return False
