@@ -98,6 +98,20 @@ def test_a_broken_settings_file_is_named_with_its_line_and_stays(
     assert files(home) == [path]
 
 
+def test_a_broken_settings_file_does_not_keep_other_agents_from_being_installed(
+    ralph: Project, home: Path
+) -> None:
+    (home / ".claude").mkdir()
+    broken = home / ".gemini" / "settings.json"
+    broken.parent.mkdir()
+    broken.write_text("{,}", encoding="utf-8")
+    said = ralph("install", "--yes")
+    assert (said.code, installed(said.out)) == (0, ["claude"])
+    assert f"note: Gemini CLI is left out: {broken}: line 1: this is not JSON" in said.err
+    assert ralph("install", "claude", "gemini").code == 1
+    assert broken.read_text(encoding="utf-8") == "{,}"
+
+
 def installed(out: str) -> list[str]:
     [line] = [line for line in out.splitlines() if line.startswith("Installed for ")]
     return line.removeprefix("Installed for ").partition(" (")[0].split(", ")

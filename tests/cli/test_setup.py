@@ -163,14 +163,23 @@ def test_the_merge_driver_can_be_left_to_the_repository(ralph: Project, home: Pa
     assert "already set up" in ralph("setup", "--yes").out
 
 
-def test_a_broken_settings_file_stops_everything_before_the_first_write(
-    ralph: Project, home: Path
+@pytest.mark.parametrize("others", [["codex"], []], ids=["another agent", "no other agent"])
+def test_an_agent_with_a_broken_settings_file_is_left_out(
+    ralph: Project, home: Path, others: list[str]
 ) -> None:
-    (home / ".claude/settings.json").write_text("{,}", encoding="utf-8")
+    for name in others:
+        (home / f".{name}").mkdir()
+    broken = home / ".claude/settings.json"
+    broken.write_text("{,}", encoding="utf-8")
+    assert ralph("setup", "--dry-run", "--format", "json").json["agents"] == others
     said = ralph("setup", "--yes")
-    assert (said.code, said.out) == (1, "")
-    assert "nothing was written" in said.err
-    assert not ralph.file("ralph.yml").exists()
+    assert said.code == 0
+    assert f"note: Claude Code is left out: {broken}: line 1: this is not JSON" in said.err
+    assert "no coding agent was found" not in said.err
+    assert ("Installed for Codex." in said.out) is bool(others)
+    assert broken.read_text(encoding="utf-8") == "{,}"
+    assert ralph.file("ralph.yml").exists()
+    assert "is left out" in ralph("setup", "--yes").err
 
 
 def test_a_problem_in_the_project_stops_it_before_the_settings_change(

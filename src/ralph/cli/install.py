@@ -140,7 +140,8 @@ def install(
     This adds hooks, slash commands and the MCP server to your agents' settings, and a merge driver
     for memory files to your git config. Other settings are left unchanged. In a terminal, it shows
     the changes and asks first. Without HOST, it covers every agent that has a settings folder or is
-    on your PATH. For any other agent, --skill prints a guide that you can give to it.
+    on your PATH, except those whose settings cannot be read. For any other agent,
+    --skill prints a guide that you can give to it.
     """
     if skill:
         options.allow_only("the guide", "skill")
@@ -173,13 +174,30 @@ def install(
         mcp=None if no_mcp else has_extra("mcp"),
         status_line=statusline,
     )
-    targets = [replace(common, host=host) for host in found]
+    targets = tuple(replace(common, host=host) for host in found)
+    notes: tuple[str, ...] = ()
+    if chosen.every:
+        targets, notes = _leave_out_broken(targets)
     place = DriverPlace(driver) if driver else None
     plan = setup.plan_install(targets, driver=place)
-    title = chosen.title(found)
+    plan = replace(plan, notes=(*plan.notes, *notes))
+    title = chosen.title([target.host for target in targets])
     is_done = _carry_out(plan, "install", title, dry_run=chosen.dry_run, ask=not yes)
     if is_done:
         _mention_next_step(call)
+
+
+def _leave_out_broken(
+    targets: Sequence[InstallTarget],
+) -> tuple[tuple[InstallTarget, ...], tuple[str, ...]]:
+    """Return the targets that can be installed into, and notes about the others.
+
+    If there are none, the problem of the first is raised.
+    """
+    usable = setup.find_usable(targets)
+    if not usable.targets:
+        raise usable.problems[0]
+    return usable.targets, usable.notes
 
 
 def _mention_next_step(call: Invocation) -> None:

@@ -74,7 +74,7 @@ def setup_(
     plan = setup.plan_setup(
         _project_of(call), os.environ, driver=place, with_sessions=not no_import
     )
-    if plan.root is None and not plan.hosts:
+    if plan.root is None and not plan.hosts and not plan.left_out:
         raise UsageError("there is nothing to set up here", hint=f"{_NO_PROJECT}; {_NO_AGENT}")
     if form == "json":
         imported = None
@@ -169,8 +169,8 @@ def _describe_sessions(plan: SetupPlan) -> str:
 
 def _explanations(plan: SetupPlan) -> list[str]:
     """Return what is missing for a complete setup, as notes."""
-    notes = []
-    if not plan.hosts:
+    notes = [f"note: {one_line(note)}" for note in plan.left_out]
+    if not plan.hosts and not plan.left_out:
         notes.append(f"note: {_NO_AGENT}")
     if plan.root is None:
         notes.append(f"note: {_NO_PROJECT}")

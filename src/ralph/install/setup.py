@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ralph.core import paths
+from ralph.core.errors import Conflict, RalphError, Unreadable
 from ralph.core.extras import add_command, has_extra, missing_extra
 from ralph.install import hosts, installations, launcher_scripts, merge_registration, project
 from ralph.install.clients import CLIENTS, Host, InstallScope, has_client
@@ -45,14 +46,41 @@ def plan_install(
 
 
 @dataclass(frozen=True, slots=True)
+class UsableTargets:
+    """The targets that can be installed into, and the problems of the others."""
+
+    targets: tuple[InstallTarget, ...]
+    problems: tuple[RalphError, ...]
+    notes: tuple[str, ...]  # for the user; each names an agent and the file to correct
+
+
+def find_usable(targets: Sequence[InstallTarget]) -> UsableTargets:
+    """Sort out the agents whose settings cannot be edited safely."""
+    program = launcher_scripts.running_program(sys.executable)
+    usable = []
+    problems: list[RalphError] = []
+    notes = []
+    for target in targets:
+        try:
+            hosts.plan_install([target], program)
+        except (Unreadable, Conflict) as error:
+            problems.append(error)
+            notes.append(f"{target.client.title} is left out: {error.message}")
+        else:
+            usable.append(target)
+    return UsableTargets(tuple(usable), tuple(problems), tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
 class SetupPlan:
     """What `ralph setup` would change on this machine and in a project."""
 
-    hosts: tuple[Host, ...]  # the coding agents that were found
+    hosts: tuple[Host, ...]  # the coding agents that were found and can be edited
     install: InstallPlan
     root: Path | None  # the project, or None outside of one
     project_files: tuple[str, ...] = ()  # that would be created or changed
     sessions: EarlierSessions = field(default_factory=EarlierSessions)
+    left_out: tuple[str, ...] = ()  # why coding agents that were found are not in `hosts`
     driver_config: Path | None = None  # of the repository, if the merge driver is registered there
 
     @property
@@ -73,18 +101,22 @@ def plan_setup(
     driver: DriverPlace | None = None,
     with_sessions: bool = True,
 ) -> SetupPlan:
-    """Plan the setup of all coding agents that are found, and of a project unless it is None."""
+    """Plan the setup of all coding agents that are found, and of a project unless it is None.
+
+    An agent whose settings cannot be edited is left out.
+    """
     found = tuple(host for host in Host if has_client(host, env))
     install = InstallPlan(())
+    folder = root or Path(env.get(discovery.HOME_VARIABLE) or "/")
+    has_mcp = has_extra("mcp")
+    usable = find_usable(
+        [InstallTarget(host, InstallScope.USER, folder, env, mcp=has_mcp) for host in found]
+    )
+    found = tuple(target.host for target in usable.targets)
     if found:
-        folder = root or Path(env.get(discovery.HOME_VARIABLE) or "/")
-        has_mcp = has_extra("mcp")
-        targets = [
-            InstallTarget(host, InstallScope.USER, folder, env, mcp=has_mcp) for host in found
-        ]
-        install = plan_install(targets, driver=driver)
+        install = plan_install(usable.targets, driver=driver)
     if root is None:
-        return SetupPlan(found, install, None)
+        return SetupPlan(found, install, None, left_out=usable.notes)
     sessions = EarlierSessions()
     if with_sessions:
         sessions = count_earlier_sessions(root, env)
@@ -93,7 +125,9 @@ def plan_setup(
     config = merge_registration.config_to_change(root, env, place, is_installing=bool(found))
     if config is not None:
         project_files.append(paths.shown(config, root))
-    return SetupPlan(found, install, root, tuple(project_files), sessions, config)
+    return SetupPlan(
+        found, install, root, tuple(project_files), sessions, usable.notes, driver_config=config
+    )
 
 
 def apply_setup(plan: SetupPlan, env: Mapping[str, str]) -> None:
