@@ -157,3 +157,17 @@ def test_this_repository_has_a_version_that_its_changelog_begins_with() -> None:
     version = release.current_version(release.ROOT)
     changelog = (release.ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert release.check_version(version, changelog)
+
+
+def test_the_installed_program_is_tried_without_our_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import os\ndef main():\n    print('ralph', os.environ.get('RALPH_X', '1.2.0'))\n"
+    parts = {
+        **WHEEL,
+        "ralph/__init__.py": program,
+        f"{INFO}entry_points.txt": "[console_scripts]\nralph = ralph:main\n",
+        f"{INFO}WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    monkeypatch.setenv("RALPH_X", "is helped by a variable of ours")
+    release.try_wheel(wheel(tmp_path, parts), VERSION, tmp_path)

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import venv
 import zipfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,12 +119,12 @@ def check_same(first: Artefacts, second: Artefacts) -> None:
 # --- building -------------------------------------------------------------------------------------
 
 
-def run(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+def run(*words: str | Path, cwd: Path, env: Mapping[str, str] = os.environ) -> str:
     """Run a command and return its output. Raises NotReleasable if it fails."""
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
-        env={**os.environ, **(env or {})},
+        env=dict(env),
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -158,7 +158,7 @@ def build(root: Path, folder: Path) -> Artefacts:
         folder,
         root,
         cwd=root,
-        env={"SOURCE_DATE_EPOCH": commit_time},
+        env={**os.environ, "SOURCE_DATE_EPOCH": commit_time},
     )
     [wheel] = folder.glob("*.whl")
     [sdist] = folder.glob("*.tar.gz")
@@ -166,7 +166,10 @@ def build(root: Path, folder: Path) -> Artefacts:
 
 
 def try_wheel(wheel: Path, version: str, folder: Path) -> None:
-    """Install a wheel into a new environment and run the demo there."""
+    """Install a wheel into a new environment and run the demo there.
+
+    The program is given nothing but a home and a PATH, so that no setting of ours can help it.
+    """
     venv.create(folder / "env", with_pip=True)
     programs = folder / "env" / "bin"
     home = folder / "home"
