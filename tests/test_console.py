@@ -289,8 +289,17 @@ def _an_agent_can_be_asked(shop: Shop, step: Step) -> None:
 
 
 _FIRST = 'ralph memory add "ECONNREFUSED on 5432: the database is down, run docker compose up -d db" -t fix'
+
+
+def _the_setup_is_confirmed(shop: Shop, _: Step) -> None:
+    """Scripts run without a terminal, where `ralph setup` is only a preview."""
+    code, said = shop.run_script("ralph setup --yes")
+    assert code == 0, said
+
+
 MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ("README.md", f"{_FIRST} --tags docker,db"): _the_project_is_made,
+    ("docs/quickstart.md", "ralph setup"): _the_setup_is_confirmed,
     ("docs/quickstart.md", "ralph session list"): _sessions_are_held,
     ("docs/howto/troubleshooting.md", "ralph doctor"): _somebody_copied_an_entry,
     (
