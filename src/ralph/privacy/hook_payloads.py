@@ -150,10 +150,13 @@ def _redact_output(payload: Json) -> Json:
         return payload
 
     def redact_text(text: str) -> str:
-        head, newline, output = text.partition("\n")
-        if not head.startswith(_EXIT_LINE):
-            head, newline, output = "", "", text
-        return head + newline + replace_spans(output, merge_spans(printed_secrets(command, output)))
+        first_line, newline, rest = text.partition("\n")
+        if first_line.startswith(_EXIT_LINE):
+            return first_line + newline + redact_output(rest)
+        return redact_output(text)
+
+    def redact_output(output: str) -> str:
+        return replace_spans(output, merge_spans(printed_secrets(command, output)))
 
     redacted = {name: map_texts(payload[name], redact_text) for name in outputs}
     return {**payload, **redacted}
