@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.timing import Bar, report
+from bench.figures import Figure, show
+from bench.timing import Bar, ratios
 
 from ralph.core import terms
 from ralph.core.record import Link, MemoryKind, Origin, Record
@@ -89,12 +90,11 @@ def best(tasks: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, fl
     return least
 
 
-def run(count: int = RECORDS) -> list[str]:
-    """Return the table and the limits."""
+def figures(count: int = RECORDS) -> list[Figure]:
+    """Measure the ratios."""
     whole = records(count)
     with closing(indexed(whole)) as connection, closing(indexed(whole[: count // 2])) as half:
         with closing(made(connection)) as found:
-            nodes, edges = graph.nodes(found), graph.edges(found)
             keys = [row[0] for row in found.execute("SELECT key FROM nodes ORDER BY id")]
             some = random.Random(2).sample(keys, ASKED)
             times = best(
@@ -115,13 +115,13 @@ def run(count: int = RECORDS) -> list[str]:
             },
             rounds=4,
         )
-    lines = [f"graph: {len(nodes)} nodes, {len(edges)} edges; neighbours of {ASKED} nodes"]
     bars = [
         Bar("neighbours / bare recursive query", "neighbours, 2 hops", "bare query, 2 hops", 5),
         Bar("graph of twice the records / of half", "graph", "graph of half", 2.5),
     ]
-    return lines + report(times, bars)
+    return ratios(times, bars)
 
 
 if __name__ == "__main__":
-    print("\n".join(run(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS)))
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
+    sys.exit(show("The graph", figures(count)))

@@ -1,10 +1,13 @@
 """Compare parsing, listing, priming and searching a 10 MB memories.md with plain string operations."""
 
+import sys
 import tempfile
-import time
 from pathlib import Path
 
-from bench.timing import Bar, best, report
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.figures import Figure, show
+from bench.timing import Bar, best, ratios
 
 from bench import big
 from ralph.core.record import Query
@@ -20,21 +23,13 @@ def read(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
-def first_search(root: Path) -> float:
-    """Return the milliseconds that a search takes without an index."""
-    begun = time.perf_counter()
-    memories.search(root, Query("scheduler migrations"))
-    return (time.perf_counter() - begun) * 1000
-
-
-def run() -> list[str]:
-    """Return the table and the limits."""
+def figures() -> list[Figure]:
+    """Measure the ratios."""
     with tempfile.TemporaryDirectory() as folder:
         half, whole = (Path(folder) / name for name in ("half", "whole"))
         small, path = big.write(half, COUNT // 2), big.write(whole, COUNT)
         text = read(path)
-        records = [entry.record for entry in parse_memories(text).entries]
-        built = first_search(whole)
+        memories.search(whole, Query("scheduler migrations"))  # builds the index
         times = best(
             {
                 "read and split into lines": lambda: (
@@ -51,8 +46,6 @@ def run() -> list[str]:
                 "search, a typo": lambda: memories.search(whole, Query("schedulr migraton")),
             }
         )
-        lines = [f"memories.md: {len(text) / 1e6:.1f} MB, {len(records)} entries"]
-    times["search that makes the index, once"] = built
     bars = [
         Bar("parse / read and split into lines", "parse", "read and split into lines", 10),
         Bar("list / parse", "list", "parse", 2),
@@ -67,8 +60,8 @@ def run() -> list[str]:
         Bar("search for a typo / the same", "search, a typo", "lowercase and split into words", 3),
         Bar("double the file / half of it", "parse", "parse, half the file", 2.3),
     ]
-    return lines + report(times, bars)
+    return ratios(times, bars)
 
 
 if __name__ == "__main__":
-    print("\n".join(run()))
+    sys.exit(show("Memory files of 10 MB", figures()))

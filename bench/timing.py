@@ -1,8 +1,13 @@
 """Measure ratios, not seconds: the machine is noisy, so compared tasks alternate in one process."""
 
+import resource
+import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from bench.figures import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +18,42 @@ class Bar:
     measured: str
     against: str
     at_most: float
+    baseline: float | None = None
+
+
+def processor_seconds(
+    command: Sequence[str | Path],
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    *,
+    timeout: float = 600,
+) -> float:
+    """Run a command, and return the processor time that it and its children took.
+
+    Raises CalledProcessError if the command fails.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        command,
+        cwd=cwd,
+        input=stdin,
+        env=None if env is None else dict(env),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+        timeout=timeout,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def ratios(times: Mapping[str, float], bars: Sequence[Bar]) -> list[Figure]:
+    """Return the ratio of each limit as a figure of the page."""
+    return [
+        Figure(bar.what, times[bar.measured] / times[bar.against], "x", bar.baseline, bar.at_most)
+        for bar in bars
+    ]
 
 
 def best(tasks: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
