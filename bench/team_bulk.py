@@ -31,6 +31,7 @@ from ralph.storage.record_rows import row_values
 from ralph.storage.server_lookup import indexed_terms
 
 SESSION, BATCH, MACHINES = 60, 12_000, 8
+TYPICAL_WORDS = 16  # median number of words in an observation
 _COLUMNS = "source, project, length, seq, family, id, session, body, columns, terms"
 _SOURCES = (
     "INSERT INTO ralph_team.sources (project, member, machine, path, format, rules, digest, size, lines, branch, "
@@ -78,7 +79,7 @@ class Machine:
         for place in range(1, SESSION + 1):
             if place % 4 == 1:
                 subject = chance.choices(self._words, cum_weights=self._weights, k=10)
-            count = min(120, int(chance.lognormvariate(0, 0.7) * 16) + 2)
+            count = min(120, int(chance.lognormvariate(0, 0.7) * TYPICAL_WORDS) + 2)
             drawn = chance.choices(self._words, cum_weights=self._weights, k=count)
             words = [chance.choice(subject) if chance.random() < 0.6 else word for word in drawn]
             if chance.random() < 0.002:

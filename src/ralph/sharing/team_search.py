@@ -183,6 +183,7 @@ def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
     with (
         needs_extra("team", "a search on the team's server"),
         connect(team.search_url or team.url) as server,
+        server.snapshot(),
     ):
         project = project_name(root, team)
         store = ServerLookup(server, project, query.accepts if has_filters else None)

@@ -7,6 +7,7 @@ numbered files in `storage/team/`, and `TeamServer.problems` checks that nobody 
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +17,9 @@ from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.storage.index_schema import FAMILIES
-from ralph.storage.team_errors import STATEMENT_SECONDS, ServerError, explained
-from ralph.storage.team_url import connection_parameters
+from ralph.storage.team_errors import STATEMENT_SECONDS, ServerError, explained, shown_url
+from ralph.storage.team_tls import explain_tls
+from ralph.storage.team_url import connection_parameters, effective_parameters
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,6 +30,15 @@ MAX_ROW_BYTES = 1 << 20
 """Maximum size of a shared row in bytes. Its terms may take up twice as much."""
 PATIENCE = STATEMENT_SECONDS + 10.0
 """Seconds after which Ralph gives up on a statement that the server has not cancelled."""
+_LIMITS = f"""
+SELECT set_config('statement_timeout', '{STATEMENT_SECONDS}s', true),
+    set_config('idle_in_transaction_session_timeout', '{STATEMENT_SECONDS}s', true)
+"""
+"""Sets time limits for the current transaction only.
+
+A pooler such as PgBouncer uses the same session for other clients, and accepts no settings when a
+client connects.
+"""
 _MIGRATE_HINT = "its administrator runs `ralph team admin URL`"
 SESSION_FAMILY = len(FAMILIES)
 """The family number of a session's row. Records have the numbers before it."""
@@ -94,17 +105,33 @@ def connect(url: str, *, any_version: bool = False) -> Iterator[TeamServer]:
     Raises ServerError if that fails, or if the schema has another version and `any_version` is not
     set.
     """
-    import psycopg
-
-    with (
-        explained(url),
-        psycopg.connect(**connection_parameters(url), autocommit=True) as connection,
-    ):
-        connection.prepare_threshold = None  # for poolers such as PgBouncer
+    with explained(url), _open_connection(url) as connection:
         server = TeamServer(connection, url)
         if not any_version:
             _require_version(server.version())
         yield server
+
+
+def _open_connection(url: str) -> psycopg.Connection[Any]:
+    """Open a connection that also works through PgBouncer in transaction mode.
+
+    It therefore prepares no statements and keeps no state outside of a transaction. Raises
+    ServerError if the server's certificate is not accepted.
+    """
+    import psycopg
+
+    # It warns about the end of a lost connection, for which an error is raised anyway.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
+    parameters = connection_parameters(url)
+    try:
+        return psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+    except psycopg.OperationalError as error:
+        problem = explain_tls(str(error), effective_parameters(parameters))
+        if problem is None:
+            raise
+        raise ServerError(
+            f"{problem.message} ({shown_url(url)}); nothing was sent", hint=problem.hint
+        ) from error
 
 
 def _require_version(version: int) -> None:
@@ -133,6 +160,7 @@ class TeamServer:
     def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
         self.connection = connection
         self.url = url
+        self._is_in_transaction = False
 
     @contextmanager
     def _limit_time(self) -> Iterator[None]:
@@ -157,22 +185,46 @@ class TeamServer:
             finally:
                 timer.cancel()
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Run the statements in the block in one transaction with time limits.
+
+        Within `snapshot`, they are part of its transaction. The pipeline saves round trips: it
+        sends the start of the transaction, the limits and the first statement together.
+        """
+        with self._limit_time():
+            if self._is_in_transaction:
+                yield
+                return
+            with self.connection.pipeline(), self.connection.transaction():
+                self.connection.execute(_LIMITS)
+                with self._in_transaction():
+                    yield
+
+    @contextmanager
+    def _in_transaction(self) -> Iterator[None]:
+        self._is_in_transaction = True
+        try:
+            yield
+        finally:
+            self._is_in_transaction = False
+
     def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
         """Call a function in the schema and return its rows."""
         marks = ", ".join(["%s"] * len(values))
         sql = f"SELECT * FROM ralph_team.{name}({marks})"
-        with self._limit_time():
+        with self._transaction():
             return self.connection.execute(sql, values).fetchall()
 
     def version(self) -> int:
         """Return the version of the server's schema, or 0 if it has none."""
-        with self._limit_time():
+        with self._transaction():
             sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
             row = self.connection.execute(sql).fetchone()
-        has_schema = row is not None and row[0]
-        if not has_schema:
-            return 0
-        return int(self.call("schema_version")[0][0])
+            has_schema = row is not None and row[0]
+            if not has_schema:
+                return 0
+            return int(self.call("schema_version")[0][0])
 
     def sources(self, project: str) -> list[ServerSource]:
         """Return every source of a project."""
@@ -203,7 +255,7 @@ class TeamServer:
         marks = ", ".join(["%s"] * len(values))
         arrays = ", ".join(f"%b::{name}[]" for name in _PUSHED_TYPES)
         sql = f"SELECT ralph_team.push({marks}, {arrays})"
-        with self._limit_time():
+        with self._transaction():
             result = self.connection.execute(sql, (*values, *columns)).fetchone()
         return int(result[0]) if result else 0
 
@@ -212,7 +264,8 @@ class TeamServer:
     ) -> Iterator[tuple[int, int, str, str]]:
         """Yield the source, key, id and line of each row, ordered by source and key.
 
-        `wanted` contains pairs of a source and a key. Only rows after that key are returned.
+        `wanted` contains pairs of a source and a key. Only rows after that key are returned. Call
+        this within `snapshot`.
         """
         sources = []
         last_keys = []
@@ -234,7 +287,9 @@ class TeamServer:
         """Read everything within the block from one consistent snapshot."""
         with explained(self.url), self.connection.transaction():
             self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            yield
+            self.connection.execute(_LIMITS)
+            with self._in_transaction():
+                yield
 
     # --- for the administrator ------------------------------------------------------------------
 
@@ -244,7 +299,9 @@ class TeamServer:
         Either all of them take effect or none.
         """
         migrated = []
-        with explained(self.url), self.connection.transaction():
+        with explained(self.url), self.connection.transaction(), self._in_transaction():
+            # Only waiting is limited: updating a large table may take longer.
+            self.connection.execute(f"SET LOCAL lock_timeout = '{STATEMENT_SECONDS}s'")
             self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
             for number in range(self.version() + 1, VERSION + 1):
                 self.connection.execute(_script(f"{number:04}"))
@@ -256,7 +313,7 @@ class TeamServer:
 
         Raises ServerError if the server has no such role.
         """
-        with explained(self.url):
+        with self._transaction():
             sql = "SELECT 1 FROM pg_roles WHERE rolname = %s"
             if self.connection.execute(sql, (role,)).fetchone() is None:
                 raise ServerError(
@@ -268,7 +325,7 @@ class TeamServer:
 
     def problems(self) -> list[str]:
         """Describe what is wrong with the schema: permissions, counts, or changed functions."""
-        with explained(self.url):
+        with self.snapshot():
             problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
             found = self._functions()
         expected = _schema_functions()

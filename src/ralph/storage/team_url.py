@@ -9,17 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ralph.core.errors import Refused, UsageError
-from ralph.storage.team_errors import (
-    SECRET_PARAMETERS,
-    STATEMENT_SECONDS,
-    first_line,
-)
-
-if TYPE_CHECKING:
-    pass
+from ralph.storage.team_errors import SECRET_PARAMETERS, first_line
+from ralph.storage.team_tls import system_authorities
 
 _CONNECT_SECONDS = 10
 _MAX_CONNECT_SECONDS = 60  # for a `connect_timeout` in the URL
@@ -31,6 +25,7 @@ _KEEPALIVE = {
 }
 _LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 _STRICT_SSLMODE = "verify-full"
+_SYSTEM_AUTHORITIES = "system"  # libpq's name for the authorities that the system trusts
 
 
 def check_url(url: str) -> dict[str, Any]:
@@ -47,7 +42,7 @@ def check_url(url: str) -> dict[str, Any]:
                 hint="put it in ~/.pgpass or a service file, as for psql; "
                 "Ralph does not store passwords",
             )
-    used = _with_defaults(given)
+    used = effective_parameters(given)
     if _is_local(used):
         return given
     mode = given.get("sslmode")
@@ -56,11 +51,20 @@ def check_url(url: str) -> dict[str, Any]:
             f"sslmode={mode} does not check the identity of the server",
             hint=f"use sslmode={_STRICT_SSLMODE}; only a server on this machine may go without",
         )
-    users_certificate = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
-    if not used.get("sslrootcert") and not users_certificate.exists():
-        given["sslrootcert"] = "system"
     given["sslmode"] = _STRICT_SSLMODE
+    given["sslrootcert"] = _authorities(used)
     return given
+
+
+def _authorities(used: Mapping[str, str]) -> str:
+    """Return the file with the certificate authorities that may vouch for the server."""
+    chosen = used.get("sslrootcert", "")
+    if chosen and chosen != _SYSTEM_AUTHORITIES:
+        return chosen
+    users_authorities = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
+    if not chosen and users_authorities.exists():
+        return str(users_authorities)
+    return system_authorities()
 
 
 def _parse_url(url: str) -> dict[str, Any]:
@@ -87,7 +91,7 @@ def _is_local(used: Mapping[str, str]) -> bool:
     return all(host in _LOCAL_HOSTS or host.startswith(("/", "@")) for host in hosts)
 
 
-def _with_defaults(given: Mapping[str, Any]) -> dict[str, str]:
+def effective_parameters(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters that libpq will use.
 
     They include those from a service file and from the environment.
@@ -114,17 +118,13 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
-    """Return everything that psycopg needs to connect, including timeouts.
+    """Return everything that psycopg needs to connect, including a time limit for that.
 
-    Raises UsageError and Refused as `check_url` does.
+    Ralph sends no settings of its own (`options`), which PgBouncer would refuse. Raises UsageError
+    and Refused as `check_url` does.
     """
     parameters = {"application_name": "ralph", **_KEEPALIVE, **check_url(url)}
     parameters["connect_timeout"] = _connect_seconds(parameters)
-    milliseconds = STATEMENT_SECONDS * 1000
-    timeouts = (
-        f"-c statement_timeout={milliseconds} -c idle_in_transaction_session_timeout={milliseconds}"
-    )
-    parameters["options"] = f"{parameters.get('options', '')} {timeouts}".strip()
     return parameters
 
 
