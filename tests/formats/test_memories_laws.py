@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy, restores
 
+from ralph.core.documents import ids_of, texts_of
 from ralph.core.errors import Conflict, Refused
 from ralph.core.record import Link, MemoryKind, Origin, Record, kind_of
 from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, parse_memories
@@ -119,6 +120,16 @@ def test_entries_stand_in_order_and_never_overlap(text: str) -> None:
         assert at <= entry.start < entry.end <= len(text)
         assert text[entry.start : entry.end].lstrip(" \ufeff").startswith("###")
         at = entry.end
+
+
+@settings(deadline=None)
+@given(texts)
+@example("## Fixes\n\n### mem-1-a\n> x\n>\n>y\n<!-- tags: a | created: 2025-01-20 -->")
+def test_ids_and_texts_are_known_before_an_entry_is_built(text: str) -> None:
+    built = [entry.record for entry in parse_memories(text).entries]
+    entries = parse_memories(text).entries
+    assert list(ids_of(entries)) == [record.id for record in built]
+    assert list(texts_of(entries)) == [record.text for record in built]
 
 
 @settings(deadline=None)

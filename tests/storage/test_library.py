@@ -115,14 +115,14 @@ def test_a_new_entry_goes_to_the_first_file_that_exists_and_all_files_are_read(
     put(library)
     assert library.find(ENTRY.id)[1].path == second
     first = memories(tmp_path)
-    seen: list[Sequence[Record]] = []
+    seen: list[Sequence[str]] = []
 
-    def make(existing: Sequence[Record]) -> Record:
-        seen.append(existing)
+    def make(existing_ids: Sequence[str]) -> Record:
+        seen.append(existing_ids)
         return replace(ENTRY, id="mem-1705751499-cafe")
 
     assert library.add(library.memories, make).path == first
-    assert ENTRY.id in {record.id for record in seen[0]}
+    assert ENTRY.id in seen[0]
     library.remove(library.memories, ENTRY.id)
     assert second.read_bytes() == MEMORIES.template().encode()
 
@@ -160,8 +160,8 @@ def test_an_entry_that_an_editor_added_or_took_away_meanwhile_is_respected(tmp_p
     )
     seen: list[set[str]] = []
 
-    def make(existing: Sequence[Record]) -> Record:
-        seen.append({record.id for record in existing})
+    def make(existing_ids: Sequence[str]) -> Record:
+        seen.append(set(existing_ids))
         path.write_bytes(by_hand.encode())
         return ENTRY
 

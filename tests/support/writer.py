@@ -77,9 +77,8 @@ def mine(library: Library) -> list[Record]:
 def add(library: Library, token: str, mint: Callable[[], str] = lambda: ids.mint("mem")) -> str:
     """Add one memory, with an id that nobody has; gives the id."""
 
-    def make(existing: Sequence[Record]) -> Record:
-        taken = {record.id for record in existing}
-        new_id = next(candidate for candidate in iter(mint, None) if candidate not in taken)
+    def make(existing_ids: Sequence[str]) -> Record:
+        new_id = next(candidate for candidate in iter(mint, None) if candidate not in existing_ids)
         kind = random.choice(list(MemoryKind))
         return Record(new_id, kind, text_of(token), tags=("crash",), created_at=ids.today())
 

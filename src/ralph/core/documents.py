@@ -6,7 +6,8 @@ file. An edit changes only one block, by splicing text in or out, and returns a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -37,6 +38,22 @@ class Entry(NamedTuple):
     start: int
     end: int
     line: int
+
+
+class LazyEntries(Sequence[Entry]):
+    """The entries of a large file, each of which is built when it is first used.
+
+    The ids and texts of all entries are known without building any of them.
+    """
+
+    @property
+    @abstractmethod
+    def ids(self) -> Sequence[str]:
+        """The id of each entry."""
+
+    @abstractmethod
+    def text_of(self, number: int) -> str:
+        """Return the text of an entry's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +105,46 @@ def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: problem.line))
 
 
-def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
-    """Return the only entry with this id.
+def ids_of(entries: Sequence[Entry]) -> Sequence[str]:
+    """Return the id of each entry. Entries that are built when needed are not built for this."""
+    if isinstance(entries, LazyEntries):
+        return entries.ids
+    return [entry.record.id for entry in entries]
+
+
+def texts_of(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the text of each entry. Entries that are built when needed are not built for this."""
+    if isinstance(entries, LazyEntries):
+        for number in range(len(entries)):
+            yield entries.text_of(number)
+    else:
+        for entry in entries:
+            yield entry.record.text
+
+
+def find_number(entries: Sequence[Entry], record_id: str) -> int:
+    """Return the number of the only entry with this id.
 
     Raises NotFound if no entry has the id, and Conflict if several do.
     """
-    matches = [entry for entry in entries if entry.record.id == record_id]
+    known = ids_of(entries)
+    matches = [number for number, known_id in enumerate(known) if known_id == record_id]
     if not matches:
         raise ids.not_found(
             "memory",
             record_id,
             hint=Hint("find-record", "`ralph memory list --in all` shows the ids"),
-            known=[entry.record.id for entry in entries],
+            known=known,
         )
     if len(matches) > 1:
-        lines = ", ".join(str(entry.line) for entry in matches)
+        lines = ", ".join(str(entries[number].line) for number in matches)
         raise Conflict(
             f"{len(matches)} entries have the id {record_id} (lines {lines})",
             hint="run `ralph doctor --fix` to give each its own id",
         )
     return matches[0]
+
+
+def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
+    """Return the only entry with this id. Raises the same errors as `find_number`."""
+    return entries[find_number(entries, record_id)]

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ralph.core import documents, ids
 from ralph.core import text as markdown
@@ -34,6 +34,7 @@ from ralph.formats.memories_reader import (
     BLANK_QUOTE,
     CanonicalBlock,
     MemoriesScan,
+    MemoryEntries,
     MemorySection,
     build_entries,
 )
@@ -277,8 +278,9 @@ class MemoriesDocument:
         return MemoriesDocument("".join(pieces), self.layout)
 
     def _find_changeable(self, record_id: str) -> Entry:
-        entry = documents.find_entry(self.entries, record_id)
-        block = self._scan.blocks[self.entries.index(entry)]
+        number = documents.find_number(self.entries, record_id)
+        entry = self.entries[number]
+        block = self._scan.blocks[number]
         if isinstance(block, CanonicalBlock) or block.conflict_start is None:
             return entry
         if block.conflict_start < block.end:
@@ -305,16 +307,20 @@ class MemoriesDocument:
 
         Raises Refused if there is none.
         """
-        before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
+        before = list(range(len(self.entries)))
+        if removed is not None:
+            before.remove(documents.find_number(self.entries, removed.record.id))
         for text in candidate_texts:
             after = MemoriesDocument(text, self.layout)
-            records = [entry.record for entry in after.entries]
+            kept = list(range(len(after.entries)))
             if added is not None:
-                found = [record for record in records if record.id == added.id]
-                if len(found) != 1 or not _reads_back(found[0], added):
+                found = [number for number in kept if after.entries.ids[number] == added.id]
+                if len(found) != 1 or not _reads_back(after.entries[found[0]].record, added):
                     continue
-                records.remove(found[0])
-            if [_without_sign_id(record) for record in records] == before:
+                kept.remove(found[0])
+            if len(before) == len(kept) and all(
+                map(partial(_is_same_entry, self.entries, after.entries), before, kept)
+            ):
                 return after
         name = ""
         if added is not None:
@@ -340,6 +346,17 @@ def _reads_back(found: Record, written: Record) -> bool:
         and found.updated_at == written.updated_at
         and found.valid_until == written.valid_until
     )
+
+
+def _is_same_entry(before: MemoryEntries, after: MemoryEntries, number: int, other: int) -> bool:
+    """Return whether two entries have the same record, apart from the id of a Sign.
+
+    Entries that Ralph wrote are compared as text, which is much faster than building them.
+    """
+    if before.content_of(number) == after.content_of(other):
+        return True
+    record = _without_sign_id(before[number].record)
+    return record == _without_sign_id(after[other].record)
 
 
 def _without_sign_id(record: Record) -> Record:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, overload
 
 from ralph.core import ids
 from ralph.core import text as markdown
-from ralph.core.documents import Entry, Problem
+from ralph.core.documents import Entry, LazyEntries, Problem
 from ralph.core.record import SECTIONS, MemoryKind, Record, Status, kind_of, label_of
 from ralph.core.text import DATE, Line, LineRole
 from ralph.formats.memories_metadata import (
@@ -55,6 +55,7 @@ _CANONICAL = re.compile(
     r"(?: <!-- ralph:([^|>\n]*) -->)?"  # <!-- ralph: by=human -->
     r"(?=\n|\Z)"
 )
+_END_OF_QUOTE = "\n<!-- tags:"  # no quoted line begins like this
 _ID_IN_HEADING = re.compile(r"### (.+)")
 _LATER_HEADING = re.compile(rf"\n{_ID_IN_HEADING.pattern}")
 """Matches the heading of each entry but the first in text that `CANONICAL_RUN` matches."""
@@ -102,14 +103,23 @@ class CanonicalBlock(NamedTuple):
         record = Record(
             record_id,
             _kind_of_entry(self.section, record_id),
-            "\n".join([_unquote(row) for row in quote.split("\n")]),
+            _unquote_lines(quote),
             label=label_of(self.section),
             **fields,
         )
         return Entry(record, self.start, match.end(), self.line)
 
+    def quote_end(self, text: str) -> int:
+        """Return where the quoted text of this entry ends, given the text of its file."""
+        return text.index(_END_OF_QUOTE, self.start)
 
-class MemoryEntries(Sequence[Entry]):
+    def content(self, text: str) -> str:
+        """Return the lines of this entry as they are in its file."""
+        end = text.find("\n", self.quote_end(text) + 1)
+        return text[self.start : end] if end >= 0 else text[self.start :]
+
+
+class MemoryEntries(LazyEntries):
     """The entries of a file in file order, each built when it is first used.
 
     Of a file with 100,000 entries, most uses need only the ids, or one page.
@@ -118,6 +128,7 @@ class MemoryEntries(Sequence[Entry]):
     def __init__(self, text: str, blocks: Iterable[Entry | CanonicalBlock]) -> None:
         self._text = text
         self._blocks = list(blocks)
+        self._built: dict[int, Entry] = {}
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -132,10 +143,32 @@ class MemoryEntries(Sequence[Entry]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         block = self._blocks[index]
-        if isinstance(block, CanonicalBlock):
-            block = block.build(self._text)
-            self._blocks[index] = block
-        return block
+        if isinstance(block, Entry):
+            return block
+        number = range(len(self))[index]
+        if number not in self._built:
+            self._built[number] = block.build(self._text)
+        return self._built[number]
+
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        """The id of each entry."""
+        return [header.id for header in self.headers]
+
+    def text_of(self, number: int) -> str:
+        """Return the text of an entry's record."""
+        block = self._blocks[number]
+        if isinstance(block, Entry):
+            return block.record.text
+        first = self._text.index("\n", block.start) + 1
+        return _unquote_lines(self._text[first : block.quote_end(self._text)])
+
+    def content_of(self, number: int) -> str:
+        """Return a text that is the same for two entries only if their records are the same."""
+        block = self._blocks[number]
+        if isinstance(block, Entry):
+            return repr(block.record)
+        return f"{block.section}\n{block.content(self._text)}"
 
     def created_at(self, index: int) -> str:
         """Return the date of an entry without building it."""
@@ -420,6 +453,10 @@ def _has_telling_key(text: str, start: int, end: int) -> bool:
     """Return whether a second comment in this part may say more than who wrote its entry."""
     comments = "\n".join(_SECOND_COMMENT.findall(text, start, end)).lower()
     return any(key in comments for key in _TELLING_KEYS)
+
+
+def _unquote_lines(quote: str) -> str:
+    return "\n".join([_unquote(row) for row in quote.split("\n")])
 
 
 def _unquote(row: str) -> str:

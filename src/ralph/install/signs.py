@@ -124,8 +124,7 @@ def _migrate_file(
     for sign_id in reversed(sign_ids):  # Signs with the same name are numbered from the top
         document = document.remove(sign_id)
     for fix in fixes:
-        existing = [entry.record for entry in document.entries]
-        fix_id = new_id(collection, MemoryKind.FIX, existing)
+        fix_id = new_id(collection, MemoryKind.FIX, document.entries.ids)
         document = document.add(replace(fix, id=fix_id))
     copy = backup(path, collection.root, text)
     files.write(path, str(document), root=collection.root, expect=text)

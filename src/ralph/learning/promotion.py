@@ -364,7 +364,7 @@ def _add_memory(library: Library, record: Record, text: str) -> str:
         if other.id == record.id or normalise_text(other.text) in same_texts:
             return text
     new = Record(
-        memory.new_id(collection, kind, existing),
+        memory.new_id(collection, kind, [other.id for other in existing]),
         kind,
         short,
         label=kind.value,

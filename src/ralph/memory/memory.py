@@ -32,7 +32,6 @@ from ralph.core.record import (
     confirm,
     is_confirmed,
 )
-from ralph.core.text import normalise_text
 from ralph.memory.author import BY_RALPH, Author, WriteContext
 from ralph.memory.confirmation import mark_edited, mark_new
 from ralph.memory.reading import ALL, collection_names, find_entry
@@ -148,27 +147,23 @@ def add_entry(root: Path, entry: NewEntry, context: WriteContext = BY_RALPH) -> 
     if is_pattern:
         hold_unconfirmed(root, record, context, in_=entry.in_)
 
-    def make(existing: Sequence[Record]) -> Record:
+    def make(existing_ids: Sequence[str]) -> Record:
         if is_pattern:
             from ralph.formats.patterns import as_pattern
 
             return as_pattern(record)
-        name = new_id(collection, MemoryKind(record.kind), existing)
+        name = new_id(collection, MemoryKind(record.kind), existing_ids)
         added_at = ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         extra = {**record.extra, AT: added_at}
         return replace(record, id=name, created_at=added_at[:10], extra=extra)
-
-    def has_same_text(other: Record) -> bool:
-        if other.status is Status.RETIRED:
-            return False
-        return normalise_text(other.text) == normalise_text(record.text)
 
     may_repeat = entry.force and not is_pattern
     try:
         stored = library.add(
             collection,
             make,
-            unless=None if may_repeat else has_same_text,
+            unless_text=None if may_repeat else record.text,
+            unless_archived=False,
             check=partial(check_undamaged, root),
         )
         saved = SavedMemory(stored, Change.NEW, private_parts)
@@ -221,9 +216,8 @@ def _sign(root: Path, record: Record, author: Author) -> Record:
     return replace(record, origin=replace(record.origin, by=author.by), extra=extra or NO_EXTRA)
 
 
-def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
+def new_id(collection: Collection, kind: MemoryKind, existing_ids: Sequence[str]) -> str:
     """Create an id that no existing entry has. Call this while the file is locked."""
-    existing_ids = {record.id for record in existing}
     while True:
         new = ids.mint(collection.layout.prefix or kind.value)
         if new not in existing_ids:
@@ -292,7 +286,8 @@ def edit(
     saved = accept_by_author(root, saved, context)
     same_as = ""
     if text is not None and saved.changed:
-        same_as = _find_same_text(library, collection, saved.stored.record)
+        record = saved.stored.record
+        same_as = library.find_text(collection, record.text, except_id=record.id)
     return replace(
         saved, private_parts=clean.private_parts, same_as=same_as, shortened=clean.shortened
     )
@@ -347,16 +342,6 @@ def _clean_edit(
                 what, hint="name a tag, or pass an empty string to remove the tags of a memory"
             )
     return _CleanEdit(members, private_parts, shortened)
-
-
-def _find_same_text(library: Library, collection: Collection, record: Record) -> str:
-    """Return the id of another entry with the same text, or ""."""
-    text = normalise_text(record.text)
-    for stored in library.read(collection):
-        other = stored.record
-        if other.id != record.id and normalise_text(other.text) == text:
-            return other.id
-    return ""
 
 
 def change_entry(

@@ -14,7 +14,6 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.errors import RalphError, Refused
 from ralph.core.record import WHO, Family, Record
-from ralph.core.text import normalise_text
 from ralph.formats.knowledge import render_knowledge
 from ralph.formats.log import put_record
 from ralph.memory import held_memories, quarantine
@@ -168,12 +167,11 @@ def _add_knowledge(root: Path, library: Library, record: Record) -> None:
 
 
 def _add_memory(library: Library, named: ExportedRecord) -> bool:
-    text = normalise_text(named.record.text)
     try:
         library.add(
             library.collection(named.collection),
             lambda _: named.record,
-            unless=lambda other: normalise_text(other.text) == text,
+            unless_text=named.record.text,
             check=partial(check_undamaged, library.root),
         )
     except AlreadyThere:

@@ -7,16 +7,24 @@ checkout's. Ids are also looked up in the projects that enclose this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.documents import EditableDocument, Entry, Problem, find_entry
+from ralph.core.documents import (
+    EditableDocument,
+    Entry,
+    Problem,
+    find_entry,
+    ids_of,
+    texts_of,
+)
 from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
-from ralph.core.record import Record, Scope
+from ralph.core.record import Record, Scope, Status
+from ralph.core.text import normalise_text
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.storage import files, forgotten
 from ralph.storage.source_contents import parse_editable, with_file_scope
@@ -247,23 +255,59 @@ class Library:
         """
         if not collections:
             collections = (*map(self.collection, NAMES), *self.enclosing)
-        entries: list[tuple[Collection, Stored]] = []
+        known_ids: list[str] = []
         # Collections whose ids start like this one come first, because most ids are given in full.
         for collection in sorted(
             collections, key=lambda collection: not name.startswith(collection.prefixes)
         ):
-            read = [(collection, stored) for stored in self.read(collection)]
-            same = _with_id(name, read)
+            same = self._with_id(name, [collection])
             if same:
                 return self._only(name, same)
-            entries += read
+            known_ids += self._ids_in(collection)
         full_id = ids.resolve(
             name,
-            [stored.record.id for _, stored in entries],
+            known_ids,
             noun="memory",
             hint=Hint("find-record", "`ralph memory list --in all` shows the ids"),
         )
-        return self._only(full_id, _with_id(full_id, entries))
+        return self._only(full_id, self._with_id(full_id, collections))
+
+    def _with_id(
+        self, record_id: str, collections: Sequence[Collection]
+    ) -> list[tuple[Collection, Stored]]:
+        """Return the entries with an id, except forgotten ones."""
+        hidden = forgotten.load()
+        found = []
+        for collection in collections:
+            for path, document in self.documents(collection):
+                for number, known_id in enumerate(ids_of(document.entries)):
+                    if known_id != record_id:
+                        continue
+                    entry = document.entries[number]
+                    if not hidden.hides(entry.record):
+                        found.append((collection, collection.stored(entry, path)))
+        return found
+
+    def _ids_in(self, collection: Collection) -> list[str]:
+        """Return the ids of a collection's entries, except forgotten ones."""
+        if forgotten.load().hashes:
+            return [stored.record.id for stored in self.read(collection)]
+        known_ids: list[str] = []
+        for _, document in self.documents(collection):
+            known_ids += ids_of(document.entries)
+        return known_ids
+
+    def find_text(self, collection: Collection, text: str, *, except_id: str = "") -> str:
+        """Return the id of the first other entry with the same text, or "".
+
+        Texts are the same if they differ only in case, whitespace or final punctuation.
+        """
+        hidden = forgotten.load()
+        for _, document in self.documents(collection):
+            for entry in _with_text(document, text):
+                if entry.record.id != except_id and not hidden.hides(entry.record):
+                    return entry.record.id
+        return ""
 
     def _only(
         self, record_id: str, same: Sequence[tuple[Collection, Stored]]
@@ -286,35 +330,39 @@ class Library:
     def add(
         self,
         collection: Collection,
-        make: Callable[[Sequence[Record]], Record],
+        make: Callable[[Sequence[str]], Record],
         *,
-        unless: Callable[[Record], bool] | None = None,
+        unless_text: str | None = None,
+        unless_archived: bool = True,
         check: Callable[[Path, EditableDocument], None] | None = None,
     ) -> Stored:
-        """Add the record that `make(existing records)` returns.
+        """Add the record that `make(existing ids)` returns.
 
-        Raises AlreadyThere, with the stored record, if `unless` is true for an existing record.
-        `check` may refuse to add to a file by raising an error.
+        Raises AlreadyThere, with the stored record, if an existing one has the text `unless_text`.
+        Archived records count only with `unless_archived`. `check` may refuse to add to a file by
+        raising an error.
         """
         home = collection.home
         check_folders(home, collection.root)
         other_places = tuple(place for place in collection.places if place != home)
-        others = self.read(replace(collection, places=other_places))
+        others = self.documents(replace(collection, places=other_places))
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, home)
-            existing = [collection.stored(entry, home) for entry in document.entries]
-            existing += others
-            if unless is not None:
-                for stored in existing:
-                    if unless(stored.record):
-                        raise AlreadyThere(stored)
+            existing_ids: list[str] = []
+            for path, existing in [(home, document), *others]:
+                existing_ids += ids_of(existing.entries)
+                if unless_text is None:
+                    continue
+                for entry in _with_text(existing, unless_text):
+                    if unless_archived or entry.record.status is not Status.RETIRED:
+                        raise AlreadyThere(collection.stored(entry, path))
             if check is not None:
                 check(home, document)
-            record = make([stored.record for stored in existing])
+            record = make(existing_ids)
             document = collection.insert(text, home, record)
-            entry = _first_entry(document, lambda record_id: record_id == record.id)
-            return document.text, collection.stored(entry, home)
+            number = _first_number(document, lambda record_id: record_id == record.id)
+            return document.text, collection.stored(document.entries[number], home)
 
         _, added = files.update(
             home, edit, root=collection.root, mode=collection.mode, observer=self._observer
@@ -336,9 +384,9 @@ class Library:
                 return text, collection.stored(entry, path)
             after = before.replace(record_id, changed)
             # A changed pattern gets a new id, so the changed entry is the one with an unknown id.
-            other_ids = {other.record.id for other in before.entries} - {record_id}
-            entry = _first_entry(after, lambda new_id: new_id not in other_ids)
-            return after.text, collection.stored(entry, path)
+            other_ids = set(ids_of(before.entries)) - {record_id}
+            number = _first_number(after, lambda new_id: new_id not in other_ids)
+            return after.text, collection.stored(after.entries[number], path)
 
         _, replaced = files.update(path, edit, root=collection.root, observer=self._observer)
         return replaced
@@ -373,15 +421,20 @@ class Library:
         return removed
 
 
-def _with_id(
-    record_id: str, entries: Sequence[tuple[Collection, Stored]]
-) -> list[tuple[Collection, Stored]]:
-    return [(collection, stored) for collection, stored in entries if stored.record.id == record_id]
+def _with_text(document: EditableDocument, text: str) -> Iterator[Entry]:
+    """Yield the entries with a text, ignoring case, whitespace and final punctuation."""
+    wanted = normalise_text(text)
+    for number, other in enumerate(texts_of(document.entries)):
+        if normalise_text(other) == wanted:
+            yield document.entries[number]
 
 
-def _first_entry(document: EditableDocument, is_wanted: Callable[[str], bool]) -> Entry:
-    """Return the first entry whose id is wanted, which a change has just added."""
-    return next(entry for entry in document.entries if is_wanted(entry.record.id))
+def _first_number(document: EditableDocument, is_wanted: Callable[[str], bool]) -> int:
+    """Return the number of the first entry whose id is wanted, which a change has just added."""
+    for number, record_id in enumerate(ids_of(document.entries)):
+        if is_wanted(record_id):
+            return number
+    raise LookupError("the change has added no entry")
 
 
 def check_folders(path: Path, root: Path) -> None:
