@@ -67,11 +67,12 @@ soak: $(READY)
 	test ! -x /usr/lib/postgresql/15/bin/postgres || RALPH_POSTGRES=15 $(STRICT) $(BIN)/python -m pytest tests/team
 
 # In two parts, since a process that drives a browser can run no event loop of its own.
-# The clients are pinned in tests/e2e/install_clients.py, the browser and the shells are Debian's; what cannot be had is said and skipped.
+# The clients are pinned in tests/e2e/install_clients.py, the browser, the shells and PgBouncer are Debian's; what cannot be had is said and skipped.
 e2e: $(READY)
 	$(BIN)/python -m tests.e2e.install_clients
 	$(BIN)/python -m tests.e2e.install_browser
 	$(BIN)/python -m tests.e2e.install_shells
+	$(BIN)/python -m tests.e2e.install_pooler
 	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e --ignore=tests/e2e/web
 	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e/web
 
