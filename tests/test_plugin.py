@@ -48,7 +48,7 @@ def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_ti
 ):
     hooks = load(PLUGIN / "hooks/hooks.json")["hooks"]
     assert list(hooks) == list(CLIENTS[Host.CLAUDE].events)
-    for event, group in hook_settings(Host.CLAUDE, Path("/ralph/bin/ralph-hook")).items():
+    for event, group in hook_settings(Host.CLAUDE, ["/ralph/bin/ralph-hook"]).items():
         assert isinstance(group, dict)
         assert hooks[event] == [
             {

@@ -30,7 +30,7 @@ LAUNCHER = Path("/home/ann/.local/state/ralph/bin/ralph-hook")
 MOVED_LAUNCHER = Path("/new place/ralph/bin/ralph-hook")
 OTHER_HOOK = {"type": "command", "command": "echo ralph/hooks/run.pyc"}
 OTHER_GROUP = {"matcher": "Bash", "hooks": [OTHER_HOOK]}
-GROUPS = hook_settings(Host.CLAUDE, LAUNCHER)
+GROUPS = hook_settings(Host.CLAUDE, [str(LAUNCHER)])
 
 # --- files as people and programs lay them out ---------------------------------------------------
 
@@ -146,7 +146,7 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
     ],
 )
 def test_comments_are_kept(text: str) -> None:
-    wanted = hook_settings(Host.GEMINI, LAUNCHER)
+    wanted = hook_settings(Host.GEMINI, [str(LAUNCHER)])
     there = with_hooks(text, wanted)
     assert has_current_hooks(there, wanted)
     assert without_hooks(there) == text
@@ -161,7 +161,7 @@ def test_a_comment_beside_a_ralph_hook_is_kept() -> None:
 
 def test_a_ralph_hook_is_recognised_by_its_command() -> None:
     for host in Host:
-        for group in hook_settings(host, MOVED_LAUNCHER).values():
+        for group in hook_settings(host, [str(MOVED_LAUNCHER)]).values():
             assert isinstance(group, dict)
             assert is_ralph_hook(group.get("hooks", [group])[0])
     for other in (

@@ -116,7 +116,7 @@ def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> N
     assert str(OURS.interpreter) not in "".join(str(value) for value in tree(home).values())
     launcher = home / ".local/state/ralph/bin/ralph-hook"
     assert has_current_hooks(
-        settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, launcher)
+        settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, [str(launcher)])
     )
     uninstall(at(home))
     assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
@@ -332,7 +332,7 @@ def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_g
 
 def test_gemini_is_not_given_a_path_that_it_would_expand() -> None:
     with pytest.raises(Refused, match=r"\$"):
-        hook_settings(Host.GEMINI, Path("/opt/$HOME/ralph/bin/ralph-hook"))
+        hook_settings(Host.GEMINI, ["/opt/$HOME/ralph/bin/ralph-hook"])
 
 
 def test_the_program_is_the_running_interpreter_of_its_environment() -> None:

@@ -43,7 +43,7 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     sources = [path for _, path in config.sources(root, env)]
     sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
     sources.append(paths.slow_patterns_file(root))
-    return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
+    return tuple(hook_files.file_state(path.as_posix()) for path in dict.fromkeys(sources))
 
 
 def write_settings(
@@ -68,10 +68,11 @@ def write_settings(
 def _cache_text(root: Path, loaded: Loaded, env: Mapping[str, str], state: tuple[str, ...]) -> str:
     settings = loaded.config
     memories = settings.memories
+    user_config = paths.user_config_file(env)
     pairs: list[tuple[str, object]] = [("file", line) for line in state]
     pairs += [
         ("root", root.stat().st_ino),
-        ("user", paths.user_config_file(env) or ""),
+        ("user", user_config.as_posix() if user_config else ""),
         ("env", hook_files.set_variables(env)),
         ("rules", rules_mark(settings.privacy.patterns)),
         ("inject", memories.inject.value),

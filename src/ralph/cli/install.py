@@ -20,12 +20,11 @@ from ralph.cli.invocation import Invocation, can_ask, pass_call
 from ralph.cli.options import exclude
 from ralph.cli.output import say
 from ralph.cli.project import mention_import
-from ralph.core import launchers
 from ralph.core.config import ConfigProblem, load
 from ralph.core.errors import UsageError
 from ralph.core.extras import has_extra
 from ralph.core.settings import Config
-from ralph.install import hosts, installations, merge_registration, setup
+from ralph.install import hosts, installations, launcher_scripts, merge_registration, setup
 from ralph.install.clients import Host, InstallScope, client_rows, has_client
 from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
@@ -275,9 +274,9 @@ def uninstall(call: Invocation, **host_options: Any) -> None:
 def _plan_uninstall(targets: Sequence[InstallTarget]) -> InstallPlan:
     """Plan a removal. Removing the last launcher also removes the merge driver."""
     plan = hosts.plan_uninstall(*targets)
-    launcher = launchers.launcher(os.environ, launchers.COMMAND_LAUNCHER)
-    removes_launcher = any(edit.path == launcher and edit.after is None for edit in plan.edits)
-    if not removes_launcher:
+    note = launcher_scripts.interpreter_file(os.environ)
+    removes_launchers = any(edit.path == note and edit.after is None for edit in plan.edits)
+    if not removes_launchers:
         return plan
     driver = merge_registration.user_edit(os.environ, add=False)
     return replace(plan, edits=(*plan.edits, *driver))

@@ -16,7 +16,10 @@ from ralph.core.errors import UsageError
 from ralph.lean import discovery
 
 HOOK_LAUNCHER = "ralph-hook"
+WINDOWS_HOOK_LAUNCHER = "ralph-hook.py"
 COMMAND_LAUNCHER = "ralph"
+RUN_MODULE = ("-I", "-m", "ralph")
+"""The words after the interpreter that start the command `ralph` where there is no launcher."""
 
 
 def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:

@@ -33,9 +33,11 @@ from ralph.formats.host_json import (
 SERVER_NAME = "ralph"
 STATUS_LINE = ("statusLine",)
 
-# A path that ends in `ralph/bin/ralph-hook` or `ralph/hooks/run.py`, perhaps in quotes.
+# A path that ends in `ralph/bin/ralph-hook` or `ralph/hooks/run.py`, perhaps in quotes. On Windows,
+# the launcher has the suffix `.py`, and backslashes may be doubled.
 _RALPH_HOOK = re.compile(
-    r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])"
+    r"(?:^|[\s'\"/\\])ralph[/\\]+"
+    r"(?:bin[/\\]+ralph-hook(?:\.py)?|hooks[/\\]+run\.py)(?=$|[\s'\"])"
 )
 _ONLY_VERSION = '{\n  "version": 1\n}\n'
 

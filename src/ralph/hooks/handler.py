@@ -94,12 +94,32 @@ def main(arguments: list[str]) -> None:
         if not is_plugin or not _is_installed_twice(event):
             raw, is_cut = _read_input()
             answer = run_event(host, event, raw, os.environ, _set_deadline, cut=is_cut)
+    if sys.platform == "win32":
+        answer = escape_non_ascii(answer)
     try:
         while answer:
             answer = answer[os.write(1, answer) :]
     except OSError:
         pass
     os._exit(0)  # shutting the interpreter down normally takes longer than recording did
+
+
+def escape_non_ascii(answer: bytes) -> bytes:
+    """Return a JSON text in ASCII.
+
+    On Windows, the shell between a host and its hook may decode the answer with the console's code
+    page instead of UTF-8.
+    """
+    if answer.isascii():
+        return answer
+    pieces = []
+    for character in answer.decode("utf-8", "replace"):
+        if character.isascii():
+            pieces.append(character)
+            continue
+        units = character.encode("utf-16-be").hex()
+        pieces += [f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4)]
+    return "".join(pieces).encode()
 
 
 def _read_input() -> tuple[bytes, bool]:
@@ -474,13 +494,14 @@ def _set_deadline(seconds: float) -> None:
 # --- the plugin ---------------------------------------------------------------------------------
 
 _MAX_HOST_SETTINGS = 1 << 22  # bytes
+_HOOK_SCRIPTS = ("ralph/hooks/run.py", "ralph/bin/ralph-hook.py")
 
 
 def _is_installed_twice(event: str) -> bool:
     """Check whether the user's settings also start our hook, so that the plugin skips the event."""
     for path in _host_settings():
         text = hook_files.read_file(path, _MAX_HOST_SETTINGS) or b""
-        if b"ralph/bin/ralph-hook" not in text and b"ralph/hooks" not in text:
+        if b"ralph-hook" not in text and b"run.py" not in text:
             continue
         import json  # few users have both installed
 
@@ -511,7 +532,8 @@ def _host_settings() -> list[str]:
 def _can_start(hook: Mapping[str, object]) -> bool:
     """Check whether a hook is ours and can run.
 
-    It names either a launcher, or an interpreter and a `run.py`, all of which must be usable.
+    It names either a launcher, or an interpreter and a script (`run.py`, or on Windows the
+    launcher), all of which must be usable.
     """
     command = hook.get("command")
     if isinstance(command, str) and command.endswith("/ralph/bin/ralph-hook"):
@@ -519,8 +541,8 @@ def _can_start(hook: Mapping[str, object]) -> bool:
     arguments = hook.get("args")
     if not isinstance(arguments, list):
         return False
-    words = [word for word in arguments if isinstance(word, str)]
-    runners = [word for word in words if word.endswith("ralph/hooks/run.py")]
+    words = [discovery.with_slashes(word) for word in arguments if isinstance(word, str)]
+    runners = [word for word in words if word.endswith(_HOOK_SCRIPTS)]
     if not runners:
         return False
     if isinstance(command, str):

@@ -1,11 +1,12 @@
 // Passes OpenCode's events to Ralph and adds its answers to the conversation. Whatever fails is ignored.
 import { spawn } from "node:child_process";
 
-const launcher = "LAUNCHER";
+const [program, ...words] = "LAUNCHER";
 
 function call(event, payload, timeout = 10000) {
   return new Promise((resolve) => {
-    const child = spawn(launcher, ["opencode", event], { stdio: ["pipe", "pipe", "ignore"], timeout });
+    const options = { stdio: ["pipe", "pipe", "ignore"], timeout, windowsHide: true };
+    const child = spawn(program, [...words, "opencode", event], options);
     let printed = "";
     child.stdout.on("data", (piece) => (printed += piece));
     child.on("error", () => resolve(""));

@@ -6,8 +6,8 @@ before the first write. Entries that are not ours are never changed.
 
 from __future__ import annotations
 
-import shlex
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ralph.core.errors import Conflict, Unreadable
 from ralph.core.json_text import check_json, same_json
-from ralph.core.launchers import COMMAND_LAUNCHER, launcher
+from ralph.core.launchers import launcher
 from ralph.formats import host_files, host_toml
 from ralph.formats.host_files import (
     SERVER_NAME,
@@ -29,11 +29,11 @@ from ralph.install import client_entries
 from ralph.install.clients import HookForm, Host
 from ralph.install.install_target import InstallTarget
 from ralph.install.launcher_scripts import (
-    LAUNCHERS,
     HookProgram,
     interpreter_file,
     is_writable_by_others,
     launcher_folders,
+    launcher_texts,
 )
 from ralph.install.slash_commands import is_signed
 from ralph.storage import files
@@ -142,22 +142,24 @@ class HostEdits:
             mode = files.PRIVATE
         self.by_path[path] = FileEdit(path, before, after, steps, inside, mode, is_ours)
 
-    def add_launchers(self, env: Mapping[str, str], program: HookProgram) -> None:
+    def add_launchers(
+        self, env: Mapping[str, str], program: HookProgram, platform: str = sys.platform
+    ) -> None:
         """Write the launchers and the file that tells them what to start."""
-        text = f"{program.interpreter}\n{program.runner}\n"
+        text = f"{program.interpreter.as_posix()}\n{program.runner.as_posix()}\n"
         path = interpreter_file(env)
         step = Step(_adding_verb(path), "path of this Ralph")
         self.put(path, text, step, mode=files.PRIVATE, is_ours=True)
-        for name, script in LAUNCHERS.items():
+        for name, script in launcher_texts(platform).items():
             path = launcher(env, name)
             step = Step(_adding_verb(path), f"launcher {name}")
             self.put(path, script, step, mode=files.PRIVATE_PROGRAM, is_ours=True)
         self.shared_folders += filter(is_writable_by_others, launcher_folders(env))
 
-    def remove_launchers(self, env: Mapping[str, str]) -> None:
+    def remove_launchers(self, env: Mapping[str, str], platform: str = sys.platform) -> None:
         """Remove the launchers and the file that tells them what to start."""
         self.put(interpreter_file(env), None, Step(Verb.REMOVE))
-        for name in LAUNCHERS:
+        for name in launcher_texts(platform):
             self.put(launcher(env, name), None, Step(Verb.REMOVE))
 
     def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
@@ -190,7 +192,8 @@ class HostEdits:
         text = self.current_text(path)
         settings: dict[str, object] = {}
         if add:
-            settings = client_entries.hook_settings(target.host, launcher(target.env))
+            start = target.start.hook
+            settings = client_entries.hook_settings(target.host, start, target.platform)
         with _name_file(path):
             count = len(ralph_hooks(text))
             without_ours = text
@@ -212,8 +215,7 @@ class HostEdits:
         with _name_file(path):
             current = host_files.json_entry(text, STATUS_LINE)
             if current is None:
-                command = shlex.join([str(launcher(target.env)), "statusline"])
-                entry = {"type": "command", "command": command}
+                entry = client_entries.status_line_entry(target.start.hook, target.platform)
                 after = host_files.with_json_entry(text, STATUS_LINE, entry)
                 self.put(path, after, Step(Verb.ADD, "status line"), inside=target.inside)
             elif not is_ralph_hook(current):
@@ -243,7 +245,7 @@ class HostEdits:
             without_ours = text
             if text is not None and is_ours:
                 without_ours = _without_server(target, text)
-            entry = client_entries.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
+            entry = client_entries.server_entry(target.host, target.start.command)
             if not add:
                 self.put(path, without_ours, Step(Verb.REMOVE, "MCP server"), inside=inside)
             elif server is None:
@@ -264,6 +266,8 @@ def _adding_verb(path: Path) -> Verb:
 
 
 def _has_mode(path: Path, mode: int) -> bool:
+    if sys.platform == "win32":
+        return True  # files have no modes there; the user's folder protects them
     try:
         return stat.S_IMODE(path.stat().st_mode) == mode
     except OSError:

@@ -10,7 +10,7 @@ file stops everything before the first write. Uninstalling restores the original
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralph.core.errors import UsageError, WriteFailed
@@ -102,8 +102,10 @@ def plan_install(
     """
     edits = HostEdits()
     env = targets[0].env
+    platform = targets[0].platform
     installable = []
-    for target in targets:
+    for chosen in targets:
+        target = replace(chosen, program=ours)
         _check_plugin(target)
         if target.client.form is HookForm.NONE and not target.mcp:
             # This raises UsageError for a scope that the host does not support.
@@ -114,7 +116,7 @@ def plan_install(
         else:
             installable.append(target)
     if installable:
-        edits.add_launchers(env, ours)
+        edits.add_launchers(env, ours, platform)
     has_new_launchers = bool(edits.by_path)
     advice: dict[str, None] = {}
     for target in installable:
@@ -124,7 +126,8 @@ def plan_install(
             advice |= dict.fromkeys(_advice(target))
     changes = list(edits.by_path.values())
     if driver is not None and installable:
-        changes += merge_registration.user_edit(env, add=driver is DriverPlace.USER)
+        is_wanted = driver is DriverPlace.USER
+        changes += merge_registration.user_edit(env, add=is_wanted, program=ours)
     list_edit = _list_installations(installable, [edit.path for edit in changes], driver)
     if list_edit is not None:
         # The list is written first, so that nothing is ever installed without being listed.
@@ -214,7 +217,7 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
         if entry.removeprefix(NO_MCP_PREFIX) not in removed_entries:
             entries.append(entry)
     if not entries:
-        edits.remove_launchers(env)
+        edits.remove_launchers(env, targets[0].platform)
     deleted = {edit.path for edit in edits.by_path.values() if edit.after is None}
     if not entries:
         deleted.add(list_file)

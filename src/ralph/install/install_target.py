@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralph.core.launchers import COMMAND_LAUNCHER, launcher
-from ralph.install import client_entries, clients
+from ralph.install import client_entries, clients, launcher_scripts
 from ralph.install.client_entries import OwnFile
 from ralph.install.clients import CLIENTS, Client, Host, InstallScope, ServersFile
+from ralph.install.launcher_scripts import HookProgram, StartWords
 
 PLUGIN_ENTRY = "plugin"
 
@@ -19,7 +20,8 @@ class InstallTarget:
     """A host and the scope of its settings.
 
     If `plugin` is set, the host's plugin contains the hooks. `mcp` adds our server, and None means
-    that the user does not want it.
+    that the user does not want it. Without a `program`, entries start the Ralph that the launchers
+    start.
     """
 
     host: Host
@@ -29,6 +31,13 @@ class InstallTarget:
     plugin: bool = False
     mcp: bool | None = False
     status_line: bool = False
+    program: HookProgram | None = None
+    platform: str = sys.platform
+
+    @property
+    def start(self) -> StartWords:
+        """The words with which the host starts Ralph."""
+        return launcher_scripts.start_words(self.env, self.program, self.platform)
 
     @property
     def client(self) -> Client:
@@ -49,9 +58,7 @@ class InstallTarget:
     def own_files(self) -> dict[Path, OwnFile]:
         """The files that belong entirely to Ralph: slash commands, scripts and a plugin."""
         folder = clients.host_folder(self.host, self.scope, self.root, self.env)
-        hook_launcher = launcher(self.env)
-        command_launcher = launcher(self.env, COMMAND_LAUNCHER)
-        return client_entries.own_files(self.host, folder, hook_launcher, command_launcher)
+        return client_entries.own_files(self.host, folder, self.start, self.platform)
 
     @property
     def inside(self) -> Path | None:

@@ -4,6 +4,9 @@ Coding agents start a launcher instead of Ralph itself. The launcher reads a fil
 the interpreter and the path of `hooks/run.py`, and starts them. An upgrade therefore changes only
 this file and not the settings of any agent. A hook exits with 0 when Ralph is gone. (Python exits
 with 2 for a missing script, which would block the prompt or the tool.)
+
+Windows cannot start a script without a shell, so there agents start the interpreter itself: with a
+launcher written in Python for hooks, and with `-m ralph` for everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core.errors import NotFound
-from ralph.core.launchers import COMMAND_LAUNCHER, HOOK_LAUNCHER, _state_folder, launcher
+from ralph.core.launchers import (
+    COMMAND_LAUNCHER,
+    HOOK_LAUNCHER,
+    RUN_MODULE,
+    WINDOWS_HOOK_LAUNCHER,
+    _state_folder,
+    launcher,
+)
 from ralph.storage import files
 
 _FIND_RALPH = """\
@@ -38,7 +48,7 @@ _NOT_INSTALLED = (
 )
 _HOOK_PURPOSE = "Starts Ralph for one event of a coding agent, or does nothing."
 _COMMAND_PURPOSE = "Starts the command `ralph` for MCP clients and slash commands."
-LAUNCHERS = {
+_POSIX_LAUNCHERS = {
     HOOK_LAUNCHER: _FIND_RALPH % (_HOOK_PURPOSE, '-S "$runner"') + "exit 0\n",
     COMMAND_LAUNCHER: _FIND_RALPH % (_COMMAND_PURPOSE, "-m ralph")
     + f'echo "{_NOT_INSTALLED}" >&2\nexit 1\n',
@@ -48,6 +58,23 @@ LAUNCHERS = {
 If run.py has moved, they search for it, because its path contains the version of Python. A launcher
 may be reached through a link.
 """
+_WINDOWS_LAUNCHERS = {
+    WINDOWS_HOOK_LAUNCHER: f"""\
+# Written by `ralph install`. {_HOOK_PURPOSE}
+import sys
+
+try:
+    folder = __file__.replace("\\\\", "/").rsplit("/", 2)[0]
+    with open(f"{{folder}}/interpreter", encoding="utf-8") as note:
+        runner = note.read().splitlines()[1]
+    with open(runner, encoding="utf-8") as file:
+        program = compile(file.read(), runner, "exec")
+    sys.argv[0] = runner
+    exec(program, {{"__name__": "__main__", "__file__": runner}})
+except BaseException:  # a host would act on any other exit code or message
+    pass
+"""
+}
 _OTHERS_MAY_WRITE = 0o022
 
 
@@ -56,6 +83,36 @@ class HookProgram(NamedTuple):
 
     interpreter: Path
     runner: Path  # hooks/run.py
+
+
+class StartWords(NamedTuple):
+    """The words with which agents start Ralph, without a shell."""
+
+    hook: tuple[str, ...]  # followed by the host and the event
+    command: tuple[str, ...]  # followed by the arguments of `ralph`
+
+
+def start_words(
+    env: Mapping[str, str], program: HookProgram | None = None, platform: str = sys.platform
+) -> StartWords:
+    """Return the words with which agents start Ralph.
+
+    Without a `program`, that is the Ralph that the launchers start, or else the one that is
+    running.
+    """
+    if platform != "win32":
+        return StartWords((str(launcher(env)),), (str(launcher(env, COMMAND_LAUNCHER)),))
+    found = program or recorded_program(env) or running_program(sys.executable)
+    interpreter = str(found.interpreter)
+    hook_launcher = str(launcher(env, WINDOWS_HOOK_LAUNCHER))
+    return StartWords((interpreter, "-I", "-S", hook_launcher), (interpreter, *RUN_MODULE))
+
+
+def launcher_texts(platform: str = sys.platform) -> Mapping[str, str]:
+    """Return the texts of the launchers by name."""
+    if platform == "win32":
+        return _WINDOWS_LAUNCHERS
+    return _POSIX_LAUNCHERS
 
 
 def running_program(executable: str) -> HookProgram:
@@ -78,7 +135,7 @@ def interpreter_file(env: Mapping[str, str]) -> Path:
 
 def launcher_files(env: Mapping[str, str]) -> list[Path]:
     """Return the paths of the launchers."""
-    return [launcher(env, name) for name in LAUNCHERS]
+    return [launcher(env, name) for name in launcher_texts()]
 
 
 def launcher_folders(env: Mapping[str, str]) -> list[Path]:
@@ -116,8 +173,7 @@ def _recorded_paths(env: Mapping[str, str]) -> list[str]:
 
 def launcher_problem(env: Mapping[str, str]) -> str:
     """Return why the launchers cannot start the installed Ralph, or "" if they can."""
-    for name in LAUNCHERS:
-        path = launcher(env, name)
+    for path in launcher_files(env):
         if not os.access(path, os.X_OK):
             return f"hooks and MCP clients start {path}, which is missing or not executable"
     for path in (*launcher_folders(env), interpreter_file(env), *launcher_files(env)):

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.errors import RalphError, Refused
-from ralph.core.launchers import COMMAND_LAUNCHER, launcher
+from ralph.install import shell_words
 from ralph.install.host_edits import FileEdit, Step, Verb
 from ralph.install.installations import DriverPlace, read_installed
+from ralph.install.launcher_scripts import HookProgram, start_words
 from ralph.lean import discovery
 from ralph.storage import files
 
@@ -44,11 +45,14 @@ _MERGED_FILES = (
 ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED_FILES)
 """Our lines in .gitattributes."""
 _DRIVER = (
-    '"$0" merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
+    '"$0"{options} merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
     '[ $code = 1 ] && grep -q "^<<<<<<<" "$2" && exit 1; '
     'exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
 )
-"""The shell script that git runs. `$0` is the program; `$1` to `$5` are git's %O %A %B %P %L."""
+"""The shell script that git runs. `$0` is the program; `$1` to `$5` are git's %O %A %B %P %L.
+
+Git for Windows runs it with its own sh.
+"""
 _DRIVER_NAME = "merge driver for memory files"
 _SECTION = re.compile(r'^[ \t]*\[merge "ralph"\].*\n?(?:(?![ \t]*\[).*\n?)*', re.MULTILINE)
 _DRIVER_PROGRAM = re.compile(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ")
@@ -125,8 +129,8 @@ def config_to_change(
     if place is DriverPlace.NONE:
         return None
     if place is DriverPlace.REPOSITORY:
-        program = str(launcher(env, COMMAND_LAUNCHER)) if is_installing else ""
-        return _config_without_driver(root, env, program)
+        words = start_words(env).command if is_installing else ()
+        return _config_without_driver(root, env, words)
     with suppress(RalphError):
         return _config_without_working_driver(root, env, has_user_driver=is_installing)
     return None
@@ -157,26 +161,30 @@ def _config_without_working_driver(
     return config
 
 
-def _config_without_driver(root: Path, env: Mapping[str, str], program: str) -> Path | None:
+def _config_without_driver(root: Path, env: Mapping[str, str], words: Sequence[str]) -> Path | None:
     """Return the repository's config if the driver is not registered there."""
     config = _repository_config(root)
     if config is None:
         return None
     before = files.read(config) or ""
-    if _with_driver(before, env, program) == before:
+    if _with_driver(before, env, words) == before:
         return None
     return config
 
 
-def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
-    """Yield the edit that adds the driver to the user's git config, or removes it."""
+def user_edit(
+    env: Mapping[str, str], *, add: bool, program: HookProgram | None = None
+) -> Iterator[FileEdit]:
+    """Yield the edit that adds the driver to the user's git config, or removes it.
+
+    The driver starts `program`, or without it the Ralph that the launchers start.
+    """
     path = _user_config(env)
     if path is None:
         return
     before = files.read(path)
     if add:
-        program = str(launcher(env, COMMAND_LAUNCHER))
-        after: str | None = _with_driver(before or "", env, program)
+        after: str | None = _with_driver(before or "", env, start_words(env, program).command)
         step = Step(Verb.ADD, _DRIVER_NAME)
     else:
         after = _without_driver(before)
@@ -271,15 +279,23 @@ def _add_driver(env: Mapping[str, str]) -> Callable[[str], str]:
     return lambda text: _with_driver(text, env)
 
 
-def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
+def _with_driver(text: str, env: Mapping[str, str], words: Sequence[str] = ()) -> str:
     """Return a git config with the driver added. One that already has it is returned unchanged."""
-    words = (shlex.quote(_DRIVER), shlex.quote(program or _program(env)))
-    command = f"sh -c {' '.join(words)} %O %A %B %P %L"
+    command = driver_command(words or _start_words(env))
     quoted = command.replace("\\", "\\\\").replace('"', '\\"')
     section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
     if section in text:
         return text
     return _with_final_newline(_without_driver(text) or "") + section
+
+
+def driver_command(words: Sequence[str]) -> str:
+    """Return the command that git runs for a merge. `words` start Ralph."""
+    program, *options = words
+    script = _DRIVER.format(options="".join(f" {option}" for option in options))
+    # A backslash would have to survive git's config and two shells.
+    program = shell_words.with_slashes(program)
+    return f"sh -c {shlex.quote(script)} {shlex.quote(program)} %O %A %B %P %L"
 
 
 def _without_driver(text: str | None) -> str | None:
@@ -297,13 +313,13 @@ def _with_final_newline(text: str) -> str:
     return text
 
 
-def _program(env: Mapping[str, str]) -> str:
-    """Return the program that git starts: the launcher, this Ralph, or `ralph` on the PATH."""
+def _start_words(env: Mapping[str, str]) -> Sequence[str]:
+    """Return the words that start Ralph: the launcher, this Ralph, or `ralph` on the PATH."""
     with suppress(RalphError):
-        command_launcher = launcher(env, COMMAND_LAUNCHER)
-        if os.access(command_launcher, os.X_OK):
-            return str(command_launcher)
+        words = start_words(env).command
+        if os.access(words[0], os.X_OK):
+            return words
     this_ralph = Path(sys.executable).parent / "ralph"
     if this_ralph.exists():
-        return str(this_ralph)
-    return "ralph"
+        return (str(this_ralph),)
+    return ("ralph",)

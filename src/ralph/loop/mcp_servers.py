@@ -174,7 +174,10 @@ class _ServerReader:
         program = specification.get("command")
         if not isinstance(program, str) or specification.get("env"):
             return False
-        if specification.get("args") != ["mcp", "serve"]:
+        arguments = specification.get("args")
+        if arguments == [*launchers.RUN_MODULE, "mcp", "serve"]:
+            return os.path.realpath(program) == os.path.realpath(sys.executable)
+        if arguments != ["mcp", "serve"]:
             return False
         ours = [Path(sys.executable).with_name("ralph")]
         with suppress(UsageError):
