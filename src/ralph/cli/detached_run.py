@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -20,13 +19,15 @@ import click
 
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import say
-from ralph.core import paths
+from ralph.core import paths, process
 from ralph.core.errors import NotFound, Refused
 from ralph.loop import runs
 from ralph.loop.state import BEGINNING
 from ralph.storage import files
 
 if TYPE_CHECKING:
+    import subprocess
+
     from ralph.loop.request import LoopRequest
 
 _POLL_SECONDS = 0.1  # between two checks whether the run has started
@@ -94,14 +95,8 @@ def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.
     environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
     output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
     try:
-        return subprocess.Popen(
-            [*python, *words, *given],
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            env=environment,
+        return process.start_detached(
+            [*python, *words, *given], cwd=root, env=environment, output=output
         )
     finally:
         os.close(output)

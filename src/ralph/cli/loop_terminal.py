@@ -30,9 +30,8 @@ from ralph.storage import files
 if TYPE_CHECKING:
     from ralph.loop.printer import LoopPrinter
 
-_SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
+_SIGNAL_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # the last one only on Windows
+_SIGNALS = tuple(getattr(signal, name) for name in _SIGNAL_NAMES if hasattr(signal, name))
 # A log that grows beyond the first size is cut to its beginning and its end, in bytes.
 _MAX_LOG_SIZE = 8_000_000
 _LOG_BEGINNING = 1_000_000
@@ -61,7 +60,7 @@ _PRIVATE_BLOCKS = (
 
 @contextmanager
 def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Let `handler` handle Ctrl-C, SIGTERM and SIGHUP inside the block."""
+    """Let `handler` handle Ctrl-C, Ctrl-Break, SIGTERM and SIGHUP inside the block."""
     before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
@@ -181,7 +180,7 @@ class LoopTerminal:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle Ctrl-C, SIGTERM and SIGHUP while a run is active."""
+        """Handle Ctrl-C, Ctrl-Break, SIGTERM and SIGHUP while a run is active."""
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             self._interrupts += 1

@@ -21,6 +21,7 @@ __all__ = [
     "launchers",
     "match_windows",
     "paths",
+    "pattern_process",
     "patterns",
     "process",
     "programs",

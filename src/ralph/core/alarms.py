@@ -2,7 +2,8 @@
 
 POSIX has timers that send a signal, which also interrupts a regular expression. Windows has none.
 There, a thread waits and then simulates Ctrl+C, and the handler raises the error. That cannot
-interrupt a regular expression, because the thread does not get to run during one.
+interrupt a regular expression, because the thread does not get to run during one. Patterns that may
+take long are therefore searched for in another process (`pattern_process.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     RaiseError = Callable[[], None]
 
@@ -23,15 +25,39 @@ class Clock(Enum):
     """Which time an alarm measures."""
 
     WALL = "wall"
-    CPU = "cpu"  # of this process; on Windows, wall time
+    CPU = "cpu"  # of this process; on Windows, estimated from wall time
 
 
 if sys.platform == "win32":
     import _thread
     import threading
-    import time
 
-    _pending: dict[Clock, tuple[float, RaiseError, threading.Timer]] = {}
+    # A CPU second takes about this many seconds on a busy machine.
+    _WALL_SECONDS_PER_CPU_SECOND = 4.0
+
+    class _Alarm:
+        """An alarm that is set, and the thread that waits for it."""
+
+        def __init__(self, seconds: float, raise_error: RaiseError) -> None:
+            self.raise_error = raise_error
+            self.has_expired = False
+            self._timer = threading.Timer(seconds, self._expire)
+            self._timer.daemon = True
+            self._timer.start()
+
+        def _expire(self) -> None:
+            with _lock:
+                if self in _alarms.values():  # otherwise it was cancelled at the last moment
+                    self.has_expired = True
+                    _simulated_interrupts.append(self)
+                    _thread.interrupt_main()
+
+        def cancel(self) -> None:
+            self._timer.cancel()
+
+    _lock = threading.RLock()  # the handler may run while the main thread holds it
+    _alarms: dict[Clock, _Alarm] = {}
+    _simulated_interrupts: list[_Alarm] = []  # those that the handler has not seen yet
     _replaced_handlers: list[signal._HANDLER] = []
 
     def set_alarm(seconds: float, raise_error: RaiseError, clock: Clock = Clock.WALL) -> None:
@@ -40,30 +66,36 @@ if sys.platform == "win32":
         A later call with the same clock replaces an earlier one, and 0 seconds mean never. Raises
         ValueError in other threads than the main one.
         """
-        previous = _pending.pop(clock, None)
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError("alarms only work in the main thread")
+        with _lock:
+            previous = _alarms.pop(clock, None)
         if previous is not None:
-            previous[2].cancel()
+            previous.cancel()
+        if seconds > 0 and clock is Clock.CPU:
+            seconds *= _WALL_SECONDS_PER_CPU_SECOND
         if seconds > 0:
-            timer = threading.Timer(seconds, _thread.interrupt_main)
-            timer.daemon = True
-            _pending[clock] = (time.monotonic() + seconds, raise_error, timer)
-            timer.start()
-        if _pending and not _replaced_handlers:
-            _replaced_handlers.append(signal.signal(signal.SIGINT, _raise_expired))
-        elif not _pending and _replaced_handlers:
-            signal.signal(signal.SIGINT, _replaced_handlers.pop())
+            if not _replaced_handlers:
+                _replaced_handlers.append(signal.signal(signal.SIGINT, _handle_interrupt))
+            with _lock:
+                _alarms[clock] = _Alarm(seconds, raise_error)
+        elif not _alarms and _replaced_handlers:
+            # This first handles an interrupt that has just been simulated.
+            signal.signal(signal.SIGINT, _replaced_handlers[0])
+            _replaced_handlers.clear()
 
-    def _raise_expired(number: int, frame: object) -> None:
-        """Raise the error of an alarm that has expired, or else treat Ctrl+C as it was before."""
-        now = time.monotonic()
-        for clock, (deadline, raise_error, _) in list(_pending.items()):
-            if now >= deadline:
-                del _pending[clock]
-                raise_error()
-                return
-        handler = _replaced_handlers[0]
-        if callable(handler):
-            handler(number, None)
+    def _handle_interrupt(number: int, frame: FrameType | None) -> None:
+        """Raise the errors of expired alarms, or else treat Ctrl+C as it was before."""
+        with _lock:
+            is_simulated = bool(_simulated_interrupts)
+            _simulated_interrupts.clear()
+            expired = [clock for clock, alarm in _alarms.items() if alarm.has_expired]
+            raise_errors = [_alarms.pop(clock).raise_error for clock in expired]
+        for raise_error in raise_errors:
+            raise_error()
+        handler = _replaced_handlers[0] if _replaced_handlers else signal.default_int_handler
+        if not is_simulated and callable(handler):
+            handler(number, frame)
 
 else:
     _SIGNALS = {

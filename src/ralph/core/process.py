@@ -14,9 +14,12 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import queue
+import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -49,13 +52,18 @@ _GUARD_SCRIPT = 'read -r ended || kill -s KILL -- "-$1"'
 _PROC = Path("/proc")
 _BOOT_ID_CHARACTERS = 8
 
-NEW_GROUP: dict[str, Any]
-"""Options of `subprocess` that start a program in a process group of its own."""
+_NEW_GROUP: dict[str, Any]
+"""Options of `subprocess` that start a program for a `_ProcessGroup`."""
+_DETACHED: dict[str, Any]
+"""Options of `subprocess` that start a program that outlives this process."""
 if sys.platform == "win32":
-    NEW_GROUP = {"creationflags": windows_processes.CREATION_FLAGS}
+    _NEW_GROUP = {"creationflags": windows_processes.JOB_FLAGS}
+    _DETACHED = {"creationflags": windows_processes.DETACHED_FLAGS}
+    _LEAVING_JOB: dict[str, Any] = {"creationflags": windows_processes.LEAVING_JOB_FLAGS}
     FORCE = signal.SIGTERM  # ends a process at once on Windows
 else:
-    NEW_GROUP = {"start_new_session": True}
+    _NEW_GROUP = {"start_new_session": True}
+    _DETACHED = _NEW_GROUP
     FORCE = signal.SIGKILL
 
 ProcessId = tuple[int, str]
@@ -88,14 +96,14 @@ def run(
         environment = dict(env)
     try:
         process = subprocess.Popen(
-            list(argv),
+            _command_line(argv, cwd, environment),
             cwd=cwd,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            **NEW_GROUP,
+            **_NEW_GROUP,
         )
     except (OSError, ValueError, IndexError) as error:
         return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
@@ -127,6 +135,53 @@ def _guarding(group: int) -> Iterator[None]:
     finally:
         with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             guard.communicate(b"ended\n", timeout=GRACE)
+
+
+def split_words(command: str) -> list[str]:
+    """Split a command into words, as a shell does. On Windows, a backslash is an ordinary letter.
+
+    Raises ValueError if a quote is not closed.
+    """
+    words = shlex.shlex(command, posix=True)
+    words.whitespace_split = True
+    words.commenters = ""
+    if sys.platform == "win32":
+        words.escape = ""
+    return list(words)
+
+
+def shell_words(command: str) -> tuple[str, ...]:
+    """Return the words that pass a command to the system's shell unchanged."""
+    if sys.platform == "win32":
+        return (*windows_processes.SHELL, command)
+    return ("/bin/sh", "-c", command)
+
+
+def _command_line(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None) -> list[str] | str:
+    """Return what `subprocess` needs to start a program."""
+    if sys.platform == "win32":
+        return windows_processes.command_line(argv, cwd, env)
+    return list(argv)
+
+
+def start_detached(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int
+) -> subprocess.Popen[bytes]:
+    """Start a program that outlives this process, and whose output goes to an open file.
+
+    Raises OSError if it cannot be started.
+    """
+    options: dict[str, Any] = {
+        "cwd": cwd,
+        "env": dict(env),
+        "stdin": subprocess.DEVNULL,
+        "stdout": output,
+        "stderr": output,
+    }
+    if sys.platform == "win32":
+        with contextlib.suppress(PermissionError):  # our job does not let anybody leave it
+            return subprocess.Popen(list(argv), **options, **_LEAVING_JOB)
+    return subprocess.Popen(list(argv), **options, **_DETACHED)
 
 
 def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> str:
@@ -185,7 +240,7 @@ class _BoundedText:
 
 
 class _ProcessGroup:
-    """A program and the processes that it started."""
+    """A program that was started with `_NEW_GROUP`, and the processes that it started."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -296,6 +351,58 @@ class _RunningProgram:
         self._group.close()
 
 
+class LineProgram:
+    """A program that answers each line that it gets with a line.
+
+    On Windows, it ends with this process at the latest.
+    """
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """Start the program. Raises OSError if it cannot be started."""
+        self._process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            **_NEW_GROUP,
+        )
+        self._group = _ProcessGroup(self._process.pid)
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - for the type checker
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put(b"")
+
+    def ask(self, line: bytes) -> bytes:
+        """Return the answer to a line without its newline.
+
+        A signal handler can interrupt this, also on Windows. Raises OSError if the program has
+        ended.
+        """
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        self._process.stdin.write(line + b"\n")
+        self._process.stdin.flush()
+        while True:
+            with contextlib.suppress(queue.Empty):
+                answer = self._answers.get(timeout=_TICK_SECONDS)
+                if not answer:
+                    raise OSError("the program has ended")
+                return answer
+
+    def end(self) -> None:
+        """End the program."""
+        self._group.kill()
+        self._process.wait()
+        self._reader.join()
+        with contextlib.suppress(OSError):
+            self._process.communicate()
+        self._group.close()
+
+
 @contextlib.asynccontextmanager
 async def start_async(
     argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[str]
@@ -306,8 +413,11 @@ async def start_async(
     """
     import asyncio
 
+    name = argv[0]
+    if sys.platform == "win32":
+        name = windows_processes.find_program(name, folder, env)
     program = await asyncio.create_subprocess_exec(
-        argv[0],
+        name,
         *argv[1:],
         cwd=folder,
         env=env,
@@ -315,7 +425,7 @@ async def start_async(
         stdout=subprocess.PIPE,
         stderr=errors,
         limit=_LINE_LIMIT,
-        **NEW_GROUP,
+        **_NEW_GROUP,
     )
     group = _ProcessGroup(program.pid)
     try:

@@ -7,18 +7,43 @@ does the end of the process that created it.
 from __future__ import annotations
 
 import ctypes
+import os
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import wintypes
+from pathlib import Path
 
 assert sys.platform == "win32"  # noqa: S101 - type checkers skip the module on other systems
 
-# Programs get no console window, and Ctrl+C in ours does not reach them.
-CREATION_FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
+_CREATE_SUSPENDED = 0x4
+JOB_FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP | _CREATE_SUSPENDED
+"""How to create a program for a job.
+
+It gets no console window, and Ctrl+C in ours does not reach it. It waits until it belongs to its
+job, because a process that it started before that would not.
+"""
+DETACHED_FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
+"""How to create a program that outlives this process.
+
+It gets a console that nobody sees. Without one, each program that it starts would open a window.
+"""
+LEAVING_JOB_FLAGS = DETACHED_FLAGS | subprocess.CREATE_BREAKAWAY_FROM_JOB
+"""The same, but the program also outlives the job of this process, if the job permits that."""
+
+SHELL = ("cmd.exe", "/d", "/s", "/c")
+_BATCH_SUFFIXES = (".bat", ".cmd")
+_LINE_BREAKS = ("\0", "\r", "\n")
+_BACKSLASHES_BEFORE_QUOTE = re.compile(r'(\\+)("|$)')
+# An expression without a value, so that cmd finds no variable between two percent signs.
+_HARMLESS_PERCENT = "%%cd:~,%"
 
 _EXTENDED_LIMITS = 9  # the kind of information that SetInformationJobObject sets
+_BREAKAWAY_OK = 0x800  # a process may leave the job, as a new session leaves a group on POSIX
 _KILL_ON_JOB_CLOSE = 0x2000
+_ALL_ACCESS = 0x1F_FFFF
 _QUERY_LIMITED_INFORMATION = 0x1000
 _STILL_ACTIVE = 259
 _SNAPSHOT_OF_PROCESSES = 0x2
@@ -26,6 +51,7 @@ _INVALID_HANDLE = wintypes.HANDLE(-1).value
 _EXIT_CODE_OF_ENDED = 1
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+_ntdll = ctypes.WinDLL("ntdll")
 
 
 class _BasicLimits(ctypes.Structure):
@@ -78,6 +104,7 @@ _kernel32.SetInformationJobObject.argtypes = (
 )
 _kernel32.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
 _kernel32.TerminateJobObject.argtypes = (wintypes.HANDLE, wintypes.UINT)
+_kernel32.TerminateProcess.argtypes = (wintypes.HANDLE, wintypes.UINT)
 _kernel32.CloseHandle.argtypes = (wintypes.HANDLE,)
 _kernel32.OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
 _kernel32.OpenProcess.restype = wintypes.HANDLE
@@ -87,23 +114,77 @@ _kernel32.CreateToolhelp32Snapshot.argtypes = (wintypes.DWORD, wintypes.DWORD)
 _kernel32.CreateToolhelp32Snapshot.restype = wintypes.HANDLE
 _kernel32.Process32FirstW.argtypes = (wintypes.HANDLE, ctypes.POINTER(_ProcessEntry))
 _kernel32.Process32NextW.argtypes = (wintypes.HANDLE, ctypes.POINTER(_ProcessEntry))
+_ntdll.NtResumeProcess.argtypes = (wintypes.HANDLE,)
+
+
+def command_line(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str] | None
+) -> list[str] | str:
+    """Return what `subprocess` needs to start a program.
+
+    Programs from npm are batch files, which Windows does not find without their suffix, and whose
+    arguments cmd interprets. Raises ValueError for an argument that cannot be passed to one.
+    """
+    words = list(argv)
+    if tuple(words[:-1]) == SHELL:
+        return f'{" ".join(SHELL)} "{words[-1]}"'
+    program = find_program(words[0], folder, env)
+    if not program.lower().endswith(_BATCH_SUFFIXES):
+        return words
+    line = " ".join(_quote_for_batch_file(word) for word in (program, *words[1:]))
+    return f'cmd.exe /d /e:ON /v:OFF /s /c "{line}"'
+
+
+def find_program(name: str, folder: Path, env: Mapping[str, str] | None) -> str:
+    """Return the path of a program, or its name if it is not found."""
+    if env is None:
+        env = os.environ
+    search_path = env.get("PATH") or env.get("Path") or ""
+    if "/" in name or "\\" in name:
+        name = str(folder / name)
+    return shutil.which(name, path=search_path) or name
+
+
+def _quote_for_batch_file(word: str) -> str:
+    """Quote an argument so that neither cmd nor the batch file interprets any part of it."""
+    for line_break in _LINE_BREAKS:
+        if line_break in word:
+            raise ValueError("an argument of a batch file cannot have several lines")
+    word = _BACKSLASHES_BEFORE_QUOTE.sub(r"\1\1\2", word)
+    return '"' + word.replace('"', '""').replace("%", _HARMLESS_PERCENT) + '"'
 
 
 class Job:
     """A program and all processes that it starts."""
 
     def __init__(self, process_id: int) -> None:
+        """Put a program that was created with `JOB_FLAGS` into a job, and let it run.
+
+        Raises OSError if that fails. The program is ended then.
+        """
         self._handle = _kernel32.CreateJobObjectW(None, None)
         limits = _ExtendedLimits()
-        limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE
+        limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE | _BREAKAWAY_OK
         _kernel32.SetInformationJobObject(
             self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
         )
-        all_access = 0x1F_FFFF
-        program = _kernel32.OpenProcess(all_access, False, process_id)
-        if program:  # otherwise it has ended already
-            _kernel32.AssignProcessToJobObject(self._handle, program)
+        program = _kernel32.OpenProcess(_ALL_ACCESS, False, process_id)
+        if not program:
+            raise ctypes.WinError(ctypes.get_last_error())
+        try:
+            self._take_over(program)
+        except OSError:
+            _kernel32.TerminateProcess(program, _EXIT_CODE_OF_ENDED)
+            self.close()
+            raise
+        finally:
             _kernel32.CloseHandle(program)
+
+    def _take_over(self, program: int) -> None:
+        if not _kernel32.AssignProcessToJobObject(self._handle, program):
+            raise ctypes.WinError(ctypes.get_last_error())
+        if _ntdll.NtResumeProcess(program) != 0:
+            raise OSError("the program cannot be resumed")
 
     def end(self) -> None:
         """End all processes of the job."""

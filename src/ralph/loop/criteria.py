@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.core import process
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import CriterionKind
 from ralph.core.text import scan_lines
@@ -236,9 +237,9 @@ def command_argv(command: str) -> tuple[str, ...]:
     """
     command = command.strip()
     if _needs_shell(command):
-        return ("/bin/sh", "-c", command)
+        return process.shell_words(command)
     try:
-        return tuple(shlex.split(command))
+        return tuple(process.split_words(command))
     except ValueError:
         raise UsageError(
             f"{command}: a quote is not closed", hint="close the quote, or escape it"

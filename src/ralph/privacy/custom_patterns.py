@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
 
 from ralph.core.errors import ConfigError, DeadlineExceeded
@@ -61,13 +62,26 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 def _pattern_spans(
     pattern: re.Pattern[str], text: str, parts: Sequence[tuple[int, int]]
 ) -> list[Span]:
-    spans = []
     try:
-        for start, end in parts:
-            for match in pattern.finditer(text, start, end):
-                if match[0]:
-                    spans.append((match.start(), match.end(), "custom"))
+        return [(start, end, "custom") for start, end in _find_matches(pattern, text, parts)]
     except DeadlineExceeded as error:
         error.pattern = pattern.pattern
         raise
-    return spans
+
+
+def _find_matches(
+    pattern: re.Pattern[str], text: str, parts: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return where a pattern matches. An alarm can interrupt this."""
+    if sys.platform == "win32":
+        from ralph.core import pattern_process  # loads more than hooks need elsewhere
+
+        matches = pattern_process.find_spans(pattern.pattern, text, parts)
+        if matches is not None:
+            return matches
+    return [
+        match.span()
+        for start, end in parts
+        for match in pattern.finditer(text, start, end)
+        if match[0]
+    ]

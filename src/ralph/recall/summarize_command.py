@@ -7,7 +7,6 @@ so its answer is redacted, cleaned and checked before it is used.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -54,7 +53,7 @@ def split_command(command: str) -> list[str]:
     Raises UsageError if it is empty or has an unclosed quote.
     """
     try:
-        argv = shlex.split(command)
+        argv = process.split_words(command)
     except ValueError as error:
         raise UsageError(
             f"summarize.command cannot be split into words: {error}", hint="close its quotes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from ralph.core import process
@@ -55,7 +54,7 @@ def split_command(command: str | Sequence[str]) -> list[str]:
     """
     if isinstance(command, str):
         try:
-            argv = shlex.split(command)
+            argv = process.split_words(command)
         except ValueError as error:
             raise UsageError(
                 f"the command {command!r} cannot be split into arguments: {error}",
