@@ -25,6 +25,21 @@ PLUGIN = ROOT / "plugin"
 SHELLS = [shell for name in ("sh", "dash", "bash", "busybox") if (shell := shutil.which(name))]
 
 
+HOOKS = "${CLAUDE_PLUGIN_ROOT}/hooks"
+
+
+def command_of(event: str) -> str:
+    """Return the command of an event, which a POSIX shell and PowerShell read differently.
+
+    PowerShell skips what is between `<#` and `#>`. It passes everything after `--%` to `echo`, so
+    that the single quotes mean nothing to it, and `out-null` discards that. To sh, the first single
+    quotes enclose an argument of `:`, and what follows the second `#` is a comment.
+    """
+    posix = f'exec "{HOOKS}/ralph-hook" claude {event}'
+    powershell = f'& "{HOOKS}/ralph-hook.ps1" claude {event}'
+    return f"echo --% >/dev/null;: ' | out-null; <#'; {posix} #>; {powershell}"
+
+
 def load(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -55,8 +70,7 @@ def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_ti
                 "hooks": [
                     {
                         "type": "command",
-                        "command": "${CLAUDE_PLUGIN_ROOT}/hooks/ralph-hook",
-                        "args": ["claude", event],
+                        "command": command_of(event),
                         "timeout": group["hooks"][0]["timeout"],
                     }
                 ]
@@ -153,6 +167,20 @@ def test_the_note_is_found_where_the_state_folder_is(launcher: Launcher) -> None
     launcher.note(*noted, state="my state")
     launcher.env["XDG_STATE_HOME"] = str(launcher.home / "my state")
     assert outcome(launcher("claude", "Stop")) == started(*noted, "Stop")
+
+
+def test_the_command_in_the_manifest_runs_the_launcher_alone(launcher: Launcher) -> None:
+    noted = launcher.environment("elsewhere/venv")
+    launcher.note(*noted)
+    done = subprocess.run(
+        [*launcher.words, "-c", command_of("Stop")],
+        input='{"a": 1}',
+        env={**launcher.env, "CLAUDE_PLUGIN_ROOT": str(PLUGIN)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert outcome(done) == started(*noted, "Stop")
 
 
 def test_an_upgrade_that_moved_run_py_within_its_environment_is_survived(

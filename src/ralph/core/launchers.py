@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,12 +32,14 @@ def _state_folder(env: Mapping[str, str]) -> Path:
     return Path(discovery.user_folder("STATE", env) or folder_in(env, discovery.HOME_VARIABLE))
 
 
-def agent_program(executable: str, env: Mapping[str, str]) -> str:
+def agent_program(executable: str, env: Mapping[str, str], platform: str = sys.platform) -> str:
     """Return the command with which an agent starts this Ralph.
 
     It is the bare name if a shell would find this Ralph on the PATH, and otherwise a path, in
     single quotes if it contains a space.
     """
+    if platform == "win32":
+        return _windows_agent_program(Path(executable), env)
     program = Path(executable).parent / "ralph"
     if not _exists(program) or _is_on_path(program, env):
         return "ralph"
@@ -51,6 +54,23 @@ def agent_program(executable: str, env: Mapping[str, str]) -> str:
     if " " in shown:
         return f"'{program}'"
     return shown
+
+
+def _windows_agent_program(interpreter: Path, env: Mapping[str, str]) -> str:
+    """Return the command as Git Bash and PowerShell read it: with slashes.
+
+    Only an environment has a `ralph.exe`; elsewhere, the interpreter runs the module.
+    """
+    program = interpreter.parent / "ralph.exe"
+    if _exists(program):
+        if _is_on_path(program, env):
+            return "ralph"
+        return _quote_spaces(program.as_posix())
+    return " ".join([_quote_spaces(interpreter.as_posix()), *RUN_MODULE])
+
+
+def _quote_spaces(path: str) -> str:
+    return f"'{path}'" if " " in path else path
 
 
 def _exists(program: Path) -> bool:

@@ -10,6 +10,7 @@ the table.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -77,6 +78,7 @@ class Client:
     form: HookForm = HookForm.GROUPS
     variable: str = ""  # environment variable that overrides where the folder is
     below: str = ""  # path of the client's folder inside the variable's folder
+    windows_folder: str = ""  # in %APPDATA%, for a client that keeps its settings there
     tool_prefix: str = ""  # in front of the names of our MCP tools, as its agent sees them
     tool_loader: str = ""  # the tool with which its agent must load MCP tools before it calls them
     tested_version: str = ""  # in the end-to-end tests
@@ -283,6 +285,7 @@ CLIENTS: Mapping[Host, Client] = {
         form=HookForm.NONE,
         variable="XDG_CONFIG_HOME",
         below="zed",
+        windows_folder="Zed",
     ),
     Host.VSCODE: Client(
         title="VS Code",
@@ -294,6 +297,7 @@ CLIENTS: Mapping[Host, Client] = {
         form=HookForm.NONE,
         variable="XDG_CONFIG_HOME",
         below="Code/User",
+        windows_folder="Code/User",
     ),
 }
 
@@ -320,14 +324,30 @@ def client_rows(env: Env) -> list[dict[str, object]]:
 # --- where a client's files are -----------------------------------------------------------------
 
 
-def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
+class _UserFolder(NamedTuple):
+    """A client's folder in the user's home: an environment variable, and the path below it."""
+
+    variable: str
+    below: str
+
+
+def _user_folder(client: Client, env: Env, platform: str) -> _UserFolder:
+    if platform == "win32" and client.windows_folder:
+        return _UserFolder("APPDATA", client.windows_folder)
+    if client.variable and env.get(client.variable):
+        return _UserFolder(client.variable, client.below)
+    return _UserFolder(discovery.HOME_VARIABLE, client.folder)
+
+
+def host_folder(
+    host: Host, scope: InstallScope, root: Path, env: Env, platform: str = sys.platform
+) -> Path:
     """Return the client's folder for a scope, in the user's home or in the project."""
     client = CLIENTS[host]
     if scope is not InstallScope.USER:
         return root / client.project
-    if client.variable and env.get(client.variable):
-        return folder_in(env, client.variable) / client.below
-    return folder_in(env, discovery.HOME_VARIABLE) / client.folder
+    place = _user_folder(client, env, platform)
+    return folder_in(env, place.variable) / place.below
 
 
 def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
@@ -409,14 +429,13 @@ def locate_installation(
     folder = _folder_above(settings, client.hooks or client.servers)
     if scope is not InstallScope.USER:
         return InstallLocation(_folder_above(folder, client.project), {**env})
-    if client.variable:
-        variable = client.variable
-        below = client.below
-    else:
-        variable = discovery.HOME_VARIABLE
-        below = client.folder
-    named_folder = _folder_above(folder, below)
-    return InstallLocation(folder.parent, {**env, variable: str(named_folder)})
+    place = _UserFolder(discovery.HOME_VARIABLE, client.folder)
+    if sys.platform == "win32" and client.windows_folder:
+        place = _UserFolder("APPDATA", client.windows_folder)
+    elif client.variable:
+        place = _UserFolder(client.variable, client.below)
+    named_folder = _folder_above(folder, place.below)
+    return InstallLocation(folder.parent, {**env, place.variable: str(named_folder)})
 
 
 def _folder_above(path: Path, relative: str) -> Path:

@@ -131,7 +131,7 @@ def _short_path(path: Path, env: Env) -> str:
     """Return a path, with the user's home folder as `~`."""
     home = env.get(discovery.HOME_VARIABLE, "")
     if home and path.is_relative_to(home):
-        return f"~/{path.relative_to(home)}"
+        return f"~/{path.relative_to(home).as_posix()}"
     return str(path)
 
 

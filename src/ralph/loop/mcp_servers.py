@@ -179,7 +179,7 @@ class _ServerReader:
             return os.path.realpath(program) == os.path.realpath(sys.executable)
         if arguments != ["mcp", "serve"]:
             return False
-        ours = [Path(sys.executable).with_name("ralph")]
+        ours = [Path(sys.executable).with_name(name) for name in ("ralph", "ralph.exe")]
         with suppress(UsageError):
             ours.append(launchers.launcher(self.env, launchers.COMMAND_LAUNCHER))
         return any(os.path.realpath(program) == os.path.realpath(path) for path in ours)
