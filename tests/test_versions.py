@@ -126,7 +126,7 @@ VERSIONS = {
 """What has a version: the name and the value of its number, and what the number stands for."""
 
 RECORDED = {
-    "index": (24, "72138f9f508f9aee"),
+    "index": (25, "443fd7308b626079"),
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (1, "b4e57d1273dad64b"),

@@ -321,6 +321,38 @@ def _all_records(index: Index) -> list[sqlite3.Row]:
         return connection.execute("SELECT * FROM records ORDER BY key").fetchall()
 
 
+ONE = Block("one", numbered(1))
+TWO = Block("two", numbered(2))
+THREE = Block("three", numbered(3))
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"),
+    [
+        pytest.param(page(ONE, Block("else", numbered(2)), THREE), {1, 3}, id="edited"),
+        pytest.param(page(ONE, Block("two", numbered(2), "tag"), THREE), {1, 3}, id="other tags"),
+        pytest.param(page(Block("new", numbered(4)), ONE, TWO, THREE), {1, 2, 3}, id="added"),
+        pytest.param(page(ONE, THREE), {1, 3}, id="removed"),
+        pytest.param(page(THREE, ONE, TWO), {1, 2, 3}, id="in another order"),
+        pytest.param(page(ONE, TWO, TWO, THREE), {1, 2, 3}, id="doubled"),
+        pytest.param(page(ONE, TWO, THREE) + "\nSome words.\n", {1, 2, 3}, id="prose"),
+        pytest.param(page(ONE, Block("two", numbered(2), kind="fix"), THREE), {1, 3}, id="moved"),
+    ],
+)
+def test_only_the_entries_that_changed_get_new_rows(root: Path, after: str, kept: set[int]) -> None:
+    put(root, ".agent/memories.md", page(ONE, TWO, THREE))
+    index = index_of(root)
+    index.sync()
+    before = {row["key"]: row["fingerprint"] for row in _all_records(index)}
+    put(root, ".agent/memories.md", after)
+    index.sync()
+    same_rows = {
+        row["id"] for row in _all_records(index) if before.get(row["key"]) == row["fingerprint"]
+    }
+    assert same_rows & {numbered(number) for number in (1, 2, 3)} == set(map(numbered, kept))
+    same_as_new(root)
+
+
 def test_the_same_size_and_time_but_another_file_is_noticed(root: Path) -> None:
     index = index_of(root)
     index.sync()

@@ -51,7 +51,7 @@ def dump(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
         for key, name, said in queries.rows_of(connection, source["key"]):
             told.append((source["path"], name, said, words.pop(key, 0)))
     assert words == {}
-    for table in ("session_rows", "loop_runs", "tasks"):
+    for table in ("session_rows", "loop_runs", "tasks", "facets"):
         for row in connection.execute(f"SELECT * FROM {table}"):
             columns = [name for name in row.keys() if name not in ("key", "source")]  # noqa: SIM118 - a Row gives values
             told.append((table, *(row[name] for name in columns)))

@@ -147,9 +147,9 @@ def _read_records(root: Path) -> Iterator[CitationReport]:
         if source.format not in _CITING_FORMATS:
             continue
         with suppress(Unreadable):
-            for record, line in read_source(source).records:
-                if record.status is not Status.RETIRED:
-                    yield CitationReport(record, source.name, line, source.path)
+            for placed in read_source(source).records:
+                if placed.record.status is not Status.RETIRED:
+                    yield CitationReport(placed.record, source.name, placed.line, source.path)
 
 
 def _check(git: GitHistory, reports: Sequence[CitationReport]) -> list[CitationReport]:

@@ -69,7 +69,7 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
     nodes: list[TitledNode] = []
     facts: list[Fact] = []
     for _, record in queries.select_records(
-        index, Family.MEMORY, "source = ? ORDER BY key", (source,)
+        index, Family.MEMORY, "source = ? ORDER BY line, key", (source,)
     ):
         nodes.append(TitledNode(node_of(record, owner), record.title))
         facts += _memory_facts(record, owner)

@@ -5,8 +5,9 @@ remembers how far it was read (`offset`) and the digest of everything up to ther
 begins with the same bytes, reading continues at the offset. Otherwise all rows of the source are
 removed, and it is read again from the start.
 
-Any other source is parsed as a whole, but a deadline may end the removal of its old rows or the
-addition of its new ones. Its `size` is then negative, and the next call continues.
+Any other source is parsed as a whole, and its entries are compared with their rows, so that only
+those that have changed are removed and added (`entry_changes.py`). A deadline may end this early.
+The `size` of the source is then one that no file has, and the next call continues.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO, NamedTuple
 
 from ralph.core import paths
 from ralph.core.record import Family, Record
 from ralph.storage import files, forgotten, queries, totals
+from ralph.storage.entry_changes import IndexedEntry, compare_entries
 from ralph.storage.folded_rows import (
     FOLDED_TABLES,
     add_long_messages,
@@ -41,6 +43,7 @@ from ralph.storage.record_rows import (
 )
 from ralph.storage.source_contents import (
     Contents,
+    CuratedEntries,
     Interpret,
     IsRalphCall,
     PlacedRecord,
@@ -50,6 +53,7 @@ from ralph.storage.sources import Format, Source
 
 BATCH_BYTES = 1_000_000  # per transaction; each transaction adds a segment to the full-text index
 _RECORDS_AT_ONCE = 500  # added or removed between two checks of the clock
+_PARTLY_READ = -1  # the size of a source of which some entries are not in the index yet
 _MAX_INDEXED_CHARACTERS = 100_000  # of a record's text; the rest is only in its file
 _TASK_COLUMNS = (
     "id",
@@ -77,9 +81,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 _ADD_TERMS = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
 _DELETE_TERMS = """
 INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)
-"""
-_LAST_KEYS = """
-SELECT min(key) FROM (SELECT key FROM records WHERE source = ? ORDER BY key DESC LIMIT ?)
 """
 _LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
 
@@ -215,67 +216,57 @@ class IndexWriter:
             offset=len(payload),
             lines=payload.count(b"\n"),
         )
-        added = 0
-        if row is not None and (row["digest"], row["offset"]) != (state.digest, state.offset):
-            if not self._empty_source(row["key"], deadline):
-                return LoadedPortion(0, complete=False)
-            row = None
         if row is None:
             key = self.add_source(source.name, source.format, state)
         else:
             key = row["key"]
             self.connection.execute(_UPDATE_SOURCE, (*state, key))
-            if row["size"] >= 0:  # only its time has changed
+            is_same = (row["digest"], row["offset"]) == (state.digest, state.offset)
+            if is_same and row["size"] != _PARTLY_READ:  # only its time has changed
                 return LoadedPortion(0, complete=True)
-            added = _added_records(row["size"])
         text = payload.decode("utf-8", "surrogateescape")
-        contents = parse_contents(source, text, self._interpret, self._is_ralph_call)
-        added = self._add_until(key, contents, added, deadline)
-        is_complete = added == len(contents.records)
+        if source.format is Format.TASK:
+            self.connection.execute("DELETE FROM tasks WHERE source = ?", (key,))
+            self.add_contents(key, parse_contents(source, text))
+            return LoadedPortion(len(payload), complete=True)
+        is_complete = self._update_entries(key, source, text, deadline)
         if not is_complete:
-            self._set_size(key, _partial_size(added))
+            sql = "UPDATE sources SET size = ? WHERE key = ?"
+            self.connection.execute(sql, (_PARTLY_READ, key))
         return LoadedPortion(len(payload), is_complete)
 
-    def _add_until(self, key: int, contents: Contents, added: int, deadline: float) -> int:
-        """Add the records after the first `added` ones, and return how many are added then."""
-        if deadline == math.inf:
-            self.add_contents(key, replace(contents, records=contents.records[added:]))
-            return len(contents.records)
-        if not added:
-            self.add_contents(key, replace(contents, records=()))
-        while added < len(contents.records):
-            portion = contents.records[added : added + _RECORDS_AT_ONCE]
-            self.add_contents(key, Contents(portion))
-            added += len(portion)
-            if time.monotonic() > deadline:
-                break
-        return added
+    def _update_entries(self, key: int, source: Source, text: str, deadline: float) -> bool:
+        """Update the rows of the entries that have changed.
 
-    def _empty_source(self, source: int, deadline: float) -> bool:
-        """Remove the rows of a source, and return whether there was time for all of them."""
-        while deadline < math.inf and self._remove_last_records(source):
+        Return whether there was time for all of them.
+        """
+        family = Family.JOURNAL if source.format is Format.PROGRESS else Family.MEMORY
+        table, key_column = TABLES[family]
+        entries = CuratedEntries(source, text)
+        sql = f"SELECT {key_column}, line, fingerprint FROM {table} WHERE source = ? ORDER BY line"
+        indexed = map(IndexedEntry._make, self.connection.execute(sql, (key,)))
+        changes = compare_entries(indexed, entries.lines, entries.fingerprints)
+        for gone in _portions(changes.gone, deadline):
+            self._remove_records(family, gone)
             if time.monotonic() > deadline:
-                sql = "UPDATE sources SET size = ?, digest = '' WHERE key = ?"
-                self.connection.execute(sql, (_partial_size(0), source))
                 return False
-        self.remove_source(source)
+        for new in _portions(changes.new, deadline):
+            self.add_contents(key, Contents(tuple(map(entries.placed, new))))
+            if time.monotonic() > deadline:
+                return False
+        self.connection.executemany(
+            f"UPDATE {table} SET line = ? WHERE {key_column} = ?", changes.moved
+        )
         return True
 
-    def _remove_last_records(self, source: int) -> bool:
-        """Remove a portion of a source's memories, and return whether there were any."""
-        found = self.connection.execute(_LAST_KEYS, (source, _RECORDS_AT_ONCE)).fetchone()
-        first_key = found[0]
-        if first_key is None:
-            return False
-        condition = "source = ? AND key >= ?"
-        values = (source, first_key)
-        totals.subtract_records(self.connection, Family.MEMORY, condition, values)
-        self._delete_terms(Family.MEMORY, condition, values)
-        self.connection.execute(f"DELETE FROM records WHERE {condition}", values)
-        return True
-
-    def _set_size(self, source: int, size: int) -> None:
-        self.connection.execute("UPDATE sources SET size = ? WHERE key = ?", (size, source))
+    def _remove_records(self, family: Family, keys: Sequence[int]) -> None:
+        """Remove records of one family from the index."""
+        table, key_column = TABLES[family]
+        condition = f"{key_column} IN (SELECT value FROM json_each(?))"
+        values = (json.dumps(keys),)
+        totals.subtract_records(self.connection, family, condition, values)
+        self._delete_terms(family, condition, values)
+        self.connection.execute(f"DELETE FROM {table} WHERE {condition}", values)
 
     def _add_text(
         self, source: Source, key: int, payload: bytes, lines_before: int, *, in_ralph_turn: bool
@@ -347,7 +338,7 @@ class IndexWriter:
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
         totals.relist_sessions(self.connection, sessions)
 
-    def _delete_terms(self, family: Family, condition: str, values: tuple[int, ...]) -> None:
+    def _delete_terms(self, family: Family, condition: str, values: tuple[int | str, ...]) -> None:
         """Remove the records of one family that meet a condition from the full-text indexes."""
         rows = queries.select_records(self.connection, family, condition, values)
         self.connection.executemany(
@@ -380,6 +371,8 @@ class IndexWriter:
                 last_positions[session] += 1
                 position = last_positions[session]
             values = row_values(record, position, is_order=self._is_order(record))
+            if family is not Family.OBSERVATION:
+                values += (item.fingerprint,)
             rows.append((key, storable_text(record.id), source, item.line + lines_before, *values))
             terms.append((key, *search_columns(record, self._terms)))
         table, _ = TABLES[family]
@@ -432,14 +425,14 @@ def _can_resume(file: BinaryIO, row: sqlite3.Row) -> bool:
     return offset > 0 and bool(digest_to(file, offset) == row["digest"])
 
 
-def _partial_size(added: int) -> int:
-    """Return the size that marks a source of which only the first records were added."""
-    return -1 - added
-
-
-def _added_records(size: int) -> int:
-    """Return the number of records that were added, given the size of `_partial_size`."""
-    return -1 - size
+def _portions(items: Sequence[int], deadline: float) -> Iterator[Sequence[int]]:
+    """Divide changes into portions, after each of which the clock is checked."""
+    if deadline == math.inf:
+        if items:
+            yield items
+        return
+    for start in range(0, len(items), _RECORDS_AT_ONCE):
+        yield items[start : start + _RECORDS_AT_ONCE]
 
 
 def _with_bounded_text(item: PlacedRecord) -> PlacedRecord:

@@ -171,6 +171,7 @@ class _RowColumns:
         return ", ".join(vars(self).values())
 
 
+_PATH_OF_SOURCE = "(SELECT path FROM sources WHERE key = {table}.source)"
 _TAGS = "iif(tags = '[]', '', tags)"
 _ROW_COLUMNS = {
     Family.MEMORY: _RowColumns(
@@ -295,15 +296,17 @@ def filter_keys(
 def sort_values(
     connection: sqlite3.Connection, keys: Sequence[int]
 ) -> dict[int, tuple[str, str, int]]:
-    """Return the time, file and key of records, by key.
+    """Return the time, file and position of records, by key.
 
-    They define an order that survives rebuilding the index.
+    They define an order that survives rebuilding the index. The position of a memory is its line,
+    and that of any other record is its key.
     """
-    columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
     sort_keys: dict[int, tuple[str, str, int]] = {}
     for family in FAMILIES:
-        for key, created_at, path in select_keys(connection, family, columns, keys):
-            sort_keys[key] = (created_at, path, key)
+        position = "line" if family is Family.MEMORY else "{key}"
+        columns = f"{{key}}, created_at, {_PATH_OF_SOURCE}, {position}"
+        for key, created_at, path, place in select_keys(connection, family, columns, keys):
+            sort_keys[key] = (created_at, path, place)
     return sort_keys
 
 

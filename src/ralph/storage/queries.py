@@ -218,7 +218,9 @@ def rows_of(
     """
     for family in FAMILIES:
         table, key = TABLES[family]
-        sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {key}"
+        # An entry that was added later has a higher key than the entries below it in its file.
+        order = key if family is Family.OBSERVATION else f"line, {key}"
+        sql = f"SELECT {COLUMNS[family]}, * FROM {table} WHERE source = ? ORDER BY {order}"
         for row in connection.execute(sql, (source,)):
             record = decode_record(family, row)
             compared = [name for name in row.keys() if name not in _NOT_COMPARED]  # noqa: SIM118 - a Row is not a mapping
@@ -254,7 +256,11 @@ def page(
     all_values: list[object] = []
     for family, test, values in record_filter:
         table, key = TABLES[family]
-        sql = f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}"
+        position = "line" if family is Family.MEMORY else key
+        sql = (
+            f"SELECT created_at, {path} AS place, {position} AS position, {key} AS key "
+            f"FROM {table} WHERE {test or '1'}"
+        )
         all_values += values
         if keys is not None:
             sql += f" AND {key} IN (SELECT value FROM json_each(?))"
@@ -262,7 +268,7 @@ def page(
         parts.append(sql)
     if not parts:
         return []
-    order = "ORDER BY created_at DESC, place DESC, key DESC LIMIT ? OFFSET ?"
+    order = "ORDER BY created_at DESC, place DESC, position DESC, key DESC LIMIT ? OFFSET ?"
     sql = f"{' UNION ALL '.join(parts)} {order}"
     rows = connection.execute(sql, (*all_values, limit_value(limit), offset))
     return [row["key"] for row in rows]

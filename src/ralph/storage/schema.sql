@@ -37,7 +37,8 @@ CREATE TABLE records (              -- memories: key % 3 = 0
     created_at TEXT NOT NULL,       -- when it was added, to the microsecond if its entry has that
     dated TEXT NOT NULL,            -- the date as written in its file
     metadata TEXT NOT NULL,         -- a JSON object, or ''
-    digest BLOB NOT NULL            -- of title and text
+    digest BLOB NOT NULL,           -- of title and text
+    fingerprint BLOB NOT NULL       -- of the entry in its file, or empty if a log defines it
 );
 
 CREATE TABLE session_rows (
@@ -119,7 +120,8 @@ CREATE TABLE journal_rows (         -- id % 3 = 2; iterations, summaries of runs
     scope TEXT NOT NULL,
     created_at TEXT NOT NULL,
     metadata TEXT NOT NULL,
-    digest BLOB NOT NULL
+    digest BLOB NOT NULL,
+    fingerprint BLOB NOT NULL       -- as in `records`
 );
 
 CREATE TABLE tasks (

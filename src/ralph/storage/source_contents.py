@@ -7,15 +7,17 @@ it is read whole or in portions.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core.documents import Document, EditableDocument
 from ralph.core.record import Family, ObservationKind, Record
 from ralph.formats.memories import GUARDRAILS, MEMORIES, parse_memories
+from ralph.formats.memories_reader import MemoryEntries
 from ralph.storage import files
 from ralph.storage.sources import OUTSIDE_SCOPES, Format, Source
 
@@ -31,13 +33,15 @@ The latter is None if the raw line contains nothing about its session.
 IsRalphCall = Callable[[Record], bool]
 """Returns whether an observation is a call to Ralph itself. Such calls are not indexed."""
 EVENT = "event"  # the type of a raw line
+_FINGERPRINT_BYTES = 8  # among a million entries, two share one with a probability of 1 in 10^7
 
 
 class PlacedRecord(NamedTuple):
-    """A record and the number of its line."""
+    """A record and the number of its line, and the fingerprint of its entry unless in a log."""
 
     record: Record
     line: int
+    fingerprint: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +89,49 @@ def parse_contents(
 
         task = parse_task(text).task
         return Contents(tasks=() if task is None else (task,))
-    document = parse_source(source, text)
-    entries = document.entries
-    if source.format is Format.PROGRESS:
-        from ralph.formats.progress import searchable_entries
+    entries = CuratedEntries(source, text)
+    return Contents(tuple(map(entries.placed, range(len(entries.lines)))))
 
-        entries = searchable_entries(document)
-    placed = [
-        PlacedRecord(with_file_scope(entry.record, source.format), entry.line) for entry in entries
-    ]
-    return Contents(tuple(placed))
+
+class CuratedEntries:
+    """The entries of a source that is not a log. Their records are built only if they are needed.
+
+    `lines` are the lines where the entries begin. Two entries with the same fingerprint, in sources
+    of the same format, have the same record.
+    """
+
+    def __init__(self, source: Source, text: str) -> None:
+        document = parse_source(source, text)
+        self._form = source.format
+        self._entries = document.entries
+        if source.format is Format.PROGRESS:
+            from ralph.formats.progress import searchable_entries
+
+            self._entries = searchable_entries(document)
+
+    @cached_property
+    def lines(self) -> Sequence[int]:
+        """The line of each entry."""
+        if isinstance(self._entries, MemoryEntries):
+            return [header.line for header in self._entries.headers]
+        return [entry.line for entry in self._entries]
+
+    @cached_property
+    def fingerprints(self) -> Sequence[bytes]:
+        """The fingerprint of each entry."""
+        if isinstance(self._entries, MemoryEntries):
+            return [_digest(self._entries.content_of(number)) for number in range(len(self.lines))]
+        return [_digest(repr(entry.record)) for entry in self._entries]
+
+    def placed(self, number: int) -> PlacedRecord:
+        """Build the record of an entry."""
+        record = with_file_scope(self._entries[number].record, self._form)
+        return PlacedRecord(record, self.lines[number], self.fingerprints[number])
+
+
+def _digest(content: str) -> bytes:
+    encoded = content.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=_FINGERPRINT_BYTES).digest()
 
 
 def with_file_scope(record: Record, form: Format) -> Record:

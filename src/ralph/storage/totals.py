@@ -94,7 +94,7 @@ def _count(
     connection: sqlite3.Connection,
     family: Family,
     test: str,
-    values: Sequence[int],
+    values: Sequence[int | str],
     *,
     sign: int,
 ) -> None:
@@ -130,7 +130,7 @@ def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> No
 
 
 def subtract_records(
-    connection: sqlite3.Connection, family: Family, condition: str, values: Sequence[int]
+    connection: sqlite3.Connection, family: Family, condition: str, values: Sequence[int | str]
 ) -> None:
     """Subtract the records that meet a condition from the totals, before they are deleted."""
     _count(connection, family, condition, values, sign=-1)
