@@ -218,7 +218,7 @@ def test_a_forgotten_record_goes_everywhere_and_stays_away(fleet: Fleet) -> None
     ann.push()
     ben.pull()
     eve.pull()
-    assert team.forget(ben.root, ben.config, name) == 1
+    assert team.forget(ben.root, ben.config, name).rows == 1
     assert name not in ben.pulled()
     eve.pull()
     assert eve.found("launch code") == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,7 +14,10 @@ from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, 
 from ralph.core.record_lines import line_text
 from ralph.formats.log import parse_log
 from ralph.sharing import team, team_pull, team_push
+from ralph.sharing.team_kept import KeptRecord, forgotten_ids, kept_records
 from ralph.sharing.team_push import PushResult
+
+_MAX_KEPT_SHOWN = 3  # records in the text of `ralph team status`
 
 
 @click.group(
@@ -69,14 +72,17 @@ def sync(call: Invocation, push_only: bool, pull_only: bool, dry_run: bool) -> N
 
     `team.share` selects what is shared: memories, guardrails, knowledge, summaries and the journal.
     The rules for secrets and private paths are applied again, with the current settings; --dry-run
-    prints every row that would be sent. Records that were forgotten on the server are removed here.
+    prints every row that would be sent. Copies of records that the team has forgotten are deleted;
+    if such a record is in one of your own files, it stays there, and the sync names the file.
     """
     options.exclude({"--push-only": push_only, "--pull-only": pull_only})
     options.exclude({"--pull-only": pull_only, "--dry-run": dry_run})
+    known = forgotten_ids(call.root)
     if not pull_only:
         _push(call, dry_run=dry_run)
     if not push_only and not dry_run:
         _pull(call)
+    _print_kept(kept_records(call.root, except_ids=known))
 
 
 def _push(call: Invocation, *, dry_run: bool) -> None:
@@ -149,21 +155,49 @@ def _print_status(state: Mapping[str, Any]) -> None:
             "on the server": server,
             "to push": to_push,
             "pulled": pulled,
+            "forgotten": _describe_kept(state["kept"]),
         }
     )
+
+
+def _describe_kept(kept: Sequence[Mapping[str, str]]) -> str:
+    """Name the forgotten records that are still in this machine's files, and the files."""
+    places = [f"{record['id']} in {record['file']}" for record in kept[:_MAX_KEPT_SHOWN]]
+    if len(kept) > len(places):
+        places.append(f"and {len(kept) - len(places)} more")
+    if not places:
+        return ""
+    return f"{', '.join(places)}; `ralph forget ID --yes` deletes it there"
 
 
 @cli.command("forget", examples=["ralph team forget obs-9a4a"])
 @options.record_id
 @pass_call
 def forget(call: Invocation, name: str) -> None:
-    """Delete a record on the server and on every machine.
+    """Delete a record from the server and from the copies that machines pulled.
 
-    The other machines delete it at their next sync, and it cannot be sent again. Backups of the
-    server still contain it. A memory in one of your files stays there; `ralph forget` removes it.
+    The other machines delete their copies at their next sync, and the record cannot be sent again.
+    Nobody's own files are changed: a machine that has the record in one of them keeps it there, but
+    `ralph search --team` no longer finds it, and the next sync names the file. Backups of the
+    server still contain the record.
     """
-    removed = team.forget(call.root, call.config, name)
-    click.echo(f"Forgot {one_line(name)}: {removed} row(s) on the server.")
+    forgotten = team.forget(call.root, call.config, name)
+    click.echo(f"Forgot {one_line(name)}: {forgotten.rows} row(s) deleted on the server.")
+    kept = [record for record in kept_records(call.root) if record.id == forgotten.id]
+    _print_kept(kept)
+    say(
+        "machines that have it in their own files keep it there; "
+        "their next sync names the file and how to delete it"
+    )
+
+
+def _print_kept(kept: Sequence[KeptRecord]) -> None:
+    """Say which forgotten records are still in this machine's files."""
+    for record in kept:
+        say(
+            f"the team has forgotten {one_line(record.id)}, which stays in your file "
+            f"{one_line(record.file)}; `ralph forget {one_line(record.id)} --yes` deletes it there"
+        )
 
 
 @cli.command("leave", examples=["ralph team leave --delete-mine"])

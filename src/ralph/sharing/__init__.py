@@ -14,6 +14,7 @@ __all__ = [
     "other_memories",
     "team",
     "team_connection",
+    "team_kept",
     "team_pull",
     "team_push",
     "team_search",

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.core import paths
 from ralph.core.config import Layer
@@ -23,6 +23,7 @@ from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Team
 from ralph.search import index, record_ids
 from ralph.sharing.team_connection import connect_project, project_name, tombstones
+from ralph.sharing.team_kept import kept_records
 from ralph.sharing.team_pull import is_log, pull
 from ralph.sharing.team_push import is_changed, push, sources_of
 from ralph.sharing.team_rows import SharedRows, machine_name
@@ -101,11 +102,18 @@ def exchange(root: Path, config: Config) -> str:
 # --- forget --------------------------------------------------------------------------------------
 
 
-def forget(root: Path, config: Config, name: str) -> int:
-    """Delete a record from the server, and from each machine at its next pull.
+class ForgetResult(NamedTuple):
+    """The full id of a forgotten record, and the number of rows deleted on the server."""
 
-    Returns the number of rows deleted on the server. Raises NotFound if the server does not know
-    the record.
+    id: str
+    rows: int
+
+
+def forget(root: Path, config: Config, name: str) -> ForgetResult:
+    """Delete a record from the server, and from what each machine has pulled at its next sync.
+
+    Files are not changed: `kept_records` finds the record if it is in one of them. Raises NotFound
+    if the server does not know the record.
     """
     root = paths.main_checkout(root)
     full_id = record_ids.expand_id(root, name)
@@ -122,7 +130,7 @@ def forget(root: Path, config: Config, name: str) -> int:
         removed = int(server.call("forget", project, [full_id])[0][0])
     _remember_forgotten(root, [full_id])
     pull(root, config)
-    return removed
+    return ForgetResult(full_id, removed)
 
 
 # --- status and administration -------------------------------------------------------------------
@@ -150,6 +158,7 @@ def status(root: Path, config: Config) -> dict[str, Any]:
         "may_write": False,
         "server_rows": 0,
         "to_push": 0,
+        "kept": [record._asdict() for record in kept_records(root)],
         "problem": "",
     }
     try:

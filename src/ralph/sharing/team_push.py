@@ -20,7 +20,7 @@ from ralph.sharing.team_connection import connect_project, tombstones
 from ralph.sharing.team_rows import CURATED, GitState, Part, SharedRows, git_state, machine_name
 from ralph.storage import files
 from ralph.storage.read_progress import digest_to
-from ralph.storage.team_db import _forgotten_ids
+from ralph.storage.team_db import _forgotten_ids, _remember_forgotten
 from ralph.storage.team_errors import ServerError, SourceRefused
 from ralph.storage.team_server import PushedRow, ServerSource, TeamServer
 
@@ -110,6 +110,8 @@ class _Push:
         new = forgotten_here - on_server
         if new and not self._dry_run:
             self._server.call("forget", self._project, sorted(new))
+        if not self._dry_run:
+            _remember_forgotten(self._root, on_server)
         self.result.forgotten = len(new)
         self._tombstones = on_server | forgotten_here
 

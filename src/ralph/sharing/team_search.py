@@ -29,6 +29,7 @@ from ralph.recall.search import (
 )
 from ralph.search import engine, explanations, index, rank, record_ids
 from ralph.sharing.team_connection import project_name
+from ralph.sharing.team_kept import forgotten_ids
 from ralph.storage import index_schema, lookup, queries, query_filters, record_rows, team_db
 from ralph.storage.paired_lookup import PairedLookup
 from ralph.storage.server_lookup import ServerLookup
@@ -77,7 +78,10 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
 def _search_files(
     root: Path, own: sqlite3.Connection, team: sqlite3.Connection, query: Query
 ) -> _TeamResult:
-    """Search the index and `team.db`. If both have a record, the index takes precedence."""
+    """Search the index and `team.db`. If both have a record, the index takes precedence.
+
+    Records that the team has forgotten are left out, even if the index still has them.
+    """
     store = PairedLookup(own, team)
     found, keys = _find_in_files(own, team, store, query)
     records = [hit.record for hit in found.hits]
@@ -89,7 +93,8 @@ def _search_files(
         **outdated.describe_outdated(team, records),
         **outdated.describe_outdated(own, records),
     }
-    unique = _prefer_own(found.hits)
+    forgotten = forgotten_ids(root)
+    unique = [hit for hit in _prefer_own(found.hits) if hit.record.id not in forgotten]
     hits = outdated.demote_outdated(stale_citations.demote_stale(root, unique), notes)
     total = found.total - len(found.hits) + len(hits)
     return _TeamResult(replace(found, hits=hits, total=total), members, notes)
