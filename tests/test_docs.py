@@ -71,7 +71,11 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 def strangers(text: str) -> list[str]:
     """The commands that a text names at the start of a line or in backticks and that do not exist."""
-    table = dict(commands(cli)) | {f"ralph {name}": command for name, command in HIDDEN.items()}
+    table = dict(commands(cli))
+    for name in HIDDEN:
+        hidden = cli.get_command(click.Context(cli), name)
+        assert hidden is not None
+        table[f"ralph {name}"] = hidden
     table["ralph help"] = click.Command("help")
     found = re.findall(r"(?:^[ \t]*(?:\$ )?|`)ralph((?:[ \t]+[^\s`]+)+)", text, flags=re.MULTILINE)
     return [unknown for words in found if (unknown := _unknown(words.split(), table))]

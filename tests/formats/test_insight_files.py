@@ -210,7 +210,7 @@ def test_a_derived_id_is_written_when_the_text_changes() -> None:
 def test_a_changed_source_keeps_unknown_members() -> None:
     record = hand_written().entries[1].record
     changed = hand_written().replace(
-        record.id, replace(record, origin=replace(record.origin, run="r2"))
+        record.id, replace(record, origin=record.origin._replace(run="r2"))
     )
     assert json.loads(changed.text)["insights"][1]["source"] == {"run": "r2", "who": "kim"}
 

@@ -121,8 +121,8 @@ def test_values_of_a_wrong_type_are_ignored(value: object) -> None:
 def test_a_run_summary_or_a_record_without_iteration_is_no_journal_entry() -> None:
     record = journal_record(COMPLETE)
     assert not is_journal_entry(replace(record, label="run"))
-    assert not is_journal_entry(replace(record, origin=replace(record.origin, iteration=None)))
-    assert not is_journal_entry(replace(record, origin=replace(record.origin, run="")))
+    assert not is_journal_entry(replace(record, origin=record.origin._replace(iteration=None)))
+    assert not is_journal_entry(replace(record, origin=record.origin._replace(run="")))
     assert not is_journal_entry(replace(record, family=Family.MEMORY))
     with pytest.raises(TypeError, match="record of the journal"):
         journal_entry(Record("mem-1", MemoryKind.FIX, "x"))

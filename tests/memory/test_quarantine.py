@@ -16,7 +16,16 @@ from ralph.formats.sigils import KnowledgeSigil
 from ralph.learning import inbox, promotion, review
 from ralph.loop import loop
 from ralph.loop.request import LoopRequest
-from ralph.memory import held_memories, knowledge, memory, memory_files, priming, reading
+from ralph.memory import (
+    held_memories,
+    knowledge,
+    memory,
+    memory_files,
+    priming,
+    quarantine,
+    reading,
+    waiting_entries,
+)
 from ralph.memory.author import BY_AGENT, BY_PERSON, Author, WriteContext
 from ralph.recall.session_start import brief_session
 from ralph.tasks import task
@@ -207,3 +216,46 @@ def test_the_goal_of_a_run_is_shown_if_a_person_gave_it(tmp_path: Path, by: str)
     )
     assert "loop: " in texts[0]
     assert texts[0].count(ORDER) == (2 if by == "human" else 0)
+
+
+# --- texts that were judged before ----------------------------------------------------------------
+
+
+def add_harmless(root: Path) -> str:
+    """Add a harmless entry to a project with state, and return the hash of its text."""
+    paths.state_folder(root).mkdir(parents=True)
+    saved = memory.add(root, HARMLESS, context=BY_PERSON)
+    return quarantine.text_key(saved.stored.record)
+
+
+def remembered(root: Path) -> str:
+    return paths.harmless_texts(root).read_text(encoding="utf-8")
+
+
+def test_a_harmless_text_is_remembered_and_a_suspicious_one_is_not(root: Path) -> None:
+    key = add_harmless(root)
+    append_entry(root, ORDER)
+    assert [stored.record.text for stored in waiting_entries.find_all(root)] == [ORDER]
+    assert remembered(root).splitlines()[1:] == [key]
+    assert [stored.record.text for stored in waiting_entries.find_all(root)] == [ORDER]
+    assert remembered(root).splitlines()[1:] == [key]
+
+
+@pytest.mark.parametrize("is_current", [True, False], ids=["these rules", "older rules"])
+def test_only_judgements_of_the_present_rules_count(root: Path, is_current: bool) -> None:
+    add_harmless(root)
+    waiting_entries.find_all(root)
+    append_entry(root, ORDER)
+    (found,) = waiting_entries.find_all(root)
+    head, *keys = remembered(root).splitlines()
+    if not is_current:
+        head += "0"
+    keys.append(quarantine.text_key(found.record))
+    paths.harmless_texts(root).write_text("\n".join([head, *keys, ""]), encoding="utf-8")
+    assert (waiting_entries.find_all(root) == []) is is_current
+
+
+def test_a_listing_creates_no_state_folder(root: Path) -> None:
+    append_entry(root, HARMLESS)
+    assert Project(root)("memory", "list").code == 0
+    assert not paths.state_folder(root).exists()

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -227,7 +226,7 @@ def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Reposito
         ("mem-1705751400-a3f8", 0.45),
     ]
     assert lowered[1].why == ("cited file is gone: src/a.py",)
-    assert stale_citations.demote_stale(repo.root, [replace(hits[1])]) == (hits[1],)
+    assert stale_citations.demote_stale(repo.root, [hits[1]._replace()]) == (hits[1],)
 
 
 def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) -> None:

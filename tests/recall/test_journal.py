@@ -218,7 +218,7 @@ def test_what_has_no_notes_or_sums_up_a_run_is_no_match(tmp_path: Path) -> None:
     files.append(journal.run_file(tmp_path, "run-b"), encode_record(summed))
     files.append(
         journal.run_file(tmp_path, "run-b"),
-        encode_record(replace(summed, id="x", origin=replace(origin, iteration=3))),
+        encode_record(replace(summed, id="x", origin=origin._replace(iteration=3))),
     )
     assert journal.matches(tmp_path, "run-a", "fix the parser") == ()
     assert journal.list_(tmp_path)[1] == 2

@@ -2,7 +2,6 @@
 
 import random
 from contextlib import closing
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -170,11 +169,11 @@ FILTERS: list[tuple[Query, str]] = [
 def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str) -> None:
     names = [f"alpha {word}" for word in wanted.split()]
     for text in ("alpha", ""):
-        found = ask([*EVERY], replace(query, text=text, limit=None))
+        found = ask([*EVERY], query._replace(text=text, limit=None))
         assert sorted(texts(found)) == sorted(names)
         assert found.total == len(names)
     for record in EVERY:
-        by_id = ask([*EVERY], replace(query, text=record.id))
+        by_id = ask([*EVERY], query._replace(text=record.id))
         assert texts(by_id) == ([record.text] if record.text in names else [])
 
 

@@ -47,7 +47,7 @@ def note(
 def observe(root: Path, records: list[Record], session_id: str, task_id: str = "") -> None:
     """What hooks recorded in a session."""
     for record in records:
-        origin = replace(record.origin, session=session_id, task=task_id)
+        origin = record.origin._replace(session=session_id, task=task_id)
         files.append(
             paths.log_folder(root) / "sessions" / f"{session_id}.jsonl",
             encode_record(replace(record, origin=origin)),

@@ -45,7 +45,7 @@ def ran(number: int, command: str, output: str, session: str = "s1", *, ok: bool
 def edited(number: int, file: str, text: str, session: str = "s1") -> Record:
     """An edit of a file."""
     record = _observe(number, text, session, ObservationKind.TOOL_USE, by="tool")
-    origin = replace(record.origin, files=(file,))
+    origin = record.origin._replace(files=(file,))
     return replace(record, origin=origin, extra={"tool": "Edit"})
 
 

@@ -90,7 +90,7 @@ class Machine:
         settings = replace(
             self.config.team, search=TeamSearch.SERVER if server else TeamSearch.PULLED
         )
-        query = replace(Query(text, limit=limit), **filters)  # type: ignore[arg-type]
+        query = Query(text, limit=limit)._replace(**filters)  # type: ignore[arg-type]
         return team_search.search(self.root, query, settings)
 
     def found(self, text: str, *, server: bool = False, limit: int = 5) -> list[str]:

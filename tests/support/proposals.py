@@ -15,7 +15,7 @@ def propose_from(root: Path, steps: Sequence[Step], session_id: str = "host-1") 
     """Record a session with these steps, and return the memory that it proposes."""
     records = []
     for record in session(*steps, name=session_id):
-        origin = replace(record.origin, session=session_id, task="")
+        origin = record.origin._replace(session=session_id, task="")
         records.append(replace(record, origin=origin))
     observe(root, records, session_id)
     [proposal] = session_proposals.extract(root, records).added

@@ -146,7 +146,7 @@ def with_loop_origin(record: Record, line: Mapping[str, object]) -> Record:
         iteration = None
     if not run and not task and iteration is None:
         return record
-    return replace(record, origin=replace(record.origin, run=run, iteration=iteration, task=task))
+    return replace(record, origin=record.origin._replace(run=run, iteration=iteration, task=task))
 
 
 def _loop_id(value: object) -> str:

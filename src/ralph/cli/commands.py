@@ -15,18 +15,14 @@ from typing import Any, NamedTuple
 import click
 
 from ralph.cli import suggestions
-from ralph.cli.former_names import MOVED, TRIED
 from ralph.cli.help_pages import MAX_PAGE_WIDTH, Sections, name_numbers, write_options
 from ralph.cli.invocation import Invocation
 from ralph.core.errors import UsageError
 
-_DASHED_TEXT = re.compile(
-    r"""
+_DASHED_TEXT = r"""(?x)
     --?[^\s=]*\s     # several words: `- item`, `--no-verify is banned`
     | -\d[\d.]*\Z    # a number: `-5`
-    """,
-    re.VERBOSE,
-)
+    """
 """Text that begins with a dash. An option is a single word."""
 
 _SYNONYMS = {
@@ -144,7 +140,7 @@ class Command(click.Command):
 
 def _is_dashed_text(word: str, option_names: set[str]) -> bool:
     """Return whether a word in the call is text that begins with a dash."""
-    if not _DASHED_TEXT.match(word):
+    if not re.match(_DASHED_TEXT, word):
         return False
     first_part = word.split(maxsplit=1)[0]
     return word[:2] not in option_names and first_part not in option_names
@@ -181,6 +177,8 @@ class Group(click.Group):
         """
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            from ralph.cli.former_names import MOVED
+
             words = _words_after_program(ctx, name)
             if words in MOVED:
                 raise UsageError(f"`{ctx.command_path} {name}` is now `{MOVED[words]}`")
@@ -193,6 +191,8 @@ class Group(click.Group):
     def _suggestion(self, ctx: click.Context, name: str) -> str:
         """Return a hint for a command that does not exist."""
         from difflib import get_close_matches
+
+        from ralph.cli.former_names import TRIED
 
         words = _words_after_program(ctx, name)
         if words in TRIED:

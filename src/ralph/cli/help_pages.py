@@ -53,7 +53,7 @@ FILTERS: Sections = {
 """For commands that list or search. Elsewhere, `--type` or `--tags` describe something new."""
 
 _OTHERS = "Options"
-_RANGE = re.compile(r"(; )?([\d.]+<=?)?x([<>]=?[\d.]+)?(?=\])")
+_RANGE = r"(; )?([\d.]+<=?)?x([<>]=?[\d.]+)?(?=\])"
 """The bounds of a number as click writes them, such as `1<=x<=3`."""
 
 
@@ -96,4 +96,4 @@ def _heading(param: click.Parameter, sections: Sections) -> str:
 
 def _without_range(text: str) -> str:
     """Leave out a number's bounds. A call that exceeds them gets an error that names them."""
-    return _RANGE.sub("", text).replace("  []", "")
+    return re.sub(_RANGE, "", text).replace("  []", "")

@@ -15,17 +15,17 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import click
-from click.shell_completion import CompletionItem
 
 from ralph import __version__
 from ralph.cli.commands import Group
-from ralph.cli.help_topics import TOPICS
 from ralph.cli.invocation import Invocation
-from ralph.cli.slash import slash
 from ralph.core.errors import RalphError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
 
@@ -51,7 +51,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "status": CommandEntry(
             "status:status", "Show what Ralph remembers here and whether it works"
         ),
-        "doctor": CommandEntry("status:doctor_", "Find and repair problems"),
+        "doctor": CommandEntry("doctor:doctor_", "Find and repair problems"),
         "web": CommandEntry("servers:web", "Open the Memory Explorer in a browser"),
         "config": CommandEntry("config:config_", "Show and change settings"),
     },
@@ -118,13 +118,13 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 _DEBUG_HINT = "run again with RALPH_DEBUG=1 to see where"
 _SYNONYMS = {"global": "user"}
 """What other programs call a choice of ours."""
-_CHOICE_MESSAGE = re.compile(r"(?s)'(.*)' is not one of ")
+_CHOICE_MESSAGE = r"(?s)'(.*)' is not one of "
 """How click reports a value that is not one of the choices."""
 _NUMBER_MESSAGES = (
-    (re.compile(r" is not in the range x>=(\d+)"), r" is too small: at least \1"),
-    (re.compile(r" is not in the range (\d+)<=x<=(\d+)"), r" is not between \1 and \2"),
-    (re.compile(r" is not a valid integer(?: range)?"), " is not a whole number"),
-    (re.compile(r" is not a valid float(?: range)?"), " is not a number"),
+    (r" is not in the range x>=(\d+)", r" is too small: at least \1"),
+    (r" is not in the range (\d+)<=x<=(\d+)", r" is not between \1 and \2"),
+    (r" is not a valid integer(?: range)?", " is not a whole number"),
+    (r" is not a valid float(?: range)?", " is not a number"),
 )
 """How click reports a wrong number, and better words for it."""
 
@@ -139,6 +139,9 @@ def _command_targets() -> dict[str, str]:
 
 COMMANDS = _command_targets()
 """The `module:attribute` of each command."""
+
+HIDDEN = {"slash": "ralph.cli.slash:slash"}
+"""Commands that no help page lists."""
 
 
 # --- the commands ---------------------------------------------------------------------------------
@@ -158,10 +161,12 @@ class LazyGroup(Group):
             _write_group(formatter, _MORE)
             click.echo(formatter.getvalue().rstrip())
             ctx.exit()
-        if args[:1] == ["help"] and args[1:] and args[1] in TOPICS:
-            click.echo(TOPICS[args[1]], nl=False)
-            ctx.exit()
         if args[:1] == ["help"]:
+            from ralph.cli.help_topics import TOPICS
+
+            if args[1:] and args[1] in TOPICS:
+                click.echo(TOPICS[args[1]], nl=False)
+                ctx.exit()
             args = [*args[1:], "--help"]
         elif args == ["version"]:
             args = ["--version"]
@@ -173,14 +178,17 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command and return it."""
-        if cmd_name not in COMMANDS:
-            return HIDDEN.get(cmd_name)
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        target = COMMANDS.get(cmd_name) or HIDDEN.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the names of commands from the table, without importing them."""
+        from click.shell_completion import CompletionItem
+
         items = []
         for commands in GROUPS.values():
             for name, entry in commands.items():
@@ -200,9 +208,6 @@ class LazyGroup(Group):
 def _write_group(formatter: click.HelpFormatter, group: str) -> None:
     with formatter.section(group):
         formatter.write_dl([(name, entry.summary) for name, entry in GROUPS[group].items()])
-
-
-HIDDEN = {"slash": slash}
 
 
 @click.group(
@@ -350,14 +355,14 @@ def _describe_click_error(error: click.ClickException) -> _ErrorReport:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"`{error.ctx.command_path} --help` explains its usage"
     if isinstance(error, click.BadParameter) and error.param is not None:
-        choice = _CHOICE_MESSAGE.match(error.message)
+        choice = re.match(_CHOICE_MESSAGE, error.message)
         if choice is not None and isinstance(error.param.type, click.Choice):
             choices = [str(value) for value in error.param.type.choices]
             return _describe_choice(error.param, choice[1], choices, error.exit_code)
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
     for pattern, words in _NUMBER_MESSAGES:
-        message = pattern.sub(words, message)
+        message = re.sub(pattern, words, message)
     return _ErrorReport(message, hint, error.exit_code)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,13 +28,13 @@ from ralph.cli.memory_output import (
 from ralph.cli.options import Fn, read_text
 from ralph.cli.output import one_line, say, visible, warn
 from ralph.core import paths
-from ralph.core.documents import EditableDocument
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.core.record import MemoryKind, Query, SearchResult
-from ralph.memory import held_memories, memory, memory_files, reading
-from ralph.memory.memory import NewEntry
-from ralph.memory.record_shapes import mark_weak, memory_json
+from ralph.memory import reading
 from ralph.storage.library import NAMES, Library, Stored
+
+if TYPE_CHECKING:
+    from ralph.core.documents import EditableDocument
 
 LIMIT = 5  # results in a search, unless the caller asks for all
 LIST_LIMIT = 1_000  # entries in a table, unless the caller asks for more
@@ -92,10 +93,10 @@ def _parse_files(ctx: click.Context, param: click.Parameter, value: str) -> tupl
 
 
 def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    from ralph.search.filters import parse_time
-
     if value is None:
         return ""
+    from ralph.search.filters import parse_time
+
     if not value.strip():
         raise UsageError("--as-of needs a day", hint="--as-of 2026-11-01, or 7d")
     day = parse_time(value)[:_DAY_LENGTH]
@@ -122,6 +123,8 @@ _as_of = click.option(
 @pass_call
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Create an empty memories.md or another memory file."""
+    from ralph.memory import memory_files
+
     click.echo(memory_files.init(call.root, in_, force=force))
 
 
@@ -167,9 +170,12 @@ def add(
     CONTENT is the text, with or without quotes; "-" reads it from standard input. The memory
     belongs to this project, or to all your projects with --in personal.
     """
+    from ralph.memory import memory
+    from ralph.memory.record_shapes import memory_json
+
     text = read_text(" ".join(content) if content else None, file)
     is_new_project = paths.require_project(call.root, named=call.is_named)
-    entry = NewEntry(
+    entry = memory.NewEntry(
         text,
         in_=in_,
         kind=kind,
@@ -271,6 +277,8 @@ def _count_certain(result: SearchResult) -> int:
 
 
 def _print_hits_json(result: SearchResult, entries: Sequence[Stored], call: Invocation) -> None:
+    from ralph.memory.record_shapes import mark_weak
+
     shapes = []
     for hit, stored in zip(result.hits, entries, strict=True):
         rank = {"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)}
@@ -359,6 +367,10 @@ def list_(
 
 def _mention_held(call: Invocation) -> None:
     """Mention the memories that are not in a file yet because a person has to decide."""
+    if not paths.held_memories(call.root).exists():
+        return
+    from ralph.memory import held_memories
+
     count = len(held_memories.list_held(call.root))
     if count:
         noun = "memory waits" if count == 1 else "memories wait"
@@ -483,6 +495,8 @@ def edit(
 
     An archived memory stays in its file.
     """
+    from ralph.memory import memory
+
     options.exclude({"--archive": archive, "--restore": restore})
     if archive or restore:
         options.allow_only("archiving", "archive", "restore")

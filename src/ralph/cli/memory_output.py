@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,16 +11,17 @@ from ralph.cli import output
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import ago, cut_cell, one_line, say, visible
 from ralph.core import ids
-from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status, is_confirmed
-from ralph.core.record_lines import record_marks
+from ralph.core.record import UNCONFIRMED, MemoryKind, Record, Status, is_confirmed, record_marks
 from ralph.formats.memories import GUARDRAILS, MEMORIES
 from ralph.formats.memories_writer import render_memories
 from ralph.memory import quarantine, reading
-from ralph.memory.confirmation import describe_reason, note_unconfirmed
-from ralph.memory.memory import Change, SavedMemory
+from ralph.memory.harmless_texts import judged_once
 from ralph.memory.reading import ListedEntries
 from ralph.memory.record_shapes import describe_author, memory_json, status_word
 from ralph.storage.library import Stored
+
+if TYPE_CHECKING:
+    from ralph.memory.memory import SavedMemory
 
 _TAGS_WIDTH = 24  # terminal columns for the tags in a table
 _DAY_LENGTH = len("2026-01-31")
@@ -48,17 +50,18 @@ def print_list(
         return
     short: Mapping[str, str] = {}
     superseded: Mapping[str, str] = {}
-    may_inject = quarantine.injection_filter(call.root)
+    held: set[str] = set()
     if form == "table":
         if listed is None:
             listed = reading.list_ids(call.root, in_=in_)
         short = ids.short_ids((stored.record.id for stored in entries), listed.ids)
         superseded = listed.successors
+        held = _held_ids(call, entries)
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
         text = record_marks(record)
-        if is_confirmed(record) and not may_inject(record):
+        if record.id in held:
             text += "(held) "
         if record.title:
             text += f"{record.title}: "
@@ -83,6 +86,18 @@ def print_list(
     )
 
 
+def _held_ids(call: Invocation, entries: Iterable[Stored]) -> set[str]:
+    """Return the ids of confirmed entries that wait for a person to accept them."""
+    held = set()
+    with judged_once(call.root) as texts:
+        may_inject = quarantine.injection_filter(call.root, judge=texts.is_suspicious)
+        for stored in entries:
+            record = stored.record
+            if is_confirmed(record) and not may_inject(record):
+                held.add(record.id)
+    return held
+
+
 def render_markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
     """Render memories in sections by type, followed by knowledge entries."""
     from ralph.memory import knowledge_match
@@ -104,6 +119,8 @@ def render_markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
 
 def print_memory(stored: Stored, call: Invocation) -> None:
     """Print a memory with its fields, its links and its text."""
+    from ralph.memory.confirmation import describe_reason
+
     record = stored.record
     kind = record.kind.value
     if record.label not in ("", kind):
@@ -176,6 +193,8 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
 
 def describe_addition(saved: SavedMemory, source: str, file: str) -> str:
     """Describe how an addition ended, with the location of the entry."""
+    from ralph.memory.memory import Change
+
     record = saved.stored.record
     name = one_line(record.id)
     if saved.change is Change.NEW:
@@ -193,6 +212,8 @@ def describe_addition(saved: SavedMemory, source: str, file: str) -> str:
 
 def print_notes(saved: SavedMemory) -> None:
     """Print notes about a memory that was stored, such as an entry with the same text."""
+    from ralph.memory.confirmation import note_unconfirmed
+
     output.print_private(saved.private_parts)
     if saved.shortened:
         say("the text was cut to about 500 words")

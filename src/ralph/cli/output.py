@@ -7,7 +7,6 @@ characters in text are printed as escapes.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import unicodedata
@@ -83,6 +82,8 @@ def print_more(total: int, shown: int, *, offset: int | None = None) -> None:
 
 def print_json(value: object) -> None:
     """Print indented JSON."""
+    import json  # most commands print tables
+
     text = json.dumps(value, ensure_ascii=False, indent=2).translate(_JSON_ESCAPES)
     click.echo(escape_invisible(text))
 

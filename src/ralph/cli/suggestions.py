@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from ralph.cli.invocation import Invocation
 from ralph.cli.output import SHORT_SESSION_ID, cut, one_line
@@ -24,10 +23,14 @@ from ralph.core import paths
 from ralph.lean import discovery
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ralph.core.record import Record
     from ralph.storage.library import Stored
 
-_PLAIN_VALUE = re.compile(r"\w[\w@%+:,./=-]*")
+    ShellComplete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+_PLAIN_VALUE = r"\w[\w@%+:,./=-]*"
 """A value that no shell quotes, expands or runs."""
 
 _DESCRIPTION_COLUMNS = 60
@@ -43,7 +46,6 @@ class Suggestion(NamedTuple):
 
 
 Finder = Callable[[Path], Iterable[Suggestion]]
-ShellComplete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 # --- from a list to completions -------------------------------------------------------------------
@@ -82,13 +84,15 @@ def complete_fixed(
 def _matching(
     suggestions: Iterable[Suggestion], incomplete: str, *, is_list: bool
 ) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     begin = ""
     if is_list:
         before, comma, incomplete = incomplete.rpartition(",")
         begin = before + comma
     items = []
     for value, description in suggestions:
-        if value.startswith(incomplete) and _PLAIN_VALUE.fullmatch(value):
+        if value.startswith(incomplete) and re.fullmatch(_PLAIN_VALUE, value):
             help_text = cut(one_line(description), _DESCRIPTION_COLUMNS)
             items.append(CompletionItem(f"{begin}{value}", help=help_text or None))
     return items

@@ -16,8 +16,7 @@ from ralph.core.errors import Conflict, Hint
 from ralph.core.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A problem on one line of a file: what is wrong, and what to do about it.
 
     The level is `error` (something is not read, or may be lost), `warning` (it is read, but perhaps

@@ -25,13 +25,13 @@ _SHORTENABLE = re.compile(
     r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)"
 )
 """An id that ends in random digits or a hash. One like `know-release-steps` is never shortened."""
-_RANDOM_TAIL = re.compile(r"-[0-9a-f]{4,}$")
+_RANDOM_TAIL = r"-[0-9a-f]{4,}$"
 SHORTEST_TAIL = 4  # characters
 _MAX_CANDIDATES = 5  # matching ids that an error lists
 _MILLISECOND_DIGITS = 13  # digits of a Unix time in milliseconds
 _EARLIEST_SECONDS = 100_000_000  # 1973; a smaller number in an id is not a time
 _DATE_CHARACTERS = 10  # of YYYY-MM-DD
-_SLUG_BREAK = re.compile(r"[\W_]+")
+_SLUG_BREAK = r"[\W_]+"
 
 
 def now() -> datetime:
@@ -130,7 +130,7 @@ def slug(text: str, limit: int = 80) -> str:
 
     Words may be in any script. A slug longer than `limit` is cut at a hyphen if it has one.
     """
-    words = _SLUG_BREAK.sub("-", text.lower()).strip("-")
+    words = re.sub(_SLUG_BREAK, "-", text.lower()).strip("-")
     if len(words) <= limit:
         return words
     return words[: limit + 1].rpartition("-")[0] or words[:limit]
@@ -217,7 +217,7 @@ def not_found(
         for spelling in (full_id, f"{kind}-{tail}", full_id[: len(name)]):
             full_ids[spelling] = full_id
     message = f"{noun[:1].upper()}{noun[1:]} not found: {name}"
-    if _RANDOM_TAIL.search(name):
+    if re.search(_RANDOM_TAIL, name):
         # Random tails are often similar by chance, and the caller may delete what it is offered.
         typos = (spelling for spelling in full_ids if differs_by_one_character(name, spelling))
         similar = next(typos, "")

@@ -10,10 +10,9 @@ like another one:
 
 from __future__ import annotations
 
-import json
 import re
 
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "["
     "\u00ad"  # soft hyphen
     "\u034f"  # combining grapheme joiner
@@ -32,6 +31,7 @@ _INVISIBLE = re.compile(
     "\U000e0000-\U000e0fff"  # tags, variation selectors
     "]"
 )
+"""Characters without a shape. Most texts are ASCII, so the pattern is compiled on first use."""
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 """Characters that emoji and several scripts need. They are harmless after a non-ASCII character."""
 
@@ -40,17 +40,19 @@ def show_invisible(text: str) -> str:
     """Replace invisible characters with their code points, such as `<U+202E>`."""
     if text.isascii():
         return text
-    return _INVISIBLE.sub(_code_point, text)
+    return re.sub(_INVISIBLE, _code_point, text)
 
 
 def escape_invisible(json_text: str) -> str:
     """Replace invisible characters in JSON with escapes, such as `\\u202e`."""
-    return _INVISIBLE.sub(lambda found: json.dumps(found[0]).strip('"'), json_text)
+    import json  # only for programs: tables and pages show code points
+
+    return re.sub(_INVISIBLE, lambda found: json.dumps(found[0]).strip('"'), json_text)
 
 
 def _code_point(found: re.Match[str]) -> str:
     character = found[0]
     before = found.string[max(0, found.start() - 1) : found.start()]
-    if character in _JOINERS and not before.isascii() and not _INVISIBLE.match(before):
+    if character in _JOINERS and not before.isascii() and not re.match(_INVISIBLE, before):
         return character
     return f"<U+{ord(character):04X}>"

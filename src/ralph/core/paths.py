@@ -19,7 +19,7 @@ from ralph.lean import discovery
 
 LOG = discovery.LOG
 MARKERS = (*discovery.MARKERS, ".git")
-_GIT_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\] ]")  # must be escaped in a pattern
+_GIT_PATTERN_CHARACTERS = r"[\\*?\[\] ]"  # must be escaped in a pattern
 _BRANCH_PREFIX = "ref: refs/heads/"  # of a branch in git's file HEAD
 _UNFINISHED_MERGE_FILES = (
     "MERGE_HEAD",
@@ -29,7 +29,7 @@ _UNFINISHED_MERGE_FILES = (
     "rebase-apply",
 )
 PathOf = Callable[[Path], Path]  # a path as a function of the project's root
-_SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_SESSION_NAME = r"[A-Za-z0-9_-]{1,80}"
 
 
 def project_root(
@@ -163,7 +163,7 @@ def git_exclude(path: Path) -> tuple[Path, str] | None:
     here = location(path.parent)
     if not here.common:
         return None
-    pattern = _GIT_PATTERN_CHARACTERS.sub(r"\\\g<0>", path.relative_to(here.top).as_posix())
+    pattern = re.sub(_GIT_PATTERN_CHARACTERS, r"\\\g<0>", path.relative_to(here.top).as_posix())
     return Path(here.common, "info", "exclude"), f"/{pattern}"
 
 
@@ -289,6 +289,7 @@ heartbeats_folder = _in_state(discovery.HEARTBEATS)
 injected_folder = _in_state(discovery.INJECTED)  # what each session was given
 subagents_folder = _in_state(discovery.SUBAGENTS)  # the tasks of each session's subagents
 last_good_settings = _in_state("last-good")  # copies of the config files that could be used
+harmless_texts = _in_state(f"{discovery.CACHE}/harmless")  # hashes of memories judged before
 slow_patterns_file = _in_state(f"{discovery.CACHE}/slow-patterns")  # patterns that timed out
 catch_up_file = _in_state(f"{discovery.CACHE}/{discovery.CATCH_UP}")
 vectors_file = _in_state(f"{discovery.CACHE}/vectors.db")
@@ -320,7 +321,7 @@ LOG_SUFFIXES = (".jsonl", PACKED)
 def session_log(root: Path, session_id: str) -> Path:
     """Return the path of a session's log. An id that is not a plain name is hashed."""
     name = session_id
-    if not _SESSION_NAME.fullmatch(session_id):
+    if not re.fullmatch(_SESSION_NAME, session_id):
         name = ids.derived("session", session_id)
     return sessions_folder(root) / f"{name}.jsonl"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from ralph.core import ids
 from ralph.core.family import Family as Family  # noqa: PLC0414 - imported from here as well
@@ -147,8 +148,7 @@ USUAL = {  # the usual status, scope and author, which the index does not store 
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a record came from. `by` is `human`, `agent`, `tool`, `import`, or "" if unknown."""
 
     by: str = ""
@@ -161,8 +161,7 @@ class Origin:
     commit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A relation to another record, such as `supersedes`, `links_to` or `promoted_to`."""
 
     relation: str
@@ -218,8 +217,7 @@ class Detail(IntEnum):
     FULL = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """What to search for. Without text, everything that passes the filters matches.
 
     `excluded` has the ids of observations that are left out.
@@ -266,8 +264,10 @@ class Query:
         return any(tag.lower() in wanted for tag in tags)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+NO_TERMS: Mapping[str, float] = {}
+
+
+class Hit(NamedTuple):
     """A search result: a record, its score and the matching words.
 
     A `weak` hit is similar to the query rather than an actual match.
@@ -279,8 +279,7 @@ class Hit:
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The hits for a query.
 
     `total` counts all matches. `instead` lists the query words that were replaced, each with its
@@ -289,8 +288,8 @@ class SearchResult:
 
     hits: tuple[Hit, ...]
     total: int
-    instead: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
-    terms: Mapping[str, float] = field(default_factory=dict, compare=False)
+    instead: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    terms: Mapping[str, float] = NO_TERMS
 
 
 # Keys in `Record.extra`.
@@ -331,3 +330,25 @@ def confirm(record: Record) -> Record:
         return record
     extra = {name: value for name, value in record.extra.items() if name != UNCONFIRMED}
     return replace(record, extra=extra or NO_EXTRA)
+
+
+def scope_mark(record: Record) -> str:
+    """Return the mark for a memory from another scope, or "" if it needs none.
+
+    It is `(personal) `, or `(enclosing) ` for a memory from an enclosing project.
+    """
+    scope = record.scope.value
+    if scope in ("enclosing", "personal"):
+        return f"({scope}) "
+    return ""
+
+
+def record_marks(record: Record) -> str:
+    """Return what a reader must know before the words of a record: its scope, and its state.
+
+    It is `(unconfirmed) ` for a record that waits for a person.
+    """
+    marks = scope_mark(record)
+    if not is_confirmed(record):
+        marks += "(unconfirmed) "
+    return marks

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ralph.core.match_windows import LINES_BUDGET, MIN_HITS, MatchWindow
-from ralph.core.record import is_confirmed
+from ralph.core.record import record_marks, scope_mark
 from ralph.core.render import SPEECH_TITLES, cut, short_day
 from ralph.core.tokens import estimate
 
@@ -119,28 +119,6 @@ def _beginning(record: Record, budget: int = NEIGHBOUR_TOKENS) -> str:
         text = outcome_text(record) or text
     text = text[: _BEGINNING_CHARACTERS_PER_TOKEN * budget]
     return " ".join(f"{record_marks(record)}{text}".split())
-
-
-def scope_mark(record: Record) -> str:
-    """Return the mark for a memory from another scope, or "" if it needs none.
-
-    It is `(personal) `, or `(enclosing) ` for a memory from an enclosing project.
-    """
-    scope = record.scope.value
-    if scope in ("enclosing", "personal"):
-        return f"({scope}) "
-    return ""
-
-
-def record_marks(record: Record) -> str:
-    """Return what a reader must know before the words of a record: its scope, and its state.
-
-    It is `(unconfirmed) ` for a record that waits for a person.
-    """
-    marks = scope_mark(record)
-    if not is_confirmed(record):
-        marks += "(unconfirmed) "
-    return marks
 
 
 def titled_text(record: Record) -> str:

@@ -33,10 +33,10 @@ _COMMENT_END = "-->"
 _FIRST_CHARACTERS_OF_MARKUP = frozenset(" \t<>=|`~-*")
 _MAX_COMMENT_INDENT = 3  # spaces; Markdown treats a line that is indented further as code
 _MAX_HEADING_LEVEL = 6
-_CLOSING_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
-_RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
-_FOOTER = re.compile(r"[_*]+last updated:", re.IGNORECASE)
-_NOT_A_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
+_CLOSING_FENCE = r"(?m)^[ \t]*(`{3,}|~{3,})[ \t]*\r?$"
+_RULE = r"([-*_])[ \t]*(?:\1[ \t]*){2,}"
+_FOOTER = r"(?i)[_*]+last updated:"
+_NOT_A_PARAGRAPH = r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] "
 
 
 class LineRole(Enum):
@@ -187,7 +187,7 @@ def _find_closing_fences(text: str) -> dict[str, _ClosingFences]:
     fences = {"`": _ClosingFences([], []), "~": _ClosingFences([], [])}
     if "```" not in text and "~~~" not in text:
         return fences
-    for match in _CLOSING_FENCE.finditer(text):
+    for match in re.finditer(_CLOSING_FENCE, text):
         found = fences[match[1][0]]
         found.starts.append(match.start())
         found.longest.append(len(match[1]))
@@ -258,18 +258,18 @@ def parse_heading(line: Line) -> Heading | None:
 
 def is_rule(text: str) -> bool:
     """Return whether a line is a thematic break, such as `---`."""
-    return _RULE.fullmatch(text) is not None
+    return re.fullmatch(_RULE, text) is not None
 
 
 def is_footer(line: Line) -> bool:
     """Return whether a line is a `_Last updated: ..._` footer in the first column."""
-    return line.is_markdown and _FOOTER.match(line.text) is not None
+    return line.is_markdown and re.match(_FOOTER, line.text) is not None
 
 
 def continues_paragraph(line: Line) -> bool:
     """Return whether a line may continue the paragraph above it."""
     content = line.text.strip(BLANK)
-    if _NOT_A_PARAGRAPH.match(content) or is_footer(line):
+    if re.match(_NOT_A_PARAGRAPH, content) or is_footer(line):
         return False
     return parse_heading(line) is None and not is_rule(content)
 

@@ -14,7 +14,7 @@ fields that differ (`front_matter`), and the body.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ralph.core import documents
@@ -147,7 +147,7 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     for line in markdown.scan_lines(text[matter.body_start :]):
         problem = markdown.line_problem(line)
         if problem is not None:
-            problems.append(replace(problem, line=problem.line + lines_above))
+            problems.append(problem._replace(line=problem.line + lines_above))
     entry = Entry(_build_record(matter, slug, body), len(bom_of(text)), len(text), 1)
     return KnowledgeDocument(text, (entry,), documents.sort_problems(problems), slug, matter)
 

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 from ralph.core import documents, ids
 from ralph.core import text as markdown
@@ -49,8 +50,7 @@ from ralph.formats.memories_writer import (
 _NOT_UTF8 = re.compile("[\udc80-\udcff\0]")  # undecodable bytes, as `surrogateescape` reads them
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """What differs between the two files: the title, the sections and the id prefix."""
 
     title: str

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from ralph.core.graph import Relation
 from ralph.core.record import AT, UNCONFIRMED, Link, Origin, Record, Status
 from ralph.core.text import DATE
 
@@ -36,29 +35,28 @@ _SECOND_COMMENT_EXTRA = (
     WHY,
     AT,
     CONFLICTS,
-    *Relation,
 )
-"""The keys in `Record.extra` that are written to the second comment."""
+"""The keys in `Record.extra` that are written to the second comment, besides relations."""
 _FIELD_OF_KEY = {"updated": "updated_at", "valid-until": "valid_until"}
 
-_MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")  # a date, perhaps with a time
-_ENCODED_CHARACTER = re.compile(r"[% \t>]")  # has a meaning in the second comment
-_CODE = re.compile(r"%([0-9A-F]{2})")
+_MOMENT = DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?"  # a date, perhaps with a time
+_ENCODED_CHARACTER = r"[% \t>]"  # has a meaning in the second comment
+_CODE = r"%([0-9A-F]{2})"
 
 # --- torn comments -----------------------------------------------------------------------------
 
 TORN_COMMENT_START = "<!-\0"
 """Replaces the opening mark of a torn comment. It has the same length, so positions stay valid."""
 
-_TORN_COMMENT_END = re.compile(r" (?:-- >|->|--|-)\Z")  # what is left of ` -->`
-_COMMENT_TOKEN = re.compile(
+_TORN_COMMENT_END = r" (?:-- >|->|--|-)\Z"  # what is left of ` -->`
+_COMMENT_TOKEN = (
+    "(?im)"
     # A metadata comment and the rest of its line.
     rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_METADATA_KEYS))})[ \t]*:.*"
     # The end of any comment.
     r"|-->"
     # The marks of a heading. The space after them may be missing if an id follows.
-    r"|^ {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)",
-    re.MULTILINE | re.IGNORECASE,
+    r"|^ {0,3}#{1,6}(?=[ \t\r\n]|\Z|[^\W\d_]\w*-\d)"
 )
 
 
@@ -77,7 +75,7 @@ def mask_torn_comments(text: str) -> str:
     is_closed = False
     reversed_pieces: list[str] = []
     end = len(text)
-    for token in reversed(list(_COMMENT_TOKEN.finditer(text))):
+    for token in reversed(list(re.finditer(_COMMENT_TOKEN, text))):
         if "-->" in token[0]:
             is_closed = True
         elif "<!--" not in token[0]:  # a heading
@@ -93,7 +91,7 @@ def mask_torn_comments(text: str) -> str:
 
 def torn_metadata(comment: str) -> str:
     """Return the content of a masked comment, without the remains of its closing mark."""
-    return _TORN_COMMENT_END.sub("", comment[len(TORN_COMMENT_START) :])
+    return re.sub(_TORN_COMMENT_END, "", comment[len(TORN_COMMENT_START) :])
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -154,7 +152,7 @@ def _metadata_pairs(content: str) -> list[_MetadataPair]:
             continue
         for encoded_pair in value.split():
             word, equals, encoded = encoded_pair.partition("=")
-            decoded = _CODE.sub(lambda code: chr(int(code[1], 16)), encoded)
+            decoded = re.sub(_CODE, lambda code: chr(int(code[1], 16)), encoded)
             second_comment.append(_MetadataPair(word.strip(), bool(equals), decoded.strip()))
     return [*first_comment, *second_comment]
 
@@ -163,7 +161,7 @@ def _read_field(key: str, pair: _MetadataPair) -> dict[str, Any]:
     """Return the Record field that a pair sets, or {} if the key or value is not valid."""
     if key == "tags" and pair.has_value:
         return {"tags": split_tags(pair.value)}
-    if key == "created" and _MOMENT.fullmatch(pair.value):
+    if key == "created" and re.fullmatch(_MOMENT, pair.value):
         return {"created_at": pair.value}
     if key in _FIELD_OF_KEY and pair.value:
         return {_FIELD_OF_KEY[key]: pair.value}
@@ -195,7 +193,15 @@ def render_metadata(record: Record) -> str:
 
 
 def _encode_value(value: str) -> str:
-    return _ENCODED_CHARACTER.sub(lambda match: f"%{ord(match[0]):02X}", value)
+    return re.sub(_ENCODED_CHARACTER, lambda match: f"%{ord(match[0]):02X}", value)
+
+
+def _is_in_second_comment(key: str) -> bool:
+    if key in _SECOND_COMMENT_EXTRA:
+        return True
+    from ralph.core.graph import Relation  # few entries state a relation
+
+    return key in tuple(Relation)
 
 
 def first_comment_pairs(record: Record) -> list[tuple[str, str | None]]:
@@ -208,7 +214,7 @@ def first_comment_pairs(record: Record) -> list[tuple[str, str | None]]:
     if record.created_at:
         pairs.append(("created", record.created_at))
     for key, value in record.extra.items():
-        if key not in _SECOND_COMMENT_EXTRA or not value:
+        if not _is_in_second_comment(key) or not value:
             pairs.append((key, None if value is None else str(value)))
     return pairs
 
@@ -223,6 +229,6 @@ def second_comment_pairs(record: Record) -> list[tuple[str, str]]:
     if record.status is Status.RETIRED:
         pairs.append(("status", record.status.value))
     for key, value in record.extra.items():
-        if key in _SECOND_COMMENT_EXTRA and key != AT and value:
+        if _is_in_second_comment(key) and key != AT and value:
             pairs.append((key, str(value)))
     return [(key, value) for key, value in pairs if value]

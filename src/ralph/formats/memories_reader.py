@@ -42,9 +42,9 @@ _MAX_INDENT = 3  # spaces; Markdown treats a line that is indented further as co
 _ENTRY_LEVEL = 3  # `###`
 _NAMELESS = "?"  # stands for the name of a Sign that has none
 
-_SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)  # `Sign: name`, perhaps with an emoji
-_OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
-_NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)  # `###mem-1`
+_SIGN = r"(?i)[^\w]{0,8}sign:\s*(.*)"  # `Sign: name`, perhaps with an emoji
+_OUR_PREFIX = r"(?i:(mem|pattern|decision|fix|context)-)"
+_NO_SPACE = rf"###{_OUR_PREFIX}\d"  # `###mem-1`
 
 # Entries in the form that Ralph writes are read in one step. For a 10 MB file, reading them line by
 # line would take many times as long.
@@ -359,7 +359,7 @@ class MemoriesScan:
     def _read_heading(self, line: Line, content: str) -> None:
         heading = markdown.parse_heading(line._replace(text=content))
         if heading is None:
-            if not _NO_SPACE.match(content):
+            if not re.match(_NO_SPACE, content):
                 self._read_text(line)
                 return
             heading = markdown.Heading(0, content.strip("# \t"))
@@ -392,7 +392,7 @@ class MemoriesScan:
     def _open_block(self, line: Line, title: str) -> None:
         end = line.start + len(line.text)
         section = self._section.heading
-        sign = _SIGN.fullmatch(title)
+        sign = re.fullmatch(_SIGN, title)
         if sign is not None:
             name = sign[1].strip() or _NAMELESS
             block = Block("", name, section, line.start, end, line.number)
@@ -467,7 +467,7 @@ def _is_malformed_id(heading: markdown.Heading) -> bool:
     """Return whether a heading seems to name an entry, but is not of the form `### <id>`."""
     if ids.ID.fullmatch(heading.title) is not None:
         return heading.level != _ENTRY_LEVEL
-    return heading.level == _ENTRY_LEVEL and _OUR_PREFIX.match(heading.title) is not None
+    return heading.level == _ENTRY_LEVEL and re.match(_OUR_PREFIX, heading.title) is not None
 
 
 def _kind_of_entry(section: str, record_id: str) -> MemoryKind:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,7 +149,7 @@ def _new_log_problems(path: Path, read: LogProgress) -> list[Problem]:
         file.seek(read.offset)
         text = file.read().decode("utf-8", "surrogateescape")
         problems = parse_log(text).problems
-        return [replace(problem, line=problem.line + read.lines) for problem in problems]
+        return [problem._replace(line=problem.line + read.lines) for problem in problems]
     return []
 
 
@@ -175,7 +174,7 @@ def readable_collections(library: Library) -> list[Collection]:
     collections = []
     for collection in (library.memories, library.guardrails, library.personal):
         readable = tuple(path for path in collection.places if read_problem(path) is None)
-        collections.append(replace(collection, places=readable))
+        collections.append(collection._replace(places=readable))
     return collections
 
 

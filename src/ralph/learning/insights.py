@@ -81,7 +81,7 @@ def clean_proposals(proposed: Iterable[Record], patterns: Sequence[str]) -> list
     hidden = forgotten.load()
     cleaned = []
     for record in proposed:
-        origin = replace(record.origin, files=tuple(map(clean, record.origin.files)))
+        origin = record.origin._replace(files=tuple(map(clean, record.origin.files)))
         tags = tuple(tag for tag in record.tags if clean(tag) == tag)
         clean_record = replace(record, text=clean(record.text), tags=tags, origin=origin)
         if not hidden.hides(clean_record):

@@ -173,7 +173,7 @@ def of_origin(record: Record, origin: Origin) -> Record:
     The record keeps its own author, and its own files if it has any.
     """
     files = record.origin.files or origin.files
-    return replace(record, origin=replace(origin, by=record.origin.by, files=files))
+    return replace(record, origin=origin._replace(by=record.origin.by, files=files))
 
 
 _AUTHORS = {
@@ -222,7 +222,7 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
         tags=tuple(tags)[:_MAX_TAGS],
         status=Status.PROPOSED,
         scope=Scope.TASK,
-        origin=replace(first_record.origin, by=by, files=tuple(files)[:MAX_FILES]),
+        origin=first_record.origin._replace(by=by, files=tuple(files)[:MAX_FILES]),
         created_at=first_record.created_at,
         updated_at=newest if newest != first_record.created_at else "",
         extra=extra,

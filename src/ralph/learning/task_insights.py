@@ -88,7 +88,7 @@ def _place_in_run(record: Record, entries: Sequence[JournalEntry]) -> Record:
         if entry.created_at >= record.created_at:  # the first iteration to end after the record
             ended = entry
             break
-    return replace(record, origin=replace(origin, run=ended.run, iteration=ended.iteration))
+    return replace(record, origin=origin._replace(run=ended.run, iteration=ended.iteration))
 
 
 def _progress_records(folder: Path) -> Iterator[Record]:
@@ -107,7 +107,7 @@ def _progress_records(folder: Path) -> Iterator[Record]:
             continue
         if is_progress_pattern(record) and without_pointer(record.text) != record.text:
             continue
-        origin = replace(record.origin, session=_session_of_block(record, blocks))
+        origin = record.origin._replace(session=_session_of_block(record, blocks))
         yield replace(record, origin=origin)
 
 

@@ -7,6 +7,7 @@ __all__ = [
     "author",
     "caller",
     "confirmation",
+    "harmless_texts",
     "held_memories",
     "knowledge",
     "knowledge_match",

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ralph.core import terms
-from ralph.core.record import Record
-from ralph.core.record_lines import record_marks
+from ralph.core.record import Record, record_marks
 from ralph.core.render import clean, one_line
 from ralph.core.text import LineRole, fence_mark, parse_heading, scan_lines
 from ralph.core.tokens import estimate

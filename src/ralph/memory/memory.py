@@ -213,7 +213,7 @@ def _sign(root: Path, record: Record, author: Author) -> Record:
             extra[name] = value
         else:
             extra.pop(name, None)
-    return replace(record, origin=replace(record.origin, by=author.by), extra=extra or NO_EXTRA)
+    return replace(record, origin=record.origin._replace(by=author.by), extra=extra or NO_EXTRA)
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing_ids: Sequence[str]) -> str:

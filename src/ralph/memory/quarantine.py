@@ -89,16 +89,26 @@ def is_suspicious(record: Record) -> bool:
     )
 
 
-def needs_acceptance(root: Path, record: Record) -> bool:
-    """Return whether a confirmed entry is injected only after a person has accepted its text."""
-    return is_suspicious(record) or names_unknown(root, record)
+def needs_acceptance(
+    root: Path, record: Record, judge: Callable[[Record], bool] = is_suspicious
+) -> bool:
+    """Return whether a confirmed entry is injected only after a person has accepted its text.
+
+    `judge` decides whether the entry is suspicious.
+    """
+    return judge(record) or names_unknown(root, record)
 
 
-def injection_filter(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
+def injection_filter(
+    root: Path,
+    stored: Sequence[Record] = (),
+    judge: Callable[[Record], bool] = is_suspicious,
+) -> Callable[[Record], bool]:
     """Return a function that decides whether an entry from a file may be injected.
 
     If the entries to be tested have notes added to their texts, pass the same entries without the
-    notes as `stored`.
+    notes as `stored`. `judge` decides whether an entry is suspicious; the one in
+    `harmless_texts` judges a text only once.
     """
     accepted: frozenset[str] | None = None
     by_id = {record.id: record for record in stored}
@@ -108,7 +118,7 @@ def injection_filter(root: Path, stored: Sequence[Record] = ()) -> Callable[[Rec
         record = by_id.get(record.id, record)
         if not is_confirmed(record):
             return False
-        if not needs_acceptance(root, record):
+        if not needs_acceptance(root, record, judge):
             return True
         if accepted is None:
             accepted = accepted_keys()

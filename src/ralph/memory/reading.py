@@ -22,7 +22,7 @@ from ralph.core.errors import NotFound, RalphError, UsageError
 from ralph.core.record import MemoryKind, Query, Record, Status, is_confirmed, kind_of
 from ralph.core.spelling import did_you_mean
 from ralph.formats.memories_reader import CanonicalBlock, EntryHeader, MemoryEntries, header_of
-from ralph.storage import files, forgotten, supersession
+from ralph.storage import files, forgotten
 from ralph.storage.library import NAMES, Collection, Library, Stored
 from ralph.storage.source_contents import parse_contents
 from ralph.storage.sources import Format, Source
@@ -283,7 +283,11 @@ def successors(records: Sequence[Record]) -> Mapping[str, str]:
             continue  # it waits for a person, and must not hide another entry until then
         for old in predecessors(record):
             pairs.append((record.id, old))
-    return supersession.latest_successors(pairs)
+    if not pairs:
+        return {}
+    from ralph.storage.supersession import latest_successors  # few entries supersede another
+
+    return latest_successors(pairs)
 
 
 def current_records(records: Sequence[Record], as_of: str = "") -> list[Record]:

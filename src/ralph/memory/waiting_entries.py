@@ -13,6 +13,7 @@ from pathlib import Path
 from ralph.core.record import MemoryKind, Record, Status, is_confirmed
 from ralph.core.work import TaskStatus
 from ralph.memory import held_memories
+from ralph.memory.harmless_texts import judged_once
 from ralph.memory.quarantine import accepted_keys, injection_filter, is_suspicious, text_key
 from ralph.storage import queries
 from ralph.storage.library import Stored
@@ -38,15 +39,16 @@ def find_all(root: Path) -> list[Stored]:
     These are unconfirmed memories, and what is suspicious and was not accepted on this machine:
     memories, blocks of progress files, and the titles of tasks that are not done.
     """
-    may_inject = injection_filter(root)
     found = []
-    for source in _reviewed_sources(root):
-        for stored in _entries(source):
-            record = stored.record
-            if record.status is Status.RETIRED and not is_confirmed(record):
-                continue  # nobody sees it either way
-            if not may_inject(record):
-                found.append(stored)
+    with judged_once(root) as texts:
+        may_inject = injection_filter(root, judge=texts.is_suspicious)
+        for source in _reviewed_sources(root):
+            for stored in _entries(source):
+                record = stored.record
+                if record.status is Status.RETIRED and not is_confirmed(record):
+                    continue  # nobody sees it either way
+                if not may_inject(record):
+                    found.append(stored)
     return found
 
 

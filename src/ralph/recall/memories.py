@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ def search(
     path_of = _paths_by_source(root, collection_names(in_))
     if not path_of:
         return SearchResult((), 0), []
-    query = replace(query, sources=tuple(path_of), families=(Family.MEMORY,))
+    query = query._replace(sources=tuple(path_of), families=(Family.MEMORY,))
 
     def find_hits(
         connection: sqlite3.Connection, by_meaning: candidates.Meaning | None
@@ -49,11 +48,11 @@ def search(
         today = ids.now().date()
         if not as_of:
             return engine.search(connection, query, today=today, meaning=by_meaning)
-        unlimited = replace(query, limit=None)
+        unlimited = query._replace(limit=None)
         result = engine.search(connection, unlimited, today=today, meaning=by_meaning)
         valid = {stored.record.id for stored in list_entries(root, in_=in_, as_of=as_of)}
         hits = tuple(hit for hit in result.hits if hit.record.id in valid)
-        return replace(result, hits=hits[: query.limit], total=len(hits))
+        return result._replace(hits=hits[: query.limit], total=len(hits))
 
     def ask(connection: sqlite3.Connection) -> tuple[SearchResult, list[Stored]]:
         by_meaning = None
@@ -61,7 +60,7 @@ def search(
             by_meaning = meaning.meaning_for(root, embedding, connection, query, warn)
         result = find_hits(connection, by_meaning)
         notes = outdated.describe_outdated(connection, [hit.record for hit in result.hits])
-        result = replace(result, hits=outdated.demote_outdated(result.hits, notes))
+        result = result._replace(hits=outdated.demote_outdated(result.hits, notes))
         return result, _locate(connection, result, query, path_of)
 
     return index.ask(root, ask)
@@ -85,8 +84,8 @@ def count_elsewhere(root: Path, query: Query, in_: Sequence[str] = MEMORIES) -> 
         for name, sources in sources_of.items():
             if not sources:
                 continue
-            elsewhere = replace(
-                query, sources=sources, families=(Family.MEMORY,), limit=_MAX_COUNTED_ELSEWHERE
+            elsewhere = query._replace(
+                sources=sources, families=(Family.MEMORY,), limit=_MAX_COUNTED_ELSEWHERE
             )
             result = engine.search(connection, elsewhere, today=ids.now().date())
             certain = sum(not hit.weak for hit in result.hits)
@@ -121,7 +120,7 @@ def _locate(
 ) -> list[Stored]:
     """Return where each hit is stored. Several records may have the same id."""
     stored: dict[int, Stored] = {}  # by key, so that each row is used once
-    any_text = replace(query, text="")
+    any_text = query._replace(text="")
     for hit in result.hits:
         keys = queries.keys_of(connection, hit.record.id, any_text)
         records = queries.records(connection, [key for key in keys if key not in stored])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from ralph.core import ids
 from ralph.core.record import Family, Hit, Record
@@ -61,7 +60,7 @@ def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit,
                 ranked.append(demoted)
         elif predecessor in scores:
             why = [reason for reason in hit.why if not reason.startswith("amends: ")]
-            ranked.append(replace(hit, why=(*why, f"amends: {predecessor}")))
+            ranked.append(hit._replace(why=(*why, f"amends: {predecessor}")))
         else:
             ranked.append(hit)
     return _place_followers(ranked, followers)
@@ -74,7 +73,7 @@ def _successor_in(note: str) -> str:
 
 def _demote(hit: Hit, note: str, successor_score: float) -> Hit:
     score = min(hit.score * _OUTDATED_FACTOR, successor_score * _SUCCESSOR_FACTOR)
-    return replace(hit, score=round(score, 4), why=(*hit.why, note))
+    return hit._replace(score=round(score, 4), why=(*hit.why, note))
 
 
 def _place_followers(hits: Iterable[Hit], followers: dict[str, list[Hit]]) -> tuple[Hit, ...]:

@@ -131,9 +131,9 @@ def search(
             return _NO_ANSWER
         wider = widen(limited)
         if names:
-            wider = replace(wider, text=names[0])
+            wider = wider._replace(text=names[0])
         elif query.text:
-            wider = replace(wider, excluded=_current_prompts(connection, session))
+            wider = wider._replace(excluded=_current_prompts(connection, session))
         warnings: list[str] = []
         by_meaning = None
         if embedding is not None:
@@ -145,8 +145,8 @@ def search(
         shown = _show_hits(connection, merged, query, notes, found.terms, fit)
         hidden = tuple(visibility.hidden_notes(connection, wider))
         if hidden and not found.hits:
-            found = replace(found, instead=())  # the words may belong to another task
-        found = replace(found, hits=tuple(each.hit for each in shown))
+            found = found._replace(instead=())  # the words may belong to another task
+        found = found._replace(hits=tuple(each.hit for each in shown))
         return SearchAnswer(found, shown, tuple(warnings), hidden)
 
     return index.ask(root, answer, progress)
@@ -161,12 +161,12 @@ def _limit_to_project(root: Path, query: Query) -> Query | None:
         return query
     # Do not resolve symlinks, because clients record the path unresolved.
     project = os.path.abspath(query.project)  # noqa: PTH100
-    limited = replace(query, project=project)
+    limited = query._replace(project=project)
     if root.is_relative_to(project):
         return limited
     if query.families and Family.OBSERVATION not in query.families:
         return None  # memories belong to the project they are stored in
-    return replace(limited, families=(Family.OBSERVATION,))
+    return limited._replace(families=(Family.OBSERVATION,))
 
 
 def _current_prompts(connection: sqlite3.Connection, session: str) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def widen(query: Query) -> Query:
     if query.limit is None:
         return query
     wider = min(_WIDENING_FACTOR * query.limit, _MAX_WIDENED_LIMIT)
-    return replace(query, limit=max(query.limit, wider))
+    return query._replace(limit=max(query.limit, wider))
 
 
 def _requested_ids(connection: sqlite3.Connection, text: str) -> list[str]:

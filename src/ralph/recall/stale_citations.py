@@ -92,6 +92,6 @@ def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         factor = cache.score_factor(record.id, text, record.origin.files)
         if factor < 1:
             note = cache.note(record.id, text, record.origin.files)
-            hit = replace(hit, score=round(hit.score * factor, 4), why=(*hit.why, note))
+            hit = hit._replace(score=round(hit.score * factor, 4), why=(*hit.why, note))
         ranked.append(hit)
     return tuple(sorted(ranked, key=lambda hit: -hit.score))

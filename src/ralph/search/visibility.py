@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ralph.core import ids
 from ralph.core.errors import Hint, NotFound
@@ -74,7 +73,7 @@ def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
     """Yield a note if hits were left out because they belong to other tasks."""
     if not query.task:
         return
-    keys = _best_keys(connection, replace(query, task=""))
+    keys = _best_keys(connection, query._replace(task=""))
     hidden = sorted(set(keys).difference(visible_keys(connection, keys, query.task)))
     if not hidden:
         return

@@ -93,7 +93,7 @@ def _reason_to_skip(collection: str, record: Record) -> str:
 def _without_author(record: Record) -> Record:
     """Return a record with the import as its author, because an export could claim any author."""
     extra = {name: value for name, value in record.extra.items() if name != WHO}
-    return replace(record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra)
+    return replace(record, origin=record.origin._replace(by=quarantine.IMPORT), extra=extra)
 
 
 def _add_record(

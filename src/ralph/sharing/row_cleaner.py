@@ -126,8 +126,7 @@ class RowCleaner:
             clean_name = clean(name)
             if clean_name and not clean_name.startswith(_NOT_RELATIVE):
                 relative_files.append(clean_name)
-        origin = replace(
-            origin,
+        origin = origin._replace(
             files=tuple(relative_files),
             task=clean(origin.task),
             agent=clean(origin.agent),

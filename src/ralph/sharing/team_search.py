@@ -69,7 +69,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
             result = index.ask(root, lambda own: _search_files(root, own, shared, wider))
     merged = merge_repeats(result.found.hits)[: query.limit]
     shown = _show(merged, query, result, fit)
-    return SearchAnswer(replace(result.found, hits=tuple(item.hit for item in shown)), shown)
+    return SearchAnswer(result.found._replace(hits=tuple(item.hit for item in shown)), shown)
 
 
 # --- pulled records -----------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _search_files(
     unique = [hit for hit in _prefer_own(found.hits) if hit.record.id not in forgotten]
     hits = outdated.demote_outdated(stale_citations.demote_stale(root, unique), notes)
     total = found.total - len(found.hits) + len(hits)
-    return _TeamResult(replace(found, hits=hits, total=total), members, notes)
+    return _TeamResult(found._replace(hits=hits, total=total), members, notes)
 
 
 def _find_in_files(
@@ -166,7 +166,7 @@ def _prefer_own(hits: Iterable[Hit]) -> list[Hit]:
         if first is None:
             unique[hit.record.id] = hit
         elif "team" in first.record.extra and "team" not in hit.record.extra:
-            unique[hit.record.id] = replace(hit, score=first.score)
+            unique[hit.record.id] = hit._replace(score=first.score)
     return list(unique.values())
 
 
@@ -184,7 +184,7 @@ def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
     if not text:
         raise UsageError("a search on the server needs words", hint='ralph search --team "words"')
     unfiltered = Query(layer=query.layer, task=query.task)
-    has_filters = replace(query, text="", limit=unfiltered.limit) != unfiltered
+    has_filters = query._replace(text="", limit=unfiltered.limit) != unfiltered
     with (
         needs_extra("team", "a search on the team's server"),
         connect(team.search_url or team.url) as server,
@@ -208,9 +208,9 @@ def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
     own = _own_memories(root, [hit.record for hit in unique.values()])
     merged = []
     for name, hit in unique.items():
-        merged.append(replace(hit, record=own.get(name, hit.record)))
+        merged.append(hit._replace(record=own.get(name, hit.record)))
     others = {name: member for name, member in members.items() if name not in own}
-    return _TeamResult(replace(found, hits=tuple(merged)), others, {})
+    return _TeamResult(found._replace(hits=tuple(merged)), others, {})
 
 
 def _first_record(store: ServerLookup, keys: Sequence[int]) -> SearchResult:

@@ -55,7 +55,7 @@ _FOLDER_LOCK_UNSUPPORTED = {
 }
 
 LEFT_OUT = "bytes left out ...]"  # ends the note about what was cut out of a file
-_CUT_NOTE = re.compile(rb"\[\.\.\. (\d+) bytes left out \.\.\.\]\n")
+_CUT_NOTE = rb"\[\.\.\. (\d+) bytes left out \.\.\.\]\n"
 _MAX_CUT_NOTE_BYTES = 60
 
 _writes = 0  # how many files this process has locked for writing; see `count_writes`
@@ -322,7 +322,7 @@ def cut_middle(path: Path, *, keep_first: int, keep_last: int) -> None:
     """
     with open_regular(path) as file:
         beginning = file.read(keep_first + _MAX_CUT_NOTE_BYTES)
-        earlier = _CUT_NOTE.search(beginning)
+        earlier = re.search(_CUT_NOTE, beginning)
         if earlier is not None:
             beginning = beginning[: earlier.start()]
             left_out = int(earlier[1]) - len(earlier[0])

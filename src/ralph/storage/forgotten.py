@@ -7,7 +7,6 @@ are hashed by id, because many events have the same text.
 
 from __future__ import annotations
 
-import hmac
 import os
 from collections.abc import Iterable
 from functools import lru_cache
@@ -39,6 +38,8 @@ class ForgottenTexts:
 
     def hash(self, text: str) -> str:
         """Return the hash of a string."""
+        import hmac  # only for people who have forgotten something
+
         normalised = normalise_text(text).encode("utf-8", "surrogatepass")
         return hmac.digest(self.key, normalised, "sha256").hex()[:_HASH_CHARACTERS]
 

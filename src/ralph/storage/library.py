@@ -8,7 +8,7 @@ checkout's. Ids are also looked up in the projects that enclose this one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -49,8 +49,7 @@ class Stored(NamedTuple):
 # --- collections --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(NamedTuple):
     """One kind of curated file.
 
     `root` is the checkout that contains it, `places` are the paths where the file may be, and
@@ -174,8 +173,8 @@ class Library:
         collections = []
         for root in paths.enclosing_projects(self.root):
             outer = Library(root)
-            collections.append(replace(outer.memories, format=Format.ENCLOSING_MEMORIES))
-            collections.append(replace(outer.guardrails, format=Format.ENCLOSING_GUARDRAILS))
+            collections.append(outer.memories._replace(format=Format.ENCLOSING_MEMORIES))
+            collections.append(outer.guardrails._replace(format=Format.ENCLOSING_GUARDRAILS))
         return tuple(collections)
 
     def collection(self, name: str) -> Collection:
@@ -345,7 +344,7 @@ class Library:
         home = collection.home
         check_folders(home, collection.root)
         other_places = tuple(place for place in collection.places if place != home)
-        others = self.documents(replace(collection, places=other_places))
+        others = self.documents(collection._replace(places=other_places))
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, home)

@@ -202,7 +202,7 @@ def _read_lines(text: str) -> _ReadFile:
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
         task, line_problems = parse_task_line(line)
-        problems += [replace(problem, line=number) for problem in line_problems]
+        problems += [problem._replace(line=number) for problem in line_problems]
         if task is None:
             continue
         if task.id in tasks:
@@ -225,7 +225,7 @@ def _read_stories(text: str, name: str) -> _ReadFile:
     problems = []
     for problem in document.problems:
         if problem.code == "duplicate-id":
-            problem = replace(problem, level="error")
+            problem = problem._replace(level="error")
         problems.append(problem)
     return _ReadFile(list(tasks.values()), problems)
 
