@@ -41,17 +41,20 @@ _SOURCES = (
 _FINISH = (
     "INSERT INTO ralph_team.vocabulary (project, docs, term) SELECT project, count(*), substr(t, strpos(t, '/') + 2) "
     "FROM ralph_team.records, unnest(terms) t WHERE project = %s GROUP BY 1, 3",
-    "UPDATE ralph_team.projects p SET (records, tokens) = (SELECT count(*), sum(length) FROM ralph_team.records "
-    "WHERE project = p.id) WHERE id = %s",
-    "UPDATE ralph_team.sources s SET last = r.last FROM (SELECT source, max(key) AS last FROM ralph_team.records "
-    "WHERE project = %s GROUP BY 1) r WHERE r.source = s.key",
+    "UPDATE ralph_team.sources s SET last = r.last, row_count = r.number, checksum = r.checksum FROM ("
+    "SELECT source, max(key) AS last, count(*) AS number, bit_xor(ralph_team.row_digest(body)) AS checksum "
+    "FROM ralph_team.records WHERE project = %s GROUP BY 1) r WHERE r.source = s.key",
+    "UPDATE ralph_team.machines m SET (records, tokens) = (SELECT count(*), sum(r.length) FROM ralph_team.records r "
+    "JOIN ralph_team.sources s ON s.key = r.source WHERE s.project = m.project AND s.machine = m.machine) "
+    "WHERE project = %s",
 )
 _SAMPLE = (
     "SELECT s.path, r.length, r.seq, r.family, r.id, r.session, r.body, r.columns, ARRAY(SELECT substr(t, "
     "strpos(t, '/')) FROM unnest(r.terms) t) FROM ralph_team.records r JOIN ralph_team.sources s ON s.key = r.source "
     "WHERE r.project = %s ORDER BY r.id",
     "SELECT term, docs FROM ralph_team.vocabulary WHERE project = %s ORDER BY 1",
-    "SELECT records, tokens FROM ralph_team.projects WHERE id = %s",
+    "SELECT sum(records), sum(tokens) FROM ralph_team.machines WHERE project = %s",
+    "SELECT path, records, row_count, checksum FROM ralph_team.sources WHERE project = %s ORDER BY 1",
 )
 _LOCAL = "id, line, session_id, seq, type, title, content, tags, files, scope, metadata, created_at, digest"
 

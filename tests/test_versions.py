@@ -129,7 +129,7 @@ RECORDED = {
     "index": (25, "443fd7308b626079"),
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
-    "team": (1, "b4e57d1273dad64b"),
+    "team": (2, "256612ab9d4de1fd"),
     "secrets": (9, "491ddd4a298935b3"),
 }
 

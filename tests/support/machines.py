@@ -29,7 +29,7 @@ from ralph.memory.author import BY_PERSON
 from ralph.recall.search import SearchAnswer
 from ralph.sharing import team, team_pull, team_push, team_search
 from ralph.storage import queries, team_db
-from ralph.storage.team_server import TeamServer, connect
+from ralph.storage.team_server import VERSION, TeamServer, connect
 
 _NUMBERS = itertools.count(1)
 EVERYTHING = tuple(Shared)
@@ -40,7 +40,7 @@ def start_server(version: str = "") -> ThrowawayServer:
     """Start a server with a database to copy."""
     server = ThrowawayServer(version)
     server.execute(f"CREATE DATABASE {TEMPLATE} STRATEGY FILE_COPY")
-    assert len(team.migrate(server.url(database=TEMPLATE))) == 1
+    assert len(team.migrate(server.url(database=TEMPLATE))) == VERSION
     return server
 
 
@@ -83,6 +83,11 @@ class Machine:
         """Pull."""
         return team_pull.pull(self.root, self.config)
 
+    def sync(self) -> team_pull.PullResult:
+        """Push and pull, as `ralph team sync` does."""
+        self.push()
+        return self.pull()
+
     def search(
         self, text: str, *, server: bool = False, limit: int = 5, **filters: object
     ) -> SearchAnswer:
@@ -120,6 +125,20 @@ class Fleet:
             f"CREATE DATABASE {self.database} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY"
         )
 
+    def back_up(self, kind: str) -> None:
+        """Back up the server: `dump` is a logical backup of the database, `files` a physical one."""
+        if kind == "dump":
+            self.postgres.dump(self.database, f"{self.database}.dump")
+        else:
+            self.postgres.copy_files()
+
+    def restore(self, kind: str) -> None:
+        """Bring the server back to the state of its backup."""
+        if kind == "dump":
+            self.postgres.restore(self.database, f"{self.database}.dump")
+        else:
+            self.postgres.restore_files()
+
     def drop(self) -> None:
         """Delete the database with everything in it."""
         self.postgres.execute(f"DROP DATABASE {self.database} WITH (FORCE)")
@@ -136,6 +155,10 @@ class Fleet:
         """Return a new machine of a member."""
         self.join(role, project)
         return Machine(self.folder / name, self.url(role), project)
+
+    def machine_without_joining(self, name: str) -> Machine:
+        """Return the machine of a member of the same name, who was added in another way."""
+        return Machine(self.folder / name, self.url(name))
 
     def join(self, role: str, project: str) -> None:
         """Make a role, and a member of a project."""

@@ -131,6 +131,38 @@ class ThrowawayServer:
             for statement in statements:
                 connection.execute(statement.encode())
 
+    def dump(self, database: str, file: str) -> None:
+        """Write a backup of a database to a file in the server's folder."""
+        options = ["-h", str(self.folder), "-U", "postgres", "-Fc", "-f", file]
+        self._run("pg_dump", *options, database)
+
+    def restore(self, database: str, file: str) -> None:
+        """Replace a database by what a backup of `dump` contains."""
+        self.execute(
+            f"DROP DATABASE IF EXISTS {database} WITH (FORCE)", f"CREATE DATABASE {database}"
+        )
+        options = ["-h", str(self.folder), "-U", "postgres", "-d", database]
+        self._run("pg_restore", *options, file)
+
+    def copy_files(self) -> None:
+        """Copy the files of all databases, as a backup of the data directory does."""
+        self.stop()
+        backup = self.folder / "backup"
+        shutil.rmtree(backup, ignore_errors=True)
+        self._copy(self.folder / "data", backup)
+        self.start()
+
+    def restore_files(self) -> None:
+        """Replace the files of all databases by those that were copied."""
+        self.stop()
+        shutil.rmtree(self.folder / "data")
+        self._copy(self.folder / "backup", self.folder / "data")
+        self.start()
+
+    def _copy(self, source: Path, target: Path) -> None:
+        """Copy a folder with the owners and modes of its files, which PostgreSQL checks."""
+        subprocess.run(["cp", "-a", str(source), str(target)], check=True, timeout=_SECONDS)
+
     def stop(self, *, at_once: bool = False) -> None:
         """End the server: connections are closed, or `at_once` as by a crash."""
         if self._process is not None:

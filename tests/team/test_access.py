@@ -16,6 +16,7 @@ from ralph.core.errors import RalphError, UsageError
 from ralph.sharing import team, team_pull, team_push
 from ralph.storage import team_server
 from ralph.storage.team_errors import ServerError
+from ralph.storage.team_server import VERSION
 from ralph.storage.team_url import check_url
 
 NAME = "vault-of-initech"
@@ -192,7 +193,7 @@ def test_a_member_of_one_project_sees_nothing_of_another(
                     leaks.append((probed, word))
     assert leaks == []
     assert answers > 20
-    assert team.check(fleet.url()) == (1, [])
+    assert team.check(fleet.url()) == (VERSION, [])
     words = [row[0] for row in _words(fleet)]
     assert SECRET[2] not in " ".join(words)  # what was forgotten is in no vocabulary
     assert SECRET[0] in words
@@ -218,7 +219,11 @@ def _text_of(command: Callable[[], object]) -> str:
         ("GRANT EXECUTE ON FUNCTION ralph_team.member_of TO {ben}", "ben_. may call member_of"),
         ("ALTER TABLE ralph_team.records OWNER TO {ben}", "records does not belong to the owner"),
         ("CREATE VIEW ralph_team.x AS SELECT 1", "x is a view"),
-        ("UPDATE ralph_team.projects SET records = 77", "counts 77 records and has 0"),
+        (
+            "INSERT INTO ralph_team.machines (project, machine, member, records) "
+            "VALUES (1, 'laptop', 'ann', 77)",
+            "machine laptop of ann counts 77 records and has 0",
+        ),
         ("DROP FUNCTION ralph_team.neighbours", "the function neighbours is missing"),
         (
             "CREATE OR REPLACE FUNCTION ralph_team.size_of(p_project text) "
@@ -235,7 +240,7 @@ def _text_of(command: Callable[[], object]) -> str:
 )
 def test_check_finds_what_somebody_changed(fleet: Fleet, change: str, line: str) -> None:
     fleet.join("ben", "shop")
-    assert team.check(fleet.url()) == (1, [])
+    assert team.check(fleet.url()) == (VERSION, [])
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
         owner.execute(change.format(ben=fleet.role("ben")).encode())
     assert any(

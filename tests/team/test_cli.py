@@ -14,6 +14,7 @@ from tests.support.runner import Project, executable
 from ralph.core.settings import Config, Team
 from ralph.mcp.server import build
 from ralph.sharing import team
+from ralph.storage.team_server import VERSION
 
 
 def machine(fleet: Fleet, name: str) -> Project:
@@ -157,7 +158,7 @@ def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
         "no role"
         in ralph("team", "admin", fleet.url(), "--project", "x", "--member", "nobody_here").err
     )
-    assert ralph("team", "admin", fleet.url(), "--check").out == "Schema 1: no problems.\n"
+    assert ralph("team", "admin", fleet.url(), "--check").out == f"Schema {VERSION}: no problems.\n"
     fleet.postgres.execute("SELECT 1")
     import psycopg
 

@@ -14,7 +14,7 @@ from ralph.sharing import team
 from ralph.sharing.team_rows import machine_name
 from ralph.storage import files
 from ralph.storage.team_errors import ServerError, SourceRefused
-from ralph.storage.team_server import MAX_ROW_BYTES, PushedRow, TeamServer
+from ralph.storage.team_server import MAX_ROW_BYTES, VERSION, PushedRow, TeamServer
 
 SOURCE = ("rules", "digest", 0, 0, "main", "abc")
 COLUMNS = "zirconium\n\n\n"
@@ -210,7 +210,7 @@ def test_the_estimates_of_plans_tell_no_word_and_no_name(fleet: Fleet) -> None:
     }
     for table, conditions in tries.items():
         assert len(_estimates(fleet, table, conditions)) == 1
-    assert team.check(fleet.url()) == (1, [])
+    assert team.check(fleet.url()) == (VERSION, [])
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
         owner.execute("ALTER TABLE ralph_team.vocabulary ALTER COLUMN term SET STATISTICS 100")
         owner.execute("ANALYZE ralph_team.vocabulary")

@@ -17,6 +17,7 @@ from ralph.core.errors import RalphError
 from ralph.search import index
 from ralph.sharing import team
 from ralph.sharing.team_rows import SharedRows
+from ralph.storage.team_server import VERSION
 
 T = TypeVar("T")
 SOURCES = Path(__file__).parents[2]
@@ -141,7 +142,7 @@ class Play:
         with psycopg.connect(self.fleet.url(), autocommit=True) as owner:
             assert owner.execute(WRONG_WORDS).fetchall() == []
             assert owner.execute(DOUBLE).fetchall() == []
-        assert team.check(self.fleet.url()) == (1, [])
+        assert team.check(self.fleet.url()) == (VERSION, [])
         return f"{len(own)} machines, {self.kills} kills, {sum(map(len, own))} rows, {len(gone)} ids forgotten"
 
 

@@ -114,6 +114,16 @@ def _pull(call: Invocation) -> None:
         f"{result.rows} row(s) of {result.sources} source(s) pulled, "
         f"{result.removed} source(s) gone."
     )
+    if result.kept:
+        warn(
+            f"the server was restored from a backup and lost {result.kept} row(s) that are kept "
+            "here; `ralph team sync` on the machines that they come from sends them again"
+        )
+    if result.missing:
+        warn(
+            f"the server lacks {result.missing} row(s) that it lists; its administrator runs "
+            "`ralph team admin URL --check`"
+        )
 
 
 @cli.command("status", examples=["ralph team status"])
@@ -250,7 +260,8 @@ def admin(
     """For administrators: create the tables and add members.
 
     Existing tables are updated to the current schema. --check looks for permissions on tables,
-    changed functions and wrong counts; the exit code is 1 if it finds a problem.
+    changed functions, wrong counts, and machines that miss rows or have not synced since the server
+    was restored from a backup; the exit code is 1 if it finds a problem.
     """
     if check:
         options.allow_only("a check", "check")

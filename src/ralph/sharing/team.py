@@ -24,7 +24,7 @@ from ralph.core.settings import Config, Team
 from ralph.search import index, record_ids
 from ralph.sharing.team_connection import connect_project, project_name, tombstones
 from ralph.sharing.team_kept import kept_records
-from ralph.sharing.team_pull import is_log, pull
+from ralph.sharing.team_pull import machine_of, pull
 from ralph.sharing.team_push import is_changed, push, sources_of
 from ralph.sharing.team_rows import SharedRows, machine_name
 from ralph.storage import config as settings
@@ -146,7 +146,7 @@ def status(root: Path, config: Config) -> dict[str, Any]:
     counts: dict[str, int] = {}
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         counts = team_db.count_sources(connection)
-    pulled_machines = {_machine_in(name) for name in counts if is_log(name)}
+    pulled_machines = {machine_of(name) for name in counts} - {""}
     state: dict[str, Any] = {
         "url": team_errors.shown_url(team.url),
         "project": project_name(root, team),
@@ -176,12 +176,6 @@ def status(root: Path, config: Config) -> dict[str, Any]:
         if team.url:
             state["problem"] = error.message
     return state
-
-
-def _machine_in(name: str) -> str:
-    """Return the machine in a pulled log's name, which is `team/<member>/<machine>/<path>`."""
-    _, _, machine, *_ = name.split("/")
-    return machine
 
 
 def _count_changed(root: Path, config: Config, pushed: Mapping[str, ServerSource]) -> int:

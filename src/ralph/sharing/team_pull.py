@@ -2,12 +2,17 @@
 
 Logs only grow, so a pull asks for the rows after the last one it has. Memories change in place.
 They are few, so all of them are pulled again whenever one of their files has changed.
+
+The server lists the number of rows and a checksum of each source. If what was pulled does not match
+them, the whole source is pulled again. A server that was restored from a backup may list an earlier
+state of a source than the one that was pulled. Until the source's machine has synced with that
+server, the rows here are newer, and they are kept.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,15 +27,23 @@ from ralph.sharing.team_rows import machine_name
 from ralph.storage import db, files, team_db
 from ralph.storage.team_db import (
     PREFIX,
+    PulledServer,
     PulledState,
     TeamDatabase,
     _forgotten_ids,
     _remember_forgotten,
 )
-from ralph.storage.team_server import MAX_ROW_BYTES, ServerSource, TeamServer
+from ralph.storage.team_errors import ServerError
+from ralph.storage.team_server import (
+    MAX_ROW_BYTES,
+    ServerEpoch,
+    ServerSource,
+    TeamServer,
+    row_digest,
+)
 
 _ROWS_PER_TRANSACTION = 20_000  # in `team.db`
-_VERSION_DIGITS = 32  # hexadecimal digits in the version of all curated sources
+_NAME_PARTS = 4  # at least, of the name of a pulled source
 
 
 class PullResult(NamedTuple):
@@ -39,14 +52,16 @@ class PullResult(NamedTuple):
     sources: int = 0  # number of updated sources
     rows: int = 0  # number of rows received
     removed: int = 0  # number of sources that no longer exist on the server
+    kept: int = 0  # number of rows here that the server lost
+    missing: int = 0  # number of rows that the server counts and does not have
 
 
 class _WantedSource(NamedTuple):
-    """A source to pull, with its local name and what has already been pulled."""
+    """A source to pull, and the state to continue from, or None to pull all of it."""
 
     name: str
     source: ServerSource
-    pulled: PulledState
+    pulled: PulledState | None
 
 
 class _IdLine(NamedTuple):
@@ -59,7 +74,7 @@ class _IdLine(NamedTuple):
 class _ServerMemory(NamedTuple):
     """A row returned by the server's function `memories_of`."""
 
-    format: str
+    source: int
     member: str
     branch: str
     commit: str
@@ -67,11 +82,22 @@ class _ServerMemory(NamedTuple):
     body: str
 
 
-class _Pulled(NamedTuple):
-    """The number of sources and rows that one step of a pull received."""
+class _Received(NamedTuple):
+    """The rows of one source that arrived: those to store, and what describes all of them."""
 
-    sources: int = 0
-    rows: int = 0
+    lines: list[_IdLine]
+    last: int
+    row_count: int
+    checksum: int
+
+
+class _Listing(NamedTuple):
+    """What the server lists in one snapshot about the other machines."""
+
+    epoch: ServerEpoch
+    sources: Mapping[str, ServerSource]  # by their local names
+    synced_at: Mapping[str, int]  # when each machine last completed a push
+    last_key: int  # the highest key of any source, including our own
 
 
 def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
@@ -87,44 +113,63 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
     with (
         connect_project(root, config.team) as (server, project),
         team_db.open_team(paths.team_database(root), terms.index_terms, injection.is_order) as team,
-        server.snapshot(),
     ):
-        _remember_forgotten(root, tombstones(server, project))
-        pull_run = _Pull(
-            team=team,
-            server=server,
-            project=project,
-            machine=machine,
-            forgotten=_forgotten_ids(root),
-        )
-        curated = []
-        logs = {}
-        for source in server.sources(project):
-            if source.machine == machine or source.format in skipped_formats:
-                continue
-            if source.format in CURATED_FORMATS:
-                curated.append(source)
-            else:
-                logs[f"{PREFIX}{source.member}/{source.machine}/{source.path}"] = source
-        states = team.states()
-        pulled_memories = pull_run.pull_memories(curated, states)
-        pulled_logs = pull_run.pull_logs(logs, states, pulled_memories.rows, progress)
-        removed = pull_run.remove_logs(logs, states)
+        _notice_restore(server, project, team)
+        with server.snapshot():
+            _remember_forgotten(root, tombstones(server, project))
+            listing = _list_sources(server, project, machine)
+            pull_run = _Pull(
+                team=team,
+                server=server,
+                project=project,
+                machine=machine,
+                forgotten=_forgotten_ids(root),
+                listing=listing,
+                skipped_formats=skipped_formats,
+            )
+            pull_run.pull_memories()
+            pull_run.pull_logs(progress)
+            pull_run.forget_kept()
+            pull_run.remove_sources()
+        result = pull_run.finish()
     files.write(paths.team_pulled(root), ids.timestamp() + "\n", mode=files.PRIVATE)
-    return PullResult(
-        sources=pulled_memories.sources + pulled_logs.sources,
-        rows=pulled_memories.rows + pulled_logs.rows,
-        removed=removed,
-    )
+    return result
 
 
-def is_log(name: str) -> bool:
-    """Return whether a source name in `team.db` belongs to a log.
+def _notice_restore(server: TeamServer, project: str, team: TeamDatabase) -> None:
+    """Tell the server that it was restored if the keys of its rows went back.
 
-    A log is named `team/<member>/<machine>/<path>`. All memories in one format share a name, such
-    as `team/memories`.
+    Its epoch changes, so the other machines notice it as well.
     """
-    return name.count("/") > 1
+    before = team.server()
+    epoch = server.epoch(project)
+    if before.epoch == epoch.epoch and before.last_key > epoch.last_key and not epoch.is_replica:
+        server.call("notice_restore", project, before.last_key)
+
+
+def _list_sources(server: TeamServer, project: str, machine: str) -> _Listing:
+    """Ask the server for the sources of the other machines."""
+    sources = {}
+    last_key = 0
+    for source in server.sources(project):
+        last_key = max(last_key, source.last)
+        if source.machine != machine:
+            sources[f"{PREFIX}{source.member}/{source.machine}/{source.path}"] = source
+    synced_at = {}
+    for name, _, synced in server.call("machines_of", project):
+        synced_at[name] = int(synced)
+    return _Listing(server.epoch(project), sources, synced_at, last_key)
+
+
+def machine_of(name: str) -> str:
+    """Return the machine in a pulled source's name, which is `team/<member>/<machine>/<path>`.
+
+    Returns "" for a name that an earlier version of Ralph gave to the memories of all machines.
+    """
+    parts = name.split("/")
+    if len(parts) < _NAME_PARTS:
+        return ""
+    return parts[2]
 
 
 class _Pull:
@@ -138,101 +183,265 @@ class _Pull:
         project: str,
         machine: str,
         forgotten: set[str],
+        listing: _Listing,
+        skipped_formats: set[str],
     ) -> None:
         self._team = team
         self._server = server
         self._project = project
         self._machine = machine
         self._forgotten = forgotten
+        self._listing = listing
+        self._states = team.states()
+        self._result = PullResult()
+        self._kept: set[str] = set()  # sources of which the server has an earlier state
+        for name, state in self._states.items():
+            if _is_newer_here(name, state, listing):
+                self._kept.add(name)
+        self._curated: dict[str, ServerSource] = {}
+        self._logs: dict[str, ServerSource] = {}
+        for name, source in listing.sources.items():
+            if source.format in skipped_formats:
+                continue
+            if source.format in CURATED_FORMATS:
+                self._curated[name] = source
+            else:
+                self._logs[name] = source
 
-    def pull_logs(
-        self,
-        logs: Mapping[str, ServerSource],
-        states: Mapping[str, PulledState],
-        rows_before: int,
-        progress: Progress | None,
-    ) -> _Pulled:
+    # --- logs ---
+
+    def pull_logs(self, progress: Progress | None) -> None:
         """Pull the new rows of the logs that changed."""
-        wanted = _wanted_logs(logs, states)
-        total = sum(source.records + 1 for _, source, _ in wanted)
-        rows = 0
+        wanted = self._wanted_logs()
+        total = sum(item.source.row_count + 1 for item in wanted)
+        rows_before = self._result.rows
+        again = []
         for batch in _batches(wanted):
-            rows += self._pull_batch(batch)
+            again += self._pull_batch(batch)
             if progress is not None:
-                progress(rows_before + rows, total)
-        return _Pulled(len(wanted), rows)
+                progress(self._result.rows, rows_before + total)
+        for batch in _batches(again):
+            self._pull_batch(batch)
+        self._result = self._result._replace(sources=self._result.sources + len(wanted))
 
-    def _pull_batch(self, batch: Sequence[_WantedSource]) -> int:
-        """Pull the rows of several sources in one transaction, and return the number of rows."""
-        lines: dict[int, list[_IdLine]] = {wanted.source.key: [] for wanted in batch}
-        last_keys: dict[int, int] = {}
-        positions = [(wanted.source.key, wanted.pulled.last) for wanted in batch]
-        for source_key, row_key, record_id, line in self._server.rows(self._project, positions):
-            last_keys[source_key] = row_key
-            if self._is_wanted(record_id, line):
-                lines[source_key].append(_IdLine(record_id, line))
+    def _wanted_logs(self) -> list[_WantedSource]:
+        """Return the logs that do not match what was pulled. Note new states of the others."""
+        wanted = []
+        with db.atomic(self._team.connection):
+            for name, source in self._logs.items():
+                pulled = self._states.get(name)
+                if name in self._kept:
+                    continue
+                if pulled is None:
+                    wanted.append(_WantedSource(name, source, None))
+                elif _has_same_rows(source, pulled):
+                    state = self._state_of(source)
+                    if state != pulled:
+                        self._team.set_state(name, state)
+                elif source.generation == pulled.generation and source.last > pulled.last:
+                    wanted.append(_WantedSource(name, source, pulled))
+                else:
+                    wanted.append(_WantedSource(name, source, None))
+        return wanted
+
+    def _pull_batch(self, batch: Sequence[_WantedSource]) -> list[_WantedSource]:
+        """Pull the rows of several sources in one transaction.
+
+        Returns the sources whose rows do not match the server's list, to be pulled from the start.
+        """
+        received = self._receive(batch)
+        again = []
         with db.atomic(self._team.connection):
             for name, source, pulled in batch:
-                last = last_keys.get(source.key, source.last)
-                state = PulledState(pulled.key, source.generation, last)
-                self._team.put(name, source.format, state, lines[source.key])
-        return sum(map(len, lines.values()))
+                rows = received[source.key]
+                is_complete = (rows.row_count, rows.checksum) == (source.row_count, source.checksum)
+                if not is_complete and pulled is not None:
+                    again.append(_WantedSource(name, source, None))
+                    continue
+                if not is_complete:
+                    missing = max(source.row_count - rows.row_count, 1)
+                    self._result = self._result._replace(missing=self._result.missing + missing)
+                if pulled is None:
+                    self._team.remove(name)
+                self._team.add(name, source.format, rows.lines)
+                state = self._state_of(source)._replace(
+                    last=rows.last, row_count=rows.row_count, checksum=rows.checksum
+                )
+                self._team.set_state(name, state)
+                self._result = self._result._replace(rows=self._result.rows + len(rows.lines))
+        return again
+
+    def _receive(self, batch: Sequence[_WantedSource]) -> dict[int, _Received]:
+        """Ask for the rows of several sources, and return them by the source's key.
+
+        The counts and checksums include the rows that were pulled earlier.
+        """
+        received = {}
+        positions = []
+        for item in batch:
+            if item.pulled is None:
+                start = _Received([], 0, 0, 0)
+            else:
+                _, _, last, row_count, checksum, _ = item.pulled
+                start = _Received([], last, row_count, checksum)
+            received[item.source.key] = start
+            positions.append((item.source.key, start.last))
+        for source_key, row_key, record_id, line in self._server.rows(self._project, positions):
+            rows = received[source_key]
+            if self._is_wanted(record_id, line):
+                rows.lines.append(_IdLine(record_id, line))
+            received[source_key] = rows._replace(
+                last=row_key,
+                row_count=rows.row_count + 1,
+                checksum=rows.checksum ^ row_digest(line),
+            )
+        return received
+
+    def _state_of(self, source: ServerSource) -> PulledState:
+        """Return the state of a source of which all rows are here."""
+        return PulledState(
+            epoch=self._listing.epoch.epoch,
+            generation=source.generation,
+            last=source.last,
+            row_count=source.row_count,
+            checksum=source.checksum,
+            changed_at=source.changed_at,
+        )
 
     def _is_wanted(self, record_id: str, line: str) -> bool:
         return len(line) <= MAX_ROW_BYTES and record_id not in self._forgotten
 
-    def pull_memories(
-        self, curated: Sequence[ServerSource], states: Mapping[str, PulledState]
-    ) -> _Pulled:
+    # --- memories ---
+
+    def pull_memories(self) -> None:
         """Replace the memories from other machines if one of their files has changed.
 
-        They are stored as one source per format.
+        Of a memory that several machines have, only one copy is stored.
         """
-        pulled = [state for name, state in states.items() if not is_log(name)]
-        version = _version_of(curated)
-        if not curated and not pulled:
-            return _Pulled()
-        if pulled and all(state.generation == version for state in pulled):
-            return _Pulled()
-        by_format: dict[str, list[_IdLine]] = {}
+        stored = []
+        for name, form in self._team.formats().items():
+            if form in CURATED_FORMATS:
+                stored.append(name)
+        if not self._have_memories_changed(stored):
+            return
+        names_by_key = {source.key: name for name, source in self._curated.items()}
+        older_keys = [key for key, name in names_by_key.items() if name in self._kept]
+        kept_ids = self._team.memory_ids(self._kept)
+        lines: dict[str, list[_IdLine]] = {}
         rows = 0
-        for row in self._server.call("memories_of", self._project, self._machine):
+        for row in self._server.call("memories_of", self._project, self._machine, older_keys):
             memory = _ServerMemory(*row)
-            if self._is_wanted(memory.id, memory.body):
+            if memory.id not in kept_ids and self._is_wanted(memory.id, memory.body):
                 line = _IdLine(memory.id, _with_origin(memory))
-                by_format.setdefault(memory.format, []).append(line)
+                lines.setdefault(names_by_key[memory.source], []).append(line)
                 rows += 1
         with db.atomic(self._team.connection):
-            for state in pulled:
-                self._team.writer.remove_source(state.key)
-            for form, lines in sorted(by_format.items()):
-                self._team.put(f"{PREFIX}{form}", form, PulledState(0, version, 0), lines)
-        return _Pulled(len(curated), rows)
+            for name in stored:
+                if name not in self._kept:
+                    self._team.remove(name)
+            for name, source in self._curated.items():
+                if name in self._kept:
+                    continue
+                if name in lines:
+                    self._team.add(name, source.format, lines[name])
+                self._team.set_state(name, self._state_of(source))
+        self._result = self._result._replace(
+            sources=self._result.sources + len(self._curated), rows=self._result.rows + rows
+        )
 
-    def remove_logs(
-        self, logs: Mapping[str, ServerSource], states: Mapping[str, PulledState]
-    ) -> int:
-        """Delete the logs that are no longer on the server, and return their number."""
-        removed = [state.key for name, state in states.items() if is_log(name) and name not in logs]
+    def _have_memories_changed(self, stored: Iterable[str]) -> bool:
+        """Return whether the server has other memories than those that were pulled."""
+        for name, source in self._curated.items():
+            pulled = self._states.get(name)
+            if name in self._kept:
+                continue
+            if pulled is None or pulled.generation != source.generation:
+                return True
+            if not _has_same_rows(source, pulled):
+                return True
+        return any(name not in self._curated and name not in self._kept for name in stored)
+
+    # --- the end ---
+
+    def forget_kept(self) -> None:
+        """Remove forgotten records from the sources that are not pulled again."""
         with db.atomic(self._team.connection):
-            for key in removed:
-                self._team.writer.remove_source(key)
-        return len(removed)
+            for name in self._kept:
+                self._team.remove_ids(name, self._forgotten)
+
+    def remove_sources(self) -> None:
+        """Delete the sources that are no longer on the server, or no longer pulled.
+
+        The time of a removal is kept, so that a restored server does not bring the source back.
+        """
+        with db.atomic(self._team.connection):
+            for name in self._team.formats():
+                if name in self._logs or name in self._curated or name in self._kept:
+                    continue
+                self._team.remove(name)
+                self._result = self._result._replace(removed=self._result.removed + 1)
+            for name, state in self._states.items():
+                if name in self._kept or name in self._logs or name in self._curated:
+                    continue
+                removed_at = self._listing.synced_at.get(machine_of(name))
+                if name in self._listing.sources or removed_at is None:
+                    self._team.drop_state(name)
+                elif state.row_count:
+                    gone = PulledState(self._listing.epoch.epoch, "", 0, 0, 0, removed_at)
+                    self._team.set_state(name, gone)
+
+    def finish(self) -> PullResult:
+        """Note what is known about the server, tell it what is here, and return the result."""
+        epoch = self._listing.epoch
+        states = self._team.states()
+        kept = 0
+        row_count = 0
+        expected = 0
+        for name in self._kept:
+            lost = states[name].row_count
+            source = self._listing.sources.get(name)
+            if source is not None:
+                lost -= source.row_count
+                self._remove_again(source, states[name])
+            kept += max(lost, 0)
+        for name, source in (*self._logs.items(), *self._curated.items()):
+            if name not in self._kept:
+                expected += source.row_count
+                row_count += states[name].row_count
+        if not epoch.is_replica:
+            self._server.call(
+                "report_pull", self._project, self._machine, epoch.epoch, row_count, expected, kept
+            )
+        self._team.set_server(PulledServer(epoch.epoch, self._listing.last_key))
+        return self._result._replace(kept=kept)
+
+    def _remove_again(self, source: ServerSource, state: PulledState) -> None:
+        """Remove a source from the server if its machine had removed it before a restore.
+
+        A member who may only read leaves that to the others.
+        """
+        if not state.row_count and not self._listing.epoch.is_replica:
+            with suppress(ServerError):
+                self._server.call("remove_again", self._project, source.key, state.changed_at)
 
 
-def _wanted_logs(
-    logs: Mapping[str, ServerSource], states: Mapping[str, PulledState]
-) -> list[_WantedSource]:
-    """Return the logs with rows that have not been pulled yet."""
-    wanted = []
-    for name, source in logs.items():
-        pulled = states.get(name)
-        if pulled is None or pulled.generation != source.generation:
-            from_start = PulledState(0, source.generation, 0)
-            wanted.append(_WantedSource(name, source, from_start))
-        elif pulled.last != source.last:
-            wanted.append(_WantedSource(name, source, pulled))
-    return wanted
+def _is_newer_here(name: str, state: PulledState, listing: _Listing) -> bool:
+    """Return whether the server has an earlier state of a source than the one that was pulled.
+
+    That is so after the server was restored from a backup, until the machine of the source has
+    completed a push.
+    """
+    source = listing.sources.get(name)
+    if source is not None and source.changed_at >= state.changed_at:
+        return False
+    synced_at = listing.synced_at.get(machine_of(name))
+    if synced_at is None:  # the machine was removed by the administrator, or is not in the backup
+        return state.epoch != listing.epoch.epoch
+    return synced_at < state.changed_at
+
+
+def _has_same_rows(source: ServerSource, pulled: PulledState) -> bool:
+    return (source.row_count, source.checksum) == (pulled.row_count, pulled.checksum)
 
 
 def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:
@@ -241,7 +450,7 @@ def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:
     batch_number = 0
     rows = 0
     for item in wanted:
-        rows += item.source.records + 1
+        rows += item.source.row_count + 1
         if batch and rows // _ROWS_PER_TRANSACTION != batch_number:
             yield batch
             batch = []
@@ -249,14 +458,6 @@ def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:
         batch.append(item)
     if batch:
         yield batch
-
-
-def _version_of(sources: Iterable[ServerSource]) -> str:
-    """Return a digest that changes whenever one of the sources changes."""
-    lines = []
-    for source in sources:
-        lines.append(f"{source.key} {source.generation} {source.last} {source.commit}")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_VERSION_DIGITS]
 
 
 def _with_origin(memory: _ServerMemory) -> str:

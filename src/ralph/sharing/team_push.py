@@ -66,8 +66,10 @@ def push(
         )
         # Tombstones come first, so that no other machine pulls a forgotten record in between.
         push_run.send_tombstones()
+        push_run.check_rows()
         push_run.send_sources(progress)
         push_run.remove_sources()
+        push_run.finish()
     result = push_run.result
     if result.refused:
         first = result.refused[0]
@@ -115,6 +117,14 @@ class _Push:
         self.result.forgotten = len(new)
         self._tombstones = on_server | forgotten_here
 
+    def check_rows(self) -> None:
+        """Let the server check the rows of this machine if it was restored from a backup.
+
+        A source of which it lacks rows is then sent again.
+        """
+        if not self._dry_run:
+            self._server.call("check_rows", self._project, self._machine)
+
     def send_sources(self, progress: Progress | None) -> None:
         """Send the rows of all sources that changed."""
         self._pushed = sources_of(self._machine, self._server.sources(self._project))
@@ -161,6 +171,11 @@ class _Push:
                 self.result.removed.append(path)
         if self.result.removed and not self._dry_run:
             self._server.call("remove_sources", self._project, self._machine, self.result.removed)
+
+    def finish(self) -> None:
+        """Tell the server that it now has everything that this machine shares."""
+        if not self._dry_run and not self.result.refused:
+            self._server.call("finish_push", self._project, self._machine)
 
 
 def sources_of(machine: str, sources: Iterable[ServerSource]) -> dict[str, ServerSource]:

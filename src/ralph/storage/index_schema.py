@@ -45,6 +45,8 @@ _PLAIN_TABLES = (
     "nodes",
     "edges",
     "vectors",
+    "pulled_sources",
+    "pulled_server",
 )
 _FTS_TABLES = ("observations_fts", "journal_fts")
 _VIEWS = ("sessions", "journal")

@@ -1,9 +1,8 @@
 """Store rows pulled from other machines in `team.db`, and select rows of the index to share.
 
 `team.db` has the same schema as the index and is written by the index's own writer, so pulled rows
-are searched like local ones. A source in it corresponds to a source on the server. Its `digest` is
-the source's generation, which changes whenever a row is removed there, and its `offset` is the last
-key that was pulled.
+are searched like local ones. A source in it corresponds to a source on the server. Two more tables
+keep what was known about each source and about the server at the last pull.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import Family, Record
+from ralph.formats.log import encode_record
 from ralph.storage import db, files, index_schema, queries
 from ralph.storage.index import PATIENCE
 from ralph.storage.index_files import sole_writer
@@ -41,17 +41,45 @@ _SUMMARIZED_SESSIONS = """
 SELECT id, session_id, host, mode, task_id, started_at, ended_at, updated_at, summary
 FROM session_rows WHERE source = ? AND coalesce(summary, '') <> ''
 """
+_STATE_TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS pulled_sources (
+        name TEXT PRIMARY KEY,
+        epoch TEXT NOT NULL,
+        generation TEXT NOT NULL,
+        last INTEGER NOT NULL,
+        row_count INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL
+    )
+    """,
+    "CREATE TABLE IF NOT EXISTS pulled_server (epoch TEXT NOT NULL, last_key INTEGER NOT NULL)",
+)
+_SET_STATE = "INSERT OR REPLACE INTO pulled_sources VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 # --- rows of other machines ---------------------------------------------------------------------
 
 
 class PulledState(NamedTuple):
-    """How much of a source has been pulled. `key` is 0 if nothing has been pulled yet."""
+    """What was pulled of a source, as the server described it then.
 
-    key: int
+    A source that was removed from the server has no rows here, and the time of its removal.
+    """
+
+    epoch: str
     generation: str
-    last: int
+    last: int  # the last key
+    row_count: int
+    checksum: int
+    changed_at: int  # microseconds on the server's clock
+
+
+class PulledServer(NamedTuple):
+    """The epoch of the server at the last pull, and the highest key seen in it."""
+
+    epoch: str = ""
+    last_key: int = 0
 
 
 class TeamDatabase:
@@ -61,43 +89,91 @@ class TeamDatabase:
         self.connection = connection
         self.writer = writer
 
+    def server(self) -> PulledServer:
+        """Return what was known about the server at the last pull."""
+        row = self.connection.execute("SELECT epoch, last_key FROM pulled_server").fetchone()
+        if row is None:
+            return PulledServer()
+        return PulledServer(*row)
+
+    def set_server(self, server: PulledServer) -> None:
+        """Keep what is known about the server after a pull."""
+        with db.atomic(self.connection):
+            self.connection.execute("DELETE FROM pulled_server")
+            self.connection.execute("INSERT INTO pulled_server VALUES (?, ?)", server)
+
     def states(self) -> dict[str, PulledState]:
-        """Return how much of each source has been pulled, by the source's name."""
+        """Return what was pulled of each source, by the source's name."""
         states: dict[str, PulledState] = {}
-        for row in self.connection.execute("SELECT path, key, digest, offset FROM sources"):
-            states[row["path"]] = PulledState(row["key"], row["digest"], row["offset"])
+        for name, *values in self.connection.execute("SELECT * FROM pulled_sources"):
+            states[name] = PulledState(*values)
         return states
 
-    def put(
-        self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]
-    ) -> None:
-        """Add lines, each paired with its id, to a source.
+    def set_state(self, name: str, state: PulledState) -> None:
+        """Keep what was pulled of a source."""
+        self.connection.execute(_SET_STATE, (name, *state))
 
-        If `state` has no key, the source is replaced. A line whose id differs from the one given by
-        the server is dropped, because nobody could forget it later.
+    def drop_state(self, name: str) -> None:
+        """Forget that a source was ever pulled."""
+        self.connection.execute("DELETE FROM pulled_sources WHERE name = ?", (name,))
+
+    def formats(self) -> dict[str, str]:
+        """Return the format of each stored source, by the source's name."""
+        rows = self.connection.execute("SELECT path, format FROM sources")
+        return {row["path"]: row["format"] for row in rows}
+
+    def memory_ids(self, names: Iterable[str]) -> set[str]:
+        """Return the ids of the memories in the stored sources with these names."""
+        sql = "SELECT id FROM records WHERE source = (SELECT key FROM sources WHERE path = ?)"
+        found: set[str] = set()
+        for name in names:
+            found.update(row["id"] for row in self.connection.execute(sql, (name,)))
+        return found
+
+    def remove(self, name: str) -> None:
+        """Remove the rows of a source."""
+        rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
+        for row in rows:
+            self.writer.remove_source(row["key"])
+
+    def remove_ids(self, name: str, forgotten: set[str]) -> None:
+        """Remove the records with these ids from a source."""
+        sql = "SELECT key, format FROM sources WHERE path = ?"
+        row = self.connection.execute(sql, (name,)).fetchone()
+        if row is None:
+            return
+        lines = []
+        has_forgotten = False
+        for family in Family:
+            found = queries.select_records(self.connection, family, "source = ?", (row["key"],))
+            for _, record in found:
+                if record.id in forgotten:
+                    has_forgotten = True
+                else:
+                    lines.append((record.id, encode_record(record).rstrip("\n")))
+        if has_forgotten:
+            self.remove(name)
+            self.add(name, row["format"], lines)
+
+    def add(self, name: str, form: str, lines: Sequence[tuple[str, str]]) -> None:
+        """Add lines, each paired with its id, to a source, which is created if it is missing.
+
+        A line whose id differs from the one given by the server is dropped, because nobody could
+        forget it later.
         """
-        key = state.key
-        if key:
-            self.connection.execute(
-                "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?",
-                (state.generation, state.last, len(lines), key),
-            )
+        row = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchone()
+        if row is None:
+            key = self.writer.add_source(name, form, ReadState(lines=len(lines)))
         else:
-            key = self._replace_source(name, form, state, len(lines))
+            key = int(row["key"])
+            sql = "UPDATE sources SET lines = lines + ? WHERE key = ?"
+            self.connection.execute(sql, (len(lines), key))
         text = "".join(f"{line}\n" for _, line in lines)
         read = parse_contents(Source(Path(name), name, Format.LOG), text)
         named_ids = {record_id for record_id, _ in lines}
         records = [item for item in read.records if item.record.id in named_ids]
         others = [(kind, line) for kind, line in read.lines if line.get("id") in named_ids]
         self.writer.add_contents(key, replace(read, records=tuple(records), lines=tuple(others)))
-
-    def _replace_source(self, name: str, form: str, state: PulledState, lines: int) -> int:
-        """Replace the source of this name with an empty one, and return the new key."""
-        rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
-        for row in rows:
-            self.writer.remove_source(row["key"])
-        read_state = ReadState(digest=state.generation, offset=state.last, lines=lines)
-        return self.writer.add_source(name, form, read_state)
 
 
 @contextmanager
@@ -114,6 +190,8 @@ def open_team(
         db.explained(path),
         closing(db.connect_cache(path, "schema.sql", SCHEMA_VERSION)) as connection,
     ):
+        for statement in _STATE_TABLES:
+            connection.execute(statement)
         yield TeamDatabase(connection, IndexWriter(connection, terms, is_order=is_order))
 
 

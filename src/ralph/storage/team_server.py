@@ -7,6 +7,7 @@ numbered files in `storage/team/`, and `TeamServer.problems` checks that nobody 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import socket
@@ -24,10 +25,11 @@ from ralph.storage.team_url import connection_parameters, effective_parameters
 if TYPE_CHECKING:
     import psycopg
 
-VERSION = 1
+VERSION = 2
 """The version of the schema: the number of the last file in `storage/team/`."""
 MAX_ROW_BYTES = 1 << 20
 """Maximum size of a shared row in bytes. Its terms may take up twice as much."""
+_CHECKSUM_BYTES = 8  # a bigint
 PATIENCE = STATEMENT_SECONDS + 10.0
 """Seconds after which Ralph gives up on a statement that the server has not cancelled."""
 _LIMITS = f"""
@@ -44,7 +46,7 @@ SESSION_FAMILY = len(FAMILIES)
 """The family number of a session's row. Records have the numbers before it."""
 _FUNCTION = re.compile(
     r"""
-    ^CREATE\ FUNCTION\ (?P<name>\w+)\(       # CREATE FUNCTION forget(
+    ^CREATE\ (?:OR\ REPLACE\ )?FUNCTION\ (?P<name>\w+)\(    # CREATE FUNCTION forget(
     (?:(?!\$\$).)*?                          # parameters and options, never past the body's start
     (?P<definer>SECURITY\ DEFINER[^$]*?)?    # only if it runs with the rights of its owner
     AS\ \$\$(?P<body>.*?)\$\$;               # AS $$ the body $$;
@@ -52,6 +54,16 @@ _FUNCTION = re.compile(
     re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 """Matches one function in a schema file."""
+_DROPPED_FUNCTION = re.compile(r"^DROP FUNCTION (?P<name>\w+)\(", re.MULTILINE)
+"""Matches the removal of one function in a schema file."""
+MIGRATION_LOCK_SECONDS = 10.0
+"""How long an update of the schema waits for open transactions."""
+_LOCK_VERSION = "LOCK TABLE ralph_team.version IN SHARE ROW EXCLUSIVE MODE"
+_OPEN_TRANSACTIONS = """
+SELECT DISTINCT a.usename FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.relation IN (SELECT oid FROM pg_class WHERE relnamespace = 'ralph_team'::regnamespace)
+    AND l.pid <> pg_backend_pid() ORDER BY 1
+"""
 
 
 class ServerSource(NamedTuple):
@@ -71,6 +83,27 @@ class ServerSource(NamedTuple):
     generation: str
     records: int
     last: int
+    row_count: int  # records and sessions
+    checksum: int  # of all its rows: see `row_digest`
+    changed_at: int  # microseconds on the server's clock; grows with every change
+
+
+class ServerEpoch(NamedTuple):
+    """Identifies the state that a server's changes build on. It changes after a restore."""
+
+    epoch: str
+    last_key: int  # the last key given to any row
+    is_replica: bool
+
+
+def row_digest(line: str) -> int:
+    """Return the number that a row contributes to its source's checksum.
+
+    The checksum is the exclusive or of these numbers. The server computes them with its function of
+    the same name.
+    """
+    digest = hashlib.sha256(line.encode()).digest()
+    return int.from_bytes(digest[:_CHECKSUM_BYTES], signed=True)
 
 
 class PushedRow(NamedTuple):
@@ -234,6 +267,10 @@ class TeamServer:
             sources.append(source._replace(generation=str(source.generation)))
         return sources
 
+    def epoch(self, project: str) -> ServerEpoch:
+        """Return what identifies the state of a project on the server."""
+        return ServerEpoch(*self.call("epoch_of", project)[0])
+
     def push(
         self,
         project: str,
@@ -293,19 +330,33 @@ class TeamServer:
 
     # --- for the administrator ------------------------------------------------------------------
 
-    def migrate(self) -> list[int]:
+    def migrate(self, last: int = VERSION) -> list[int]:
         """Run the schema files that the server lacks, and return their numbers.
 
-        Either all of them take effect or none.
+        Either all of them take effect or none. Only one administrator migrates at a time. The lock
+        on the owner's table does not conflict with what members do, since they only read it.
         """
+        from psycopg.errors import LockNotAvailable
+
+        milliseconds = round(MIGRATION_LOCK_SECONDS * 1000)
         migrated = []
-        with explained(self.url), self.connection.transaction(), self._in_transaction():
-            # Only waiting is limited: updating a large table may take longer.
-            self.connection.execute(f"SET LOCAL lock_timeout = '{STATEMENT_SECONDS}s'")
-            self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
-            for number in range(self.version() + 1, VERSION + 1):
-                self.connection.execute(_script(f"{number:04}"))
-                migrated.append(number)
+        with explained(self.url):
+            try:
+                with self.connection.transaction(), self._in_transaction():
+                    # Only waiting is limited: updating a large table may take longer.
+                    self.connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
+                    if self.version():
+                        self.connection.execute(_LOCK_VERSION)
+                    for number in range(self.version() + 1, last + 1):
+                        self.connection.execute(_script(f"{number:04}"))
+                        migrated.append(number)
+            except LockNotAvailable as error:
+                roles = [row[0] for row in self.connection.execute(_OPEN_TRANSACTIONS)]
+                raise ServerError(
+                    f"an open transaction of {', '.join(roles) or 'somebody'} uses the tables",
+                    hint="run it again; pg_stat_activity shows the transaction, "
+                    "and pg_terminate_backend ends it",
+                ) from error
         return migrated
 
     def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
@@ -355,10 +406,17 @@ class _Function(NamedTuple):
 
 
 def _schema_functions() -> dict[str, _Function]:
-    """Return the functions defined in the last schema file, by name."""
+    """Return the functions that all schema files together define, by name.
+
+    A file first drops functions and then creates some of them again with other parameters.
+    """
     functions: dict[str, _Function] = {}
-    for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode()):
-        functions[match["name"]] = _Function(bool(match["definer"]), match["body"])
+    for number in range(1, VERSION + 1):
+        script = _script(f"{number:04}").decode()
+        for dropped in _DROPPED_FUNCTION.finditer(script):
+            del functions[dropped["name"]]
+        for match in _FUNCTION.finditer(script):
+            functions[match["name"]] = _Function(bool(match["definer"]), match["body"])
     return functions
 
 

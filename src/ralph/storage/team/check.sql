@@ -23,10 +23,34 @@ UNION ALL SELECT format('%s has the trigger %s', t.relname, g.tgname)
 FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
 UNION ALL SELECT format('the function %s has no fixed search path', proname) FROM functions
 WHERE prosecdef AND NOT coalesce('search_path=ralph_team, pg_temp' = ANY (proconfig), false)
-UNION ALL SELECT format('project %s counts %s records and has %s', p.id, p.records, coalesce(r.number, 0))
-FROM ralph_team.projects p
-LEFT JOIN (SELECT project, count(*) AS number FROM ralph_team.records GROUP BY 1) r ON r.project = p.id
-WHERE coalesce(r.number, 0) <> p.records
+UNION ALL SELECT format('machine %s of %s counts %s records and has %s', m.machine, m.member, m.records, coalesce(s.number, 0))
+FROM ralph_team.machines m
+LEFT JOIN (SELECT project, machine, sum(records) AS number FROM ralph_team.sources GROUP BY 1, 2) s
+ON (s.project, s.machine) = (m.project, m.machine)
+WHERE coalesce(s.number, 0) <> m.records
+UNION ALL SELECT format('%s of machine %s of %s has %s row(s) and counts %s, or one of them was changed: after '
+    '`UPDATE ralph_team.projects SET epoch = gen_random_uuid()`, `ralph team sync` there sends it again',
+    s.path, s.machine, s.member, coalesce(c.number, 0), s.row_count)
+FROM ralph_team.sources s LEFT JOIN (
+    SELECT source, count(*) AS number, bit_xor(ralph_team.row_digest(body)) AS checksum FROM (
+        SELECT source, body FROM ralph_team.records UNION ALL SELECT source, body FROM ralph_team.sessions
+    ) r GROUP BY 1
+) c ON c.source = s.key
+WHERE (coalesce(c.number, 0), coalesce(c.checksum, 0)) <> (s.row_count, s.checksum)
+UNION ALL SELECT format('%s row(s) belong to no source: DELETE FROM ralph_team.records WHERE source = %s', count(*), r.source)
+FROM ralph_team.records r WHERE r.source NOT IN (SELECT key FROM ralph_team.sources) GROUP BY r.source
+UNION ALL SELECT format('machine %s of %s has %s of %s row(s) of the other machines: `ralph team sync` there fetches them',
+    machine, member, row_count, expected)
+FROM ralph_team.pulls WHERE row_count < expected
+UNION ALL SELECT format('machine %s of %s still has %s row(s) that the server lost: `ralph team sync` sends them again on the '
+    'machines that they come from', machine, member, kept)
+FROM ralph_team.pulls WHERE kept > 0
+UNION ALL SELECT format('machine %s of %s has not synced since the server was restored or moved: `ralph team sync` there sends '
+    'what the server lost and fetches what it lacks', machine, member)
+FROM (
+    SELECT project, machine, member, epoch, at FROM ralph_team.pulls
+    UNION ALL SELECT project, machine, member, epoch, pushed_at FROM ralph_team.sources WHERE epoch <> ''
+) p WHERE epoch <> ralph_team.project_epoch(project) AND at > now() - interval '90 days' GROUP BY machine, member
 UNION ALL SELECT format('the role %s of a member does not exist', role) FROM ralph_team.members
 WHERE role NOT IN (SELECT rolname FROM pg_roles)
 UNION ALL SELECT DISTINCT format('the member %s may act as the owner of the tables', m.role)
