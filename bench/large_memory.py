@@ -1,27 +1,47 @@
-"""Measure `ralph memory list` and `ralph status` with 1,000 and 100,000 memories, as a ratio.
+"""Measure how the commands for memories grow with the number of entries in memories.md.
 
-The two projects take turns, so that a busy machine slows both. A memory has a sentence of about a hundred characters
-and the comments that Ralph writes. The processor time of the whole command counts, including its start.
+Commands that change one entry, and the listing and the search after such a change, are compared at
+100 and 10,000 entries. `ralph memory list` and `ralph status` are compared at 1,000 and 100,000.
+The two projects take turns, so that a busy machine slows both, and both have an index. An entry has
+a sentence of about a hundred characters and the comments that Ralph writes. The processor time of
+the whole command counts, including its start.
 """
 
+import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.big import PLACES, SUBJECTS, TAGS, TYPES, VERBS
+from bench.figures import Figure, show
+from bench.timing import processor_seconds
 
-SIZES = (1_000, 100_000)
-ROUNDS = 5
-COMMANDS = {"ralph memory list": ("memory", "list"), "ralph status": ("status",)}
-_AT_MOST = 5.0
+CHANGE_SIZES = (100, 10_000)
+LIST_SIZES = (1_000, 100_000)
+CHANGE_ROUNDS = 5
+LIST_ROUNDS = 3
+TITLE = "Growing memory files"
+_RALPH = (sys.executable, "-m", "ralph")
+_MAX_CHANGE_RATIO = 3.0
+_MAX_LIST_RATIO = 5.0
 _WORDS = 12  # in a sentence
+_BASELINES = {
+    "memory add": 3.1,
+    "memory edit": 3.5,
+    "memory supersede": 4.1,
+    "memory delete": 2.6,
+    "memory list after a change": 2.0,
+    "search after a change": 9.5,
+    "memory list": 4.1,
+    "status": 2.7,
+}
+"""The ratios of 2026-11-18, before only the changed entry was indexed."""
 
 
 def entry(number: int, chance: random.Random) -> str:
@@ -48,36 +68,79 @@ def make(root: Path, count: int) -> None:
     path.write_text("\n".join(parts), encoding="utf-8", newline="")
 
 
-def processor_time(root: Path, words: Sequence[str]) -> float:
-    """Run a command, and return the processor time that it took in milliseconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "ralph", *words]
-    subprocess.run(command, cwd=root, capture_output=True, check=True, timeout=600)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    taken = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return taken * 1000
+def changes(root: Path, number: int) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield commands that add, change and remove one entry, each with its name."""
+    text = f"a kettle boils in kitchen number {number}"
+    yield "memory add", ("memory", "add", text)
+    yield "memory list after a change", ("memory", "list")
+    yield "search after a change", ("search", "kettle kitchen boils")
+    name = _id_of(root, text)
+    yield "memory edit", ("memory", "edit", name, "--text", f"{text} and whistles")
+    yield "memory supersede", ("memory", "supersede", name, f"no {text}")
+    yield "memory delete", ("memory", "delete", name)
 
 
-def run(sizes: Sequence[int] = SIZES, rounds: int = ROUNDS) -> list[str]:
-    """Return the times and ratios, and whether each limit holds."""
+def reads(root: Path, number: int) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield commands that read the file, each with its name."""
+    yield "memory list", ("memory", "list")
+    yield "status", ("status",)
+
+
+def _id_of(root: Path, text: str) -> str:
+    """Return the id of the entry with a text, which was added just now."""
+    content = (root / ".agent" / "memories.md").read_text(encoding="utf-8")
+    before, _, _ = content.partition(f"\n> {text}\n")
+    return before.rpartition("### ")[2]
+
+
+def ratios(
+    commands: Callable[[Path, int], Iterator[tuple[str, Sequence[str]]]],
+    sizes: Sequence[int],
+    rounds: int,
+) -> dict[str, float]:
+    """Return the median time of each command at the larger size, divided by that at the smaller."""
+    taken: dict[tuple[str, Path], list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "RALPH_EMBEDDING_PROVIDER": "none"}
+        for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            env[variable] = str(Path(folder, variable))
         roots = [Path(folder, str(size)) for size in sizes]
         for root, size in zip(roots, sizes, strict=True):
             make(root, size)
-        heading = " against ".join(f"{size:,}" for size in sizes)
-        lines = [f"large memory files: {heading} entries"]
-        for name, words in COMMANDS.items():
-            taken: dict[Path, list[float]] = {root: [] for root in roots}
-            for _ in range(rounds):
-                for root in roots:
-                    taken[root].append(processor_time(root, words))
-            times = [median(taken[root]) for root in roots]
-            ratio = times[-1] / times[0]
-            verdict = "ok" if ratio <= _AT_MOST else "BROKEN"
-            numbers = " ".join(f"{value:9.1f}" for value in times)
-            lines.append(f"  {name:<24} {numbers} ms {ratio:7.2f} (at most {_AT_MOST:g}) {verdict}")
-    return lines
+            subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+            processor_seconds([*_RALPH, "index", "sync"], root, env=env)
+        for number in range(rounds):
+            for root in roots:
+                for name, words in commands(root, number):
+                    seconds = processor_seconds([*_RALPH, *words], root, env=env)
+                    taken.setdefault((name, root), []).append(seconds)
+    first, last = roots
+    result = {}
+    for name, root in taken:
+        if root == first:
+            result[name] = median(taken[name, last]) / median(taken[name, first])
+    return result
+
+
+def figures(
+    change_sizes: Sequence[int] = CHANGE_SIZES,
+    list_sizes: Sequence[int] = LIST_SIZES,
+    *,
+    rounds: int = CHANGE_ROUNDS,
+    list_rounds: int = LIST_ROUNDS,
+) -> list[Figure]:
+    """Return the ratio of each command between the two sizes."""
+    measured = []
+    for commands, sizes, count, target in (
+        (changes, change_sizes, rounds, _MAX_CHANGE_RATIO),
+        (reads, list_sizes, list_rounds, _MAX_LIST_RATIO),
+    ):
+        small, large = sizes
+        for name, ratio in ratios(commands, sizes, count).items():
+            title = f"ralph {name}, {large:,} / {small:,} entries"
+            measured.append(Figure(title, ratio, "x", _BASELINES[name], target))
+    return measured
 
 
 if __name__ == "__main__":
-    print("\n".join(run([int(word) for word in sys.argv[1:]] or SIZES)))
+    sys.exit(show(TITLE, figures()))

@@ -36,6 +36,7 @@ MODULES = {
     "parse": "Memory files of 10 MB",
     "graph": "The graph",
     "team": "The team's server",
+    "large_memory": "Growing memory files",
 }
 """The benchmarks of the page: the module with a function `figures`, and the title."""
 MAX_MINUTES = 15

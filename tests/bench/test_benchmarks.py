@@ -416,6 +416,8 @@ def test_a_quiet_machine_answers_and_records_every_hook(tmp_path: Path) -> None:
 
 
 def test_large_memory_files_are_measured_at_both_sizes() -> None:
-    heading, *rows = large_memory.run((10, 20), rounds=1)
-    assert "10 against 20 entries" in heading
-    assert [row.split("  ")[1] for row in rows] == list(large_memory.COMMANDS)
+    measured = large_memory.figures((10, 20), (30, 40), rounds=1, list_rounds=1)
+    assert len({figure.name for figure in measured}) == 8
+    assert all(figure.value > 0 and figure.target for figure in measured)
+    assert measured[0].name == "ralph memory add, 20 / 10 entries"
+    assert measured[-1].name == "ralph status, 40 / 30 entries"
