@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 from tests.support.postgres import ThrowawayServer
+from tests.support.runner import Project
 
 from ralph.core import paths
 from ralph.core.record import (
@@ -190,6 +192,18 @@ class Fleet:
                 for table in tables
             ]
         return json.dumps(rows, default=str, ensure_ascii=False)
+
+
+def joined(fleet: Fleet, name: str) -> Project:
+    """Return the project of a member who has joined, by the commands of the documentation."""
+    root = fleet.folder / name / "shop"
+    root.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=root, check=True)
+    fleet.join(name, "shop")
+    ralph = Project(root)
+    for words in (["init"], ["team", "join", fleet.url(name)], ["trust", "--yes"]):
+        assert ralph(*words).code == 0
+    return ralph
 
 
 def observation(

@@ -13,7 +13,7 @@ import pytest
 from tests.support.machines import Fleet, Machine, iteration, observation, session
 
 from ralph.core.errors import RalphError, UsageError
-from ralph.sharing import team, team_pull, team_push
+from ralph.sharing import team, team_pull, team_push, team_status
 from ralph.storage import team_server
 from ralph.storage.team_errors import ServerError
 from ralph.storage.team_server import VERSION
@@ -149,7 +149,7 @@ COMMANDS: tuple[Callable[[Machine, str], object], ...] = (
         machine.root, replace(machine.config, team=replace(machine.config.team, project=word))
     ),
     lambda machine, word: team_push.push(machine.root, machine.config, dry_run=True),
-    lambda machine, word: team.status(machine.root, machine.config),
+    lambda machine, word: team_status.status(machine.root, machine.config),
     lambda machine, word: (machine.pull(), machine.pulled()),
     lambda machine, word: team.check(machine.config.team.url),
 )

@@ -1,14 +1,13 @@
 """`ralph team` as its users meet it: a few commands to set up, and one clear line for what is wrong."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import anyio
 import pytest
 from mcp import Client
 from tests.support.asking import Site
-from tests.support.machines import Fleet
+from tests.support.machines import Fleet, joined
 from tests.support.runner import Project, executable
 
 from ralph.core.settings import Config, Team
@@ -17,20 +16,8 @@ from ralph.sharing import team
 from ralph.storage.team_server import VERSION
 
 
-def machine(fleet: Fleet, name: str) -> Project:
-    """Return a project of a member who has joined, by the commands of the documentation."""
-    root = fleet.folder / name / "shop"
-    root.mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=root, check=True)
-    fleet.join(name, "shop")
-    ralph = Project(root)
-    for words in (["init"], ["team", "join", fleet.url(name)], ["trust", "--yes"]):
-        assert ralph(*words).code == 0
-    return ralph
-
-
 def test_two_machines_share_by_commands(fleet: Fleet) -> None:
-    ann, ben = machine(fleet, "ann"), machine(fleet, "ben")
+    ann, ben = joined(fleet, "ann"), joined(fleet, "ben")
     ann("memory", "add", "ECONNREFUSED: run docker compose up first", "-t", "fix")
     shown = ann("team", "sync", "--dry-run")
     assert "docker compose up first" in shown.out
@@ -62,7 +49,7 @@ def test_two_machines_share_by_commands(fleet: Fleet) -> None:
 
 
 def test_mcp_and_pages_search_the_team(fleet: Fleet) -> None:
-    ann, ben = machine(fleet, "ann"), machine(fleet, "ben")
+    ann, ben = joined(fleet, "ann"), joined(fleet, "ben")
     ann("memory", "add", "Invoices are rounded half to even", "-t", "decision")
     for each in (ann, ben):
         assert "pulled" in each("team", "sync").out

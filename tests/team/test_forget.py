@@ -3,22 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tests.support.machines import Fleet, observation
+from tests.support.machines import Fleet, joined, observation
 from tests.support.runner import Project
 
 from ralph.core import paths
 
 MEMORIES = ".agent/memories.md"
-
-
-def joined(fleet: Fleet, name: str) -> Project:
-    fleet.join(name, "shop")
-    root = fleet.folder / name / "shop"
-    root.mkdir(parents=True)
-    ralph = Project(root)
-    for words in (["init"], ["team", "join", fleet.url(name)], ["trust", "--yes"]):
-        assert ralph(*words).code == 0
-    return ralph
 
 
 @pytest.fixture

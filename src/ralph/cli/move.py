@@ -202,20 +202,12 @@ def _print_found(found: Sequence[Found], *, really: bool) -> None:
     rows = []
     for source in found:
         added = source.added if really else "-"
-        size = _format_size(source.bytes)
+        size = output.format_size(source.bytes)
         rows.append((source.source, source.kind, source.count, source.new, size, added))
     output.print_table(("source", "what", "there", "new", "size", "added"), rows)
     has_new = any(source.new for source in found)
     if has_new and not really:
         click.echo("Nothing was imported. Run again with --yes to import it.")
-
-
-def _format_size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 # --- export, backup and restore -------------------------------------------------------------------

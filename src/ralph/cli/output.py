@@ -227,6 +227,15 @@ def _table_line(row: Sequence[str], widths: Sequence[int]) -> str:
     return (" " * _COLUMN_GAP).join(cells).rstrip()
 
 
+def format_size(count: float) -> str:
+    """Format a number of bytes, such as 3 MB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
 def ago(day: str) -> str:
     """Describe a recent date in words (today, yesterday, 5 days ago). Earlier dates are kept."""
     try:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from ralph.cli import options
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation, pass_call
-from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, warn
+from ralph.cli.output import ago, bar, format_size, one_line, print_fields, print_json, say, warn
 from ralph.core.record_lines import line_text
 from ralph.formats.log import parse_log
-from ralph.sharing import team, team_pull, team_push
+from ralph.sharing import team, team_pull, team_push, team_status
+from ralph.sharing.team_failures import Failure, recorded_failures
 from ralph.sharing.team_kept import KeptRecord, forgotten_ids, kept_records
 from ralph.sharing.team_push import PushResult
+from ralph.sharing.team_status import TeamStatus
 
 _MAX_KEPT_SHOWN = 3  # records in the text of `ralph team status`
 
@@ -86,7 +87,7 @@ def sync(call: Invocation, push_only: bool, pull_only: bool, dry_run: bool) -> N
 
 
 def _push(call: Invocation, *, dry_run: bool) -> None:
-    with bar("pushing") as progress:
+    with bar("pushing") as progress, recorded_failures(call.root, "push"):
         result = team_push.push(call.root, call.config, dry_run=dry_run, progress=progress)
     if dry_run:
         _print_rows(result)
@@ -108,7 +109,7 @@ def _print_rows(result: PushResult) -> None:
 
 
 def _pull(call: Invocation) -> None:
-    with bar("pulling") as progress:
+    with bar("pulling") as progress, recorded_failures(call.root, "pull"):
         result = team_pull.pull(call.root, call.config, progress)
     click.echo(
         f"{result.rows} row(s) of {result.sources} source(s) pulled, "
@@ -130,54 +131,71 @@ def _pull(call: Invocation) -> None:
 @options.formats("table", "json")
 @pass_call
 def status(call: Invocation, form: str) -> int:
-    """Show what is shared with whom, and when it was last synced.
+    """Show what is shared with whom, what is pending, and the latest errors.
 
-    The exit code is 1 if the server does not answer.
+    Sizes and the number of rows that were not pulled yet are shown as well. The exit code is 1 if
+    the server does not answer.
     """
-    state = team.status(call.root, call.config)
+    state = team_status.status(call.root, call.config)
     if form == "json":
-        print_json(state)
-    elif not state["url"]:
+        print_json(state.as_json())
+    elif not state.url:
         click.echo("Not shared with a team; `ralph team join URL` joins one.")
     else:
         _print_status(state)
-    return 1 if state["problem"] else 0
+    return 1 if state.problem else 0
 
 
-def _print_status(state: Mapping[str, Any]) -> None:
-    server = state["problem"]
+def _print_status(state: TeamStatus) -> None:
+    server = state.problem
     to_push = ""
-    if not state["problem"]:
-        permission = "write" if state["may_write"] else "only read"
-        server = f"{state['server_rows']} row(s); as {state['role']}, who may {permission}"
-        to_push = f"{state['to_push']} source(s)"
+    to_pull = ""
+    if not state.problem:
+        permission = "write" if state.may_write else "only read"
+        size = format_size(state.server_bytes)
+        server = (
+            f"{state.server_rows} row(s); as {state.role}, who may {permission}; "
+            f"all projects use {size}"
+        )
+        to_push = f"{state.to_push} source(s)"
+        to_pull = f"{state.rows_to_pull} row(s)"
     pulled = "never"
-    if state["pulled_at"]:
+    if state.pulled_at:
         pulled = (
-            f"{state['pulled_rows']} row(s) of {state['machines']} other machine(s), "
-            f"{ago(state['pulled_at'])}"
+            f"{state.pulled_rows} row(s) of {state.machines} other machine(s), "
+            f"{format_size(state.pulled_bytes)}, {ago(state.pulled_at)}"
         )
     print_fields(
         {
-            "server": state["url"],
-            "project": state["project"],
-            "shares": ", ".join(state["share"]),
+            "server": state.url,
+            "project": state.project,
+            "shares": ", ".join(state.share),
             "on the server": server,
             "to push": to_push,
+            "to pull": to_pull,
             "pulled": pulled,
-            "forgotten": _describe_kept(state["kept"]),
+            "forgotten": _describe_kept(state.kept),
+            "last error": _describe_failure(state.last_errors),
         }
     )
 
 
-def _describe_kept(kept: Sequence[Mapping[str, str]]) -> str:
+def _describe_kept(kept: Sequence[KeptRecord]) -> str:
     """Name the forgotten records that are still in this machine's files, and the files."""
-    places = [f"{record['id']} in {record['file']}" for record in kept[:_MAX_KEPT_SHOWN]]
+    places = [f"{record.id} in {record.file}" for record in kept[:_MAX_KEPT_SHOWN]]
     if len(kept) > len(places):
         places.append(f"and {len(kept) - len(places)} more")
     if not places:
         return ""
     return f"{', '.join(places)}; `ralph forget ID --yes` deletes it there"
+
+
+def _describe_failure(failures: Sequence[Failure]) -> str:
+    """Describe the latest error of a sync."""
+    if not failures:
+        return ""
+    latest = failures[0]
+    return f"{latest.action}, {latest.at}: {latest.message}"
 
 
 @cli.command("forget", examples=["ralph team forget obs-9a4a"])

@@ -296,6 +296,7 @@ vectors_file = _in_state(f"{discovery.CACHE}/vectors.db")
 
 team_database = _in_state("team.db")  # records pulled from the team
 team_pulled = _in_state("team.pulled")  # its modification time is the time of the last pull
+team_failures = _in_state("team.failures")  # the latest errors of syncs, as JSON lines
 team_tombstones = _in_state("team.forgotten")  # ids to delete on the server, one per line
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal

@@ -14,8 +14,10 @@ __all__ = [
     "other_memories",
     "team",
     "team_connection",
+    "team_failures",
     "team_kept",
     "team_pull",
     "team_push",
     "team_search",
+    "team_status",
 ]

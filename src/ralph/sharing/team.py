@@ -11,26 +11,26 @@ before any rows, so that a forgotten record does not return.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.config import Layer
 from ralph.core.errors import Hint, NotFound, RalphError, UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Team
-from ralph.search import index, record_ids
+from ralph.search import record_ids
 from ralph.sharing.team_connection import connect_project, project_name, tombstones
-from ralph.sharing.team_kept import kept_records
-from ralph.sharing.team_pull import machine_of, pull
-from ralph.sharing.team_push import is_changed, push, sources_of
-from ralph.sharing.team_rows import SharedRows, machine_name
+from ralph.sharing.team_failures import recorded_failures
+from ralph.sharing.team_pull import pull
+from ralph.sharing.team_push import push
+from ralph.sharing.team_rows import machine_name
 from ralph.storage import config as settings
-from ralph.storage import db, files, team_db, team_errors, team_server, team_url
+from ralph.storage import db, files, team_db, team_server, team_url
 from ralph.storage.team_db import _remember_forgotten
-from ralph.storage.team_server import VERSION, ServerSource
+from ralph.storage.team_server import VERSION
 
 # --- join and leave ------------------------------------------------------------------------------
 
@@ -76,7 +76,11 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
     settings.set_(root, "team.url", "", env=os.environ, layer=Layer.LOCAL)
     root = paths.main_checkout(root)
     db.remove(paths.team_database(root))
-    for path in (paths.team_pulled(root), paths.team_tombstones(root)):
+    for path in (
+        paths.team_pulled(root),
+        paths.team_tombstones(root),
+        paths.team_failures(root),
+    ):
         files.delete(path)
     return removed
 
@@ -92,8 +96,10 @@ def exchange(root: Path, config: Config) -> str:
     if not config.team.loop or not config.team.url:
         return ""
     try:
-        sent = push(root, config).rows
-        received = pull(root, config).rows
+        with recorded_failures(root, "push"):
+            sent = push(root, config).rows
+        with recorded_failures(root, "pull"):
+            received = pull(root, config).rows
     except RalphError as error:
         return f"not shared with the team: {error.message}"
     return f"shared with the team: {sent} row(s) sent, {received} received"
@@ -133,59 +139,7 @@ def forget(root: Path, config: Config, name: str) -> ForgetResult:
     return ForgetResult(full_id, removed)
 
 
-# --- status and administration -------------------------------------------------------------------
-
-
-def status(root: Path, config: Config) -> dict[str, Any]:
-    """Return the members of `ralph team status --format json`.
-
-    If the server does not answer, `problem` explains why, and its counts are 0.
-    """
-    root = paths.main_checkout(root)
-    team = config.team
-    counts: dict[str, int] = {}
-    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
-        counts = team_db.count_sources(connection)
-    pulled_machines = {machine_of(name) for name in counts} - {""}
-    state: dict[str, Any] = {
-        "url": team_errors.shown_url(team.url),
-        "project": project_name(root, team),
-        "share": [shared.value for shared in team.share],
-        "pulled_at": (files.read(paths.team_pulled(root)) or "").strip(),
-        "pulled_rows": sum(counts.values()),
-        "machines": len(pulled_machines),
-        "role": "",
-        "may_write": False,
-        "server_rows": 0,
-        "to_push": 0,
-        "kept": [record._asdict() for record in kept_records(root)],
-        "problem": "",
-    }
-    try:
-        with connect_project(root, team) as (server, project):
-            for name, may_write, rows in server.call("my_projects"):
-                if name == project:
-                    state["role"] = server.connection.info.user
-                    state["may_write"] = may_write
-                    state["server_rows"] = rows
-            machine = machine_name(root)
-            sources = server.sources(project)
-            state["machines"] = len({source.machine for source in sources} - {machine})
-            state["to_push"] = _count_changed(root, config, sources_of(machine, sources))
-    except RalphError as error:
-        if team.url:
-            state["problem"] = error.message
-    return state
-
-
-def _count_changed(root: Path, config: Config, pushed: Mapping[str, ServerSource]) -> int:
-    """Return the number of sources that a push would send."""
-    shared = SharedRows(root, config.team.share, config.privacy)
-    with index.of(root).open_current() as connection:
-        changed = [
-            part for part in shared.parts(connection) if is_changed(part, pushed, shared.rules)
-        ]
-    return len(changed)
+# --- administration -------------------------------------------------------------------
 
 
 def migrate(

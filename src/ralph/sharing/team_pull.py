@@ -107,9 +107,6 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
     """
     root = paths.main_checkout(root)
     machine = machine_name(root)
-    skipped_formats = set()
-    if config.team.search is TeamSearch.SERVER:
-        skipped_formats.add(Shared.OBSERVATIONS.value)  # they are searched on the server
     with (
         connect_project(root, config.team) as (server, project),
         team_db.open_team(paths.team_database(root), terms.index_terms, injection.is_order) as team,
@@ -125,7 +122,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
                 machine=machine,
                 forgotten=_forgotten_ids(root),
                 listing=listing,
-                skipped_formats=skipped_formats,
+                skipped_formats=formats_not_pulled(config),
             )
             pull_run.pull_memories()
             pull_run.pull_logs(progress)
@@ -154,11 +151,39 @@ def _list_sources(server: TeamServer, project: str, machine: str) -> _Listing:
     for source in server.sources(project):
         last_key = max(last_key, source.last)
         if source.machine != machine:
-            sources[f"{PREFIX}{source.member}/{source.machine}/{source.path}"] = source
+            sources[_local_name(source)] = source
     synced_at = {}
     for name, _, synced in server.call("machines_of", project):
         synced_at[name] = int(synced)
     return _Listing(server.epoch(project), sources, synced_at, last_key)
+
+
+def formats_not_pulled(config: Config) -> set[str]:
+    """Return the formats that stay on the server, because they are searched there."""
+    if config.team.search is TeamSearch.SERVER:
+        return {Shared.OBSERVATIONS.value}
+    return set()
+
+
+def _local_name(source: ServerSource) -> str:
+    """Return the name of a pulled source in `team.db`."""
+    return f"{PREFIX}{source.member}/{source.machine}/{source.path}"
+
+
+def count_missing_rows(sources: Iterable[ServerSource], states: Mapping[str, PulledState]) -> int:
+    """Return how many rows a pull of these sources would ask for."""
+    rows = 0
+    for source in sources:
+        pulled = states.get(_local_name(source))
+        if pulled is None:
+            rows += source.row_count
+        elif _has_same_rows(source, pulled):
+            continue
+        elif _has_grown(source, pulled):
+            rows += source.row_count - pulled.row_count
+        elif source.changed_at >= pulled.changed_at:
+            rows += source.row_count
+    return rows
 
 
 def machine_of(name: str) -> str:
@@ -238,7 +263,7 @@ class _Pull:
                     state = self._state_of(source)
                     if state != pulled:
                         self._team.set_state(name, state)
-                elif source.generation == pulled.generation and source.last > pulled.last:
+                elif _has_grown(source, pulled):
                     wanted.append(_WantedSource(name, source, pulled))
                 else:
                     wanted.append(_WantedSource(name, source, None))
@@ -442,6 +467,11 @@ def _is_newer_here(name: str, state: PulledState, listing: _Listing) -> bool:
 
 def _has_same_rows(source: ServerSource, pulled: PulledState) -> bool:
     return (source.row_count, source.checksum) == (pulled.row_count, pulled.checksum)
+
+
+def _has_grown(source: ServerSource, pulled: PulledState) -> bool:
+    """Return whether rows were only added to a source since it was pulled."""
+    return source.generation == pulled.generation and source.last > pulled.last
 
 
 def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:

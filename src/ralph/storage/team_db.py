@@ -104,10 +104,7 @@ class TeamDatabase:
 
     def states(self) -> dict[str, PulledState]:
         """Return what was pulled of each source, by the source's name."""
-        states: dict[str, PulledState] = {}
-        for name, *values in self.connection.execute("SELECT * FROM pulled_sources"):
-            states[name] = PulledState(*values)
-        return states
+        return pulled_states(self.connection)
 
     def set_state(self, name: str, state: PulledState) -> None:
         """Keep what was pulled of a source."""
@@ -208,6 +205,14 @@ def read_team(path: Path) -> Iterator[sqlite3.Connection]:
     raise NotFound(
         "nothing has been pulled yet", hint="`ralph team sync` fetches what the team shares"
     )
+
+
+def pulled_states(connection: sqlite3.Connection) -> dict[str, PulledState]:
+    """Return what was pulled of each source, by the source's name."""
+    states: dict[str, PulledState] = {}
+    for name, *values in connection.execute("SELECT * FROM pulled_sources"):
+        states[name] = PulledState(*values)
+    return states
 
 
 def count_sources(connection: sqlite3.Connection) -> dict[str, int]:

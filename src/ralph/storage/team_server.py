@@ -267,6 +267,16 @@ class TeamServer:
             sources.append(source._replace(generation=str(source.generation)))
         return sources
 
+    def stored_bytes(self) -> int:
+        """Return the size of all tables with their indexes, for all projects together."""
+        sql = (
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+            "WHERE relnamespace = 'ralph_team'::regnamespace AND relkind = 'r'"
+        )
+        with self._transaction():
+            row = self.connection.execute(sql).fetchone()
+        return int(row[0]) if row is not None else 0
+
     def epoch(self, project: str) -> ServerEpoch:
         """Return what identifies the state of a project on the server."""
         return ServerEpoch(*self.call("epoch_of", project)[0])
