@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -348,16 +349,23 @@ class TestHeld:
 
 
 class Clocked(HashEmbedder):
-    """An embedder with its own clock, by which each text takes 50 ms."""
+    """An embedder with its own clock, by which each text takes 50 ms, or as long as is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds_per_character: float = 0.0) -> None:
         super().__init__()
         self.time = 0.0
+        self.seconds_per_character = seconds_per_character
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return one unit row per text, and move the clock."""
-        self.time += 0.05 * len(texts)
+        self.time += sum(map(self.seconds_for, texts))
         return super().embed(texts)
+
+    def seconds_for(self, text: str) -> float:
+        """Return how long a text takes."""
+        if not self.seconds_per_character:
+            return 0.05
+        return self.seconds_per_character * (100 + len(text))
 
     def ask(self, root: Path, text: str, seconds: float = 0.2, query: Query | None = None) -> str:
         """Compare records with a text, and return the warning."""
@@ -413,6 +421,29 @@ class TestNewVectors:
         assert embedder.ask(tmp_path, "question").startswith("1 record(s)")
         assert [text.strip() for text in embedder.texts] == ["question", "short"]
         assert embedder.ask(tmp_path, "question") == "", "it has been said"
+
+    def test_a_text_that_would_take_too_long_makes_room_for_a_shorter_one(
+        self, tmp_path: Path
+    ) -> None:
+        put(tmp_path, "oldest words", "long words " * 60, "newest words")
+        embedder = Clocked(seconds_per_character=0.0005)
+        embedder.ask(tmp_path, "a question")
+        assert [text.strip() for text in embedder.texts] == [
+            "a question",
+            "newest words",
+            "oldest words",
+        ]
+
+    @pytest.mark.parametrize("seconds_per_character", [0.00001, 0.0001, 0.001, 0.01])
+    def test_new_vectors_never_take_longer_than_allowed(
+        self, tmp_path: Path, seconds_per_character: float
+    ) -> None:
+        put(tmp_path, *(f"{number} " + "words " * number for number in range(1, 80)))
+        embedder = Clocked(seconds_per_character)
+        for _ in range(5):
+            began = embedder.time
+            embedder.ask(tmp_path, "question?")
+            assert embedder.time - began - embedder.seconds_for("question?") <= 0.2
 
     def test_records_that_a_search_does_not_cover_are_not_mentioned(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)
@@ -491,6 +522,7 @@ class TestRealModel:
         put(tmp_path, *TEXTS, "Use tabs in the Makefile", "Screenshots live beside their page")
         question = Query("a buyer's credit card got billed two times for one order")
         assert not search.search(tmp_path, question, embedding=PLAIN).found.hits
+        meaning.embed(tmp_path, Embedding())
         answer = search.search(tmp_path, question, embedding=Embedding())
         assert answer.warnings == ()
         assert answer.found.hits[0].record.text == TEXTS[0]
@@ -542,6 +574,12 @@ class TestRealModel:
         with_model = search.search(tmp_path, Query(text), embedding=Embedding()).found.hits
         assert [hit.record.text for hit in with_model if not hit.weak] == certain
         assert [hit.record.text for hit in with_model][: len(certain)] == certain
+
+    def test_threads_that_need_the_model_at_the_same_time_load_it_once(self) -> None:
+        embedder = LocalEmbedder()
+        with ThreadPoolExecutor(4) as threads:
+            loaded = [threads.submit(embedder.load) for _ in range(4)]
+        assert len({id(result.result()) for result in loaded}) == 1
 
     def test_the_runtime_of_the_model_leaves_no_telemetry(self, tmp_path: Path) -> None:
         script = (

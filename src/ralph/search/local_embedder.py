@@ -13,7 +13,8 @@ from hashlib import sha256
 from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.search.embeddings import ProviderFailed
 from ralph.search.vectors import Matrix, normalize_rows
@@ -28,6 +29,11 @@ _MAX_TOKENS = 256  # read by the local model per text
 _LOG_ERRORS_ONLY = 3  # a severity level of onnxruntime
 _REINSTALL = "reinstall the extra 'local'"
 _FIRST_NON_LATIN_LETTER = "\u0250"
+
+
+class _LoadedModel(NamedTuple):
+    tokenizer: WordPiece
+    session: Any
 
 
 class LocalEmbedder:
@@ -47,13 +53,23 @@ class LocalEmbedder:
     """
 
     def __init__(self) -> None:
-        self._tokenizer: WordPiece | None = None
-        self._session: Any = None
+        self._loading = Lock()
+        self._loaded: _LoadedModel | None = None
 
     @property
     def is_loaded(self) -> bool:
         """Whether the model is in memory, so that a vector takes milliseconds."""
-        return self._session is not None
+        return self._loaded is not None
+
+    def load(self) -> _LoadedModel:
+        """Load the model, unless it is in memory. If another thread is loading it, wait for that.
+
+        Raises ProviderFailed if the installed model is incomplete or not the known one.
+        """
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = _LoadedModel(WordPiece(load_vocabulary()), _load_session())
+            return self._loaded
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return one unit row per text, computed from its first 256 tokens.
@@ -75,16 +91,14 @@ class LocalEmbedder:
     def _mean_vector(self, text: str) -> Any:
         import numpy as np
 
-        if self._tokenizer is None or self._session is None:
-            self._tokenizer = WordPiece(load_vocabulary())
-            self._session = _load_session()
-        tokens = np.array([self._tokenizer.encode(text, _MAX_TOKENS)], dtype=np.int64)
+        model = self.load()
+        tokens = np.array([model.tokenizer.encode(text, _MAX_TOKENS)], dtype=np.int64)
         inputs = {
             "input_ids": tokens,
             "attention_mask": np.ones_like(tokens),
             "token_type_ids": np.zeros_like(tokens),
         }
-        token_vectors = self._session.run(None, inputs)[0][0]
+        token_vectors = model.session.run(None, inputs)[0][0]
         return token_vectors.mean(axis=0)
 
 

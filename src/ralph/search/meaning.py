@@ -35,7 +35,7 @@ _MAX_RECORDS_PER_SYNC = 200  # embedded by `ralph index sync`
 _MAX_CHUNKS = 20  # per record, about 16,000 characters
 _SEARCH_SECONDS = 0.2  # spent on new vectors during a search
 _MAX_RECORDS_PER_SEARCH = 60  # read for new vectors during a search; few chunks take below 3 ms
-_MAX_CHUNKS_IN_SEARCH = 4  # of a record; a longer one is left to `ralph index sync`
+_FIXED_COST = 100  # characters that take as long as the part that does not depend on the length
 _CHUNKS_PER_WRITE = 32  # between two writes to the cache, so a kill loses at most these
 _DIGESTS_PER_READ = 5_000  # from the cache
 _KEYS_PER_FILTER = 500
@@ -337,10 +337,15 @@ def nearness(
                 stored = cache.all(embedder.name)
                 if not stored and not seconds:
                     return {}
-                vector = embedder.embed([text])  # this loads the model, before the clock starts
+                if isinstance(embedder, local_embedder.LocalEmbedder):
+                    embedder.load()  # otherwise the first vector would seem to take this long
+                asked_at = clock()
+                vector = embedder.embed([text])
                 if seconds and vector.any():
-                    deadline = clock() + seconds
-                    new = _NewVectors(embedder, connection, digests, keep, deadline, clock)
+                    now = clock()
+                    pace = _Pace(embedder, now + seconds, clock)
+                    pace.note(len(text), now - asked_at)
+                    new = _NewVectors(pace, connection, digests, keep)
                     stored |= new.embed_missing(cache, stored)
                     if new.has_news:
                         _warn_of_missing(warn, new.left)
@@ -367,26 +372,69 @@ class _WantedKeys(NamedTuple):
     unread: int
 
 
+class _Pace:
+    """Embeds texts until a deadline, and none that would probably end after it.
+
+    The time for a text is estimated from the longest one so far, and grows with the length.
+    """
+
+    def __init__(self, embedder: Embedder, deadline: float, clock: Clock) -> None:
+        self.embedder = embedder
+        self._deadline = deadline
+        self._clock = clock
+        self._characters = 0  # of the text from which times are estimated
+        self._seconds = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self._clock() >= self._deadline
+
+    def note(self, characters: int, seconds: float) -> None:
+        """Take into account how long a text took."""
+        is_longest = characters >= self._characters
+        if is_longest or seconds > self._estimate(characters):
+            self._characters = characters
+            self._seconds = seconds
+
+    def _estimate(self, characters: int) -> float:
+        measured_size = self._characters + _FIXED_COST
+        return self._seconds * (characters + _FIXED_COST) / measured_size
+
+    def embed(self, chunks: Sequence[str]) -> bytes | None:
+        """Return the quantized rows of a text, or None if there is not enough time for it."""
+        needed = sum(self._estimate(len(chunk)) for chunk in chunks)
+        if self._clock() + needed >= self._deadline:
+            return None
+        rows = []
+        for chunk in chunks:
+            began = self._clock()
+            if began + self._estimate(len(chunk)) >= self._deadline:
+                return None
+            vector = self.embedder.embed([chunk])
+            rows += vectors.quantize(vector)
+            if vector.any():  # text in a script that the model cannot read takes no time
+                self.note(len(chunk), self._clock() - began)
+        return b"".join(rows)
+
+
 class _NewVectors:
-    """Embeds the newest records that a query asks for, until a deadline."""
+    """Embeds the newest records that a query asks for, as far as there is time."""
 
     def __init__(
         self,
-        embedder: Embedder,
+        pace: _Pace,
         connection: sqlite3.Connection,
         digests: Mapping[int, str],
         keep: record_filters.Filter,
-        deadline: float,
-        clock: Clock,
     ) -> None:
         self.left = 0  # records that the query asks for and that have no vector afterwards
         self.has_news = False  # whether `left` has changed
-        self._embedder = embedder
+        self._pace = pace
+        self._embedder = pace.embedder
         self._connection = connection
         self._digests = digests
         self._keep = keep
-        self._deadline = deadline
-        self._clock = clock
 
     def embed_missing(self, cache: VectorCache, stored: Mapping[str, bytes]) -> dict[str, bytes]:
         """Embed records whose vectors are not in `stored`. Return their rows by digest."""
@@ -412,22 +460,18 @@ class _NewVectors:
             allowed = lookup.filter_keys(self._connection, some, self._keep)
             wanted += [key for key in some if key in allowed]
             read += len(some)
-            if len(wanted) >= _MAX_RECORDS_PER_SEARCH or self._clock() >= self._deadline:
+            if len(wanted) >= _MAX_RECORDS_PER_SEARCH or self._pace.is_over:
                 break
         return _WantedKeys(wanted, len(waiting) - read)
 
     def _embed(self, keys: Sequence[int]) -> dict[str, bytes]:
         rows: dict[str, bytes] = {}
-        longest = 0.0  # seconds that one record took
         for key, record in queries.records(self._connection, keys).items():
-            chunks = _chunks_of(record)
-            if len(chunks) > _MAX_CHUNKS_IN_SEARCH:
-                continue
-            began = self._clock()
-            if began + longest >= self._deadline:
+            if self._pace.is_over:
                 break
-            rows[self._digests[key]] = b"".join(vectors.quantize(self._embedder.embed(chunks)))
-            longest = max(longest, self._clock() - began)
+            embedded = self._pace.embed(_chunks_of(record))
+            if embedded is not None:  # otherwise a shorter record may still fit
+                rows[self._digests[key]] = embedded
         return rows
 
 
