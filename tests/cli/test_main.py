@@ -357,3 +357,58 @@ def test_a_search_does_not_load_the_installer(ralph: Project) -> None:
     ralph.memories(ONE)
     unneeded = {f"ralph.install.{name}" for name in ("hosts", "clients", "slash_commands")}
     assert loaded_modules(ralph.root, "search", "barrel") & unneeded == set()
+
+
+UNNEEDED = {
+    "listing memories": (
+        ("memory", "list"),
+        {
+            "json",
+            "sqlite3",
+            "yaml",
+            "click.shell_completion",
+            "ralph.capture",
+            "ralph.cli.slash",
+            "ralph.core.config",
+            "ralph.core.graph",
+            "ralph.core.terms",
+            "ralph.install",
+            "ralph.learning",
+            "ralph.loop",
+            "ralph.memory.confirmation",
+            "ralph.memory.memory",
+            "ralph.recall",
+            "ralph.search.filters",
+            "ralph.storage.index",
+        },
+    ),
+    "the status": (
+        ("status",),
+        {
+            "ralph.capture.pipeline",
+            "ralph.core.work",
+            "ralph.install.doctor",
+            "ralph.install.file_checks",
+            "ralph.install.hosts",
+            "ralph.learning.inbox",
+            "ralph.loop",
+            "ralph.recall.citation_check",
+            "ralph.tasks",
+            "ralph.web",
+        },
+    ),
+    "a search": (
+        ("search", "barrel"),
+        {"ralph.capture.pipeline", "ralph.install", "ralph.learning", "ralph.loop", "ralph.web"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "unneeded"), UNNEEDED.values(), ids=UNNEEDED.keys())
+def test_a_frequent_command_starts_without_what_it_does_not_use(
+    ralph: Project, words: tuple[str, ...], unneeded: set[str]
+) -> None:
+    ralph.memories(ONE)
+    ralph("search", "barrel")  # builds the index, as any earlier use would
+    ralph("memory", "list")  # judges the texts
+    assert loaded_modules(ralph.root, *words) & unneeded == set()

@@ -8,7 +8,7 @@ from mcp_types import TextContent, TextResourceContents
 from tests.support.talking import ERAS, Talk, talk
 
 from ralph.capture import recorder
-from ralph.mcp.server import LISTED
+from ralph.mcp.handlers import LISTED
 from ralph.memory import memory
 
 

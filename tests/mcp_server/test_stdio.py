@@ -195,3 +195,29 @@ def test_a_catastrophic_pattern_of_the_project_does_not_block_the_server(root: P
             )
             assert bool(wire.hear()["result"].get("isError")) == (end != "the shop")
     assert hook_files.slow_patterns(str(paths.state_folder(root))) == {"([a-z]+ ?)+#"}
+
+
+def test_the_greeting_is_answered_before_the_tools_are_loaded(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from ralph.mcp.transports import serve_stdio\n"
+        "serve_stdio(None, os.environ, read_only=False)\n"
+        "print(*(name for name in sys.modules if name.startswith('ralph')), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        input=GREETING,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "ralph"
+    assert set(done.stderr.split()) == {
+        "ralph",
+        "ralph.core",
+        "ralph.core.errors",
+        "ralph.lean",
+        "ralph.mcp",
+        "ralph.mcp.server",
+        "ralph.mcp.transports",
+    }

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
-import webbrowser
 
 import click
 
@@ -66,6 +64,9 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     Browse, search and edit everything that Ralph remembers. The server is reachable only from this
     machine and runs until Ctrl-C. The printed address works once; --link prints a new one.
     """
+    import secrets
+    import webbrowser
+
     with needs_extra("web", "`ralph web`"):
         from ralph.memory import caller
         from ralph.web import server

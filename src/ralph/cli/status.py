@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,16 +15,19 @@ from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, pass_call
 from ralph.cli.options import exclude
 from ralph.cli.output import one_line, print_json, warn
+from ralph.core import paths
 from ralph.core.config import ConfigProblem, load
 from ralph.core.settings import Config
 from ralph.install.setup_state import SetupState, setup_state
 from ralph.install.status import project_status
 from ralph.lean import discovery
 from ralph.learning import weekly
-from ralph.loop import runs
 from ralph.search import meaning
 from ralph.sharing.earlier_sessions import count_earlier_sessions
 from ralph.storage.pattern_limit import PatternLimit
+
+if TYPE_CHECKING:
+    from ralph.loop.state import Run
 
 _WATCH_SECONDS = 1.0  # between two checks for changes
 _CONTINUATION = "\n" + " " * 14  # starts another line of a field, aligned with its value
@@ -110,17 +113,13 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
     state["missing_vectors"] = meaning.count_missing(call.root, config.embedding)
     earlier = count_earlier_sessions(call.root, os.environ)
     state["earlier_sessions"] = earlier.count
-    running = runs.list_alive(call.root)
+    running = _running(call.root)
     report = weekly.weekly_report(call.root)
     if form == "json":
         learning = {"kept_this_week": report.kept, "to_review": report.waiting}
         print_json({**state, "learning": learning, "running": [run.id for run in running]})
         return
-    loops = []
-    for run in running:
-        from ralph.loop.state import describe_progress
-
-        loops.append(one_line(f"{run.id}, {describe_progress(run)}: {run.goal}"))
+    loops = [_describe_run(run) for run in running]
     counts = state["indexed"]
     setup = setup_state(call.root, os.environ, config)
     fields = {
@@ -144,6 +143,21 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
     for name, value in fields.items():
         if value != "":
             click.echo(f"{name + ':':13} {value}")
+
+
+def _running(root: Path) -> list[Run]:
+    """Return the runs that are alive. Most projects have none, and need not load loops."""
+    if not paths.heartbeats_folder(root).is_dir():
+        return []
+    from ralph.loop import runs
+
+    return runs.list_alive(root)
+
+
+def _describe_run(run: Run) -> str:
+    from ralph.loop.state import describe_progress
+
+    return one_line(f"{run.id}, {describe_progress(run)}: {run.goal}")
 
 
 def _describe_project(root: Path, setup: SetupState) -> str:

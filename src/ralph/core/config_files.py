@@ -28,20 +28,20 @@ _NO_LIMIT = 10**12  # the maximum for a setting without a limit of its own
 _UNPRINTABLE = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 )
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?")
+_INT = r"[-+]?(?:0|[1-9][0-9_]{0,17})"
+_FLOAT = r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?"
 _TRUE = {"true", "yes", "on"}
 _FALSE = {"false", "no", "off"}
 _NULL = {"", "~", "null"}
 _SCALAR_STYLES = {None: "plain", "": "plain", "|": "literal", ">": "literal"}
-_TOML_HEADER = re.compile(r"[ \t]*\[\[?([^\[\]#]+)\]")
-_TOML_KEY = re.compile(r"[ \t]*([A-Za-z0-9_\-.\"' \t]+?)[ \t]*=")
-_TOML_QUOTES = re.compile("\"{3}|'{3}")  # around text of several lines
-_TOML_LINE = re.compile(r"\(at line (\d+)")
+_TOML_HEADER = r"[ \t]*\[\[?([^\[\]#]+)\]"
+_TOML_KEY = r"[ \t]*([A-Za-z0-9_\-.\"' \t]+?)[ \t]*="
+_TOML_QUOTES = "\"{3}|'{3}"  # around text of several lines
+_TOML_LINE = r"\(at line (\d+)"
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
-_SHELL_ESCAPE = re.compile(r'\\([\\"$`\n])')
-_SHELL_EXPANSION = re.compile(r"[$`]")
+_SHELL_ESCAPE = r'\\([\\"$`\n])'
+_SHELL_EXPANSION = r"[$`]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
     return node, reader.problems
 
 
-_MERGE_CONFLICT = re.compile("^(<{7}|={7}|>{7})", re.MULTILINE)
+_MERGE_CONFLICT = "(?m)^(<{7}|={7}|>{7})"
 _YAML_PROBLEMS = {
     "second occurrence": "an anchor (&name) that is already defined above",
     "found undefined alias": "an alias (*name) without an anchor (&name) above it",
@@ -186,7 +186,7 @@ class _YamlReader:
         except YamlError:
             raise
         except yaml.MarkedYAMLError as failure:
-            conflict = _MERGE_CONFLICT.search(self._text)
+            conflict = re.search(_MERGE_CONFLICT, self._text)
             if conflict is not None:
                 what = "a conflict of a git merge that is not resolved"
                 raise self.error(conflict.start(), what) from failure
@@ -307,9 +307,9 @@ def parse_scalar(text: str) -> str | int | float | bool | None:
         return True
     if word in _FALSE:
         return False
-    if _INT.fullmatch(text):
+    if re.fullmatch(_INT, text):
         return int(text.replace("_", ""))
-    if _FLOAT.fullmatch(text):
+    if re.fullmatch(_FLOAT, text):
         return float(text)
     return text
 
@@ -344,7 +344,7 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
     try:
         table = tomllib.loads(body)
     except (ValueError, RecursionError) as error:
-        match = _TOML_LINE.search(str(error))
+        match = re.search(_TOML_LINE, str(error))
         line = int(match[1]) if match else body.count("\n") + 1
         what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deeply"
         raise ConfigError(
@@ -375,14 +375,14 @@ def _toml_lines(body: str) -> dict[str, int]:
     open_quotes = ""
     for number, line in enumerate(body.split("\n"), 1):
         if not open_quotes:
-            header = _TOML_HEADER.match(line)
-            key = _TOML_KEY.match(line)
+            header = re.match(_TOML_HEADER, line)
+            key = re.match(_TOML_KEY, line)
             if header is not None:
                 table = _toml_name(header[1])
                 lines.setdefault(table, number)
             elif key is not None:
                 lines.setdefault(_toml_name(f"{table}.{key[1]}".lstrip(".")), number)
-        for quotes in _TOML_QUOTES.findall(line):
+        for quotes in re.findall(_TOML_QUOTES, line):
             if open_quotes == quotes:
                 open_quotes = ""
             elif not open_quotes:
@@ -428,10 +428,10 @@ def _read_shell_word(text: str, position: int) -> _ShellWord:
     while (piece := _SHELL_PIECE.match(text, position)) is not None:
         single, double, escaped, unquoted = piece.groups()
         if double is not None:
-            word += _SHELL_ESCAPE.sub(r"\1", double)
+            word += re.sub(_SHELL_ESCAPE, r"\1", double)
         else:
             word += single or escaped or unquoted or ""
-        if _SHELL_EXPANSION.search(double or unquoted or ""):
+        if re.search(_SHELL_EXPANSION, double or unquoted or ""):
             is_literal = False
         position = piece.end()
     if position < len(text) and text[position] not in " \t\r\n;&|":

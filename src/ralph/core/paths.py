@@ -356,6 +356,11 @@ def knowledge_root(root: Path) -> Path:
     return memory_root(root, knowledge_folder(root).glob("*.md"))
 
 
+def curated_files(root: Path) -> tuple[Path, ...]:
+    """Return the files in which people curate memories and guardrails."""
+    return (*memories_files(root), *guardrails_files(root))
+
+
 def patterns_file(root: Path) -> Path:
     """Return the global patterns file to use, from the worktree or else the main checkout."""
     return global_patterns(memory_root(root, [global_patterns(root)]))

@@ -72,7 +72,7 @@ def check_files(root: Path, limit: TimeLimit = UNLIMITED) -> Iterator[Finding]:
             for problem in document.problems:
                 yield Finding(path, problem)
         yield from _check_ids(root, library, collection)
-    for path in curated_files(root):
+    for path in paths.curated_files(root):
         unreadable = read_problem(path)
         if unreadable is not None:
             yield Finding(path, unreadable)
@@ -162,11 +162,6 @@ def _file_problems(path: Path, parse: Parser) -> Sequence[Problem]:
         return ()
     problems: Sequence[Problem] = parse(text).problems
     return problems
-
-
-def curated_files(root: Path) -> list[Path]:
-    """Return the files in which people curate memories and guardrails."""
-    return [*paths.memories_files(root), *paths.guardrails_files(root)]
 
 
 def readable_collections(library: Library) -> list[Collection]:

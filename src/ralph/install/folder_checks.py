@@ -15,7 +15,6 @@ from pathlib import Path
 from ralph.core import paths
 from ralph.core.errors import RalphError
 from ralph.install.check_limits import UNLIMITED, TimeLimit, walk_folders, walk_within
-from ralph.install.file_checks import curated_files
 from ralph.install.findings import Finding, new_finding
 from ralph.search import index
 from ralph.storage import files
@@ -43,7 +42,7 @@ _OTHERS_PERMISSIONS = stat.S_IRWXG | stat.S_IRWXO
 
 def check_folders(root: Path) -> Iterator[Finding]:
     """Report problems with folders, links, task worktrees, and what git tracks or ignores."""
-    for folder in sorted({path.parent for path in curated_files(root)}):
+    for folder in sorted({path.parent for path in paths.curated_files(root)}):
         if folder.exists() and not folder.is_dir():
             hint = "move it away, then run `ralph init`"
             yield new_finding(
@@ -106,7 +105,7 @@ def _check_folder_links(root: Path) -> Iterator[Finding]:
 
 
 def _check_file_links(root: Path) -> Iterator[Finding]:
-    for path in curated_files(root):
+    for path in paths.curated_files(root):
         if not path.is_symlink():
             continue
         try:
@@ -173,7 +172,7 @@ def _is_below(path: Path, top: Path) -> bool:
 
 def find_second_stores(root: Path, limit: TimeLimit = UNLIMITED) -> Iterator[Finding]:
     """Find stores that a command created in a subfolder, where the project ignores them."""
-    project_folders = {path.parent for path in curated_files(root)} | {root}
+    project_folders = {path.parent for path in paths.curated_files(root)} | {root}
     skipped = {
         paths.claude_folder(root) / "worktrees",
         paths.log_folder(root),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.capture.recorder import (
     Failures,
@@ -18,13 +18,15 @@ from ralph.capture.recorder import (
 )
 from ralph.core import paths
 from ralph.core.errors import RalphError
-from ralph.install import hosts, installations, launcher_scripts
+from ralph.install import installations, launcher_scripts
 from ralph.install.clients import Host, InstallScope
 from ralph.install.findings import Finding, Repair, new_finding
-from ralph.install.hosts import InstallPlan
 from ralph.install.install_target import InstallTarget
 from ralph.lean import hook_files
 from ralph.storage import files
+
+if TYPE_CHECKING:
+    from ralph.install.hosts import InstallPlan
 
 _FIX = "`ralph doctor --fix` repairs it"
 _TOO_LONG = "took too long"
@@ -142,6 +144,8 @@ def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
     """Rewrite launchers and host entries that have problems, and yield the repairs."""
     if not any(installation_problems(root, env)):
         return
+    from ralph.install import hosts  # a status only looks
+
     program = launcher_scripts.recorded_program(env) or launcher_scripts.running_program(
         sys.executable
     )
@@ -152,6 +156,8 @@ def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
 
 
 def _apply(plan: InstallPlan) -> Iterator[Repair]:
+    from ralph.install import hosts
+
     hosts.apply_plan(plan)
     for edit in plan.edits:
         yield Repair(edit.path, edit.done)

@@ -11,7 +11,6 @@ from ralph.capture import recorder
 from ralph.core import paths
 from ralph.install import hook_state
 from ralph.install.clients import CLIENTS, Host
-from ralph.install.file_checks import curated_files
 from ralph.recall import usage
 from ralph.search import index
 from ralph.storage.library import Library
@@ -53,7 +52,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 
 def _memory_bytes(root: Path) -> int:
     curated = [
-        *curated_files(root),
+        *paths.curated_files(root),
         *paths.knowledge_folder(root).glob("*.md"),
         paths.global_patterns(root),
     ]

@@ -6,11 +6,7 @@ passed on the command line, which every user of the machine can read.
 
 from __future__ import annotations
 
-import hmac
-import re
-import secrets
 import signal
-import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,11 +20,13 @@ from ralph.core.errors import UsageError
 from ralph.mcp.server import build
 
 if TYPE_CHECKING:
+    import socket
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/mcp"
 VARIABLE = "RALPH_MCP_TOKEN"
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,512}", re.ASCII)
+_USABLE_VALUE = r"[A-Za-z0-9._~+/-]{32,512}"
 """A token that may follow `Bearer` (RFC 6750) and is long enough to be hard to guess."""
 _TOKEN_BYTES = 32  # in a newly generated token
 _SCHEME = b"bearer "
@@ -118,6 +116,8 @@ def _find_token_problem(scope: Scope, token: bytes) -> str:
     values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if len(values) != 1 or values[0][: len(_SCHEME)].lower() != _SCHEME:
         return "send the token of this server, as `Authorization: Bearer TOKEN`"
+    import hmac  # only for HTTP
+
     if not hmac.compare_digest(values[0][len(_SCHEME) :].strip(), token):
         return "this is not the token of this server"
     return ""
@@ -130,10 +130,13 @@ def choose_token(env: Mapping[str, str]) -> tuple[str, bool]:
     which is not permanent. Raises UsageError if the variable is set to something that cannot be
     used as a token.
     """
+    import re
+    import secrets
+
     if VARIABLE not in env:
         return secrets.token_urlsafe(_TOKEN_BYTES), False
     value = env[VARIABLE].strip()
-    if not _TOKEN.fullmatch(value):
+    if not re.fullmatch(_USABLE_VALUE, value):
         raise UsageError(
             f"${VARIABLE} is not a token that can be sent and is hard to guess",
             hint="use 32 to 512 letters, digits and . _ ~ + / - "

@@ -11,7 +11,6 @@ from typing import Any
 from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.record import MemoryKind
-from ralph.core.work import RunStatus
 from ralph.recall.injection_ledger import (
     WHOLE_LEDGER,
     Injection,
@@ -148,6 +147,8 @@ def loop_usage(root: Path) -> dict[str, Any]:
     if any(paths.runs_folder(root).glob("*.jsonl")):
         counts = index.ask(root, queries.count_loops)
     nothing = (0, 0)
+    from ralph.core.work import RunStatus
+
     succeeded, iterations = counts.get(RunStatus.SUCCESS.value, nothing)
     unchecked, _ = counts.get(RunStatus.UNCHECKED.value, nothing)
     failed, _ = counts.get(RunStatus.FAILED.value, nothing)

@@ -17,8 +17,6 @@ from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ralph.capture.own_traffic import is_own_traffic
-from ralph.capture.pipeline import interpret
 from ralph.core import ids, paths, terms
 from ralph.core.errors import Hint, RalphError, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record
@@ -87,8 +85,14 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         interpreter(root, privacy),
         None if main == root else has_same_rules,
         is_order=lambda record: injection.is_order(record) or names_unknown(root, record),
-        is_ralph_call=is_own_traffic,
+        is_ralph_call=_is_own_traffic,
     )
+
+
+def _is_own_traffic(record: Record) -> bool:
+    from ralph.capture.own_traffic import is_own_traffic  # an up-to-date index does not need it
+
+    return is_own_traffic(record)
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
@@ -106,6 +110,8 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
         return privacy_rules(root)
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
+        from ralph.capture.pipeline import interpret  # an up-to-date index needs no interpreter
+
         return interpret(value, patterns=rules().patterns, paths=rules().paths)
 
     return read

@@ -13,7 +13,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 from ralph.core.errors import RalphError, WriteFailed
@@ -189,6 +188,8 @@ def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> 
             raise Damaged(
                 "the database was created by another version of Ralph", hint=_REBUILD_HINT
             )
+        from importlib import resources
+
         script = resources.files("ralph.storage").joinpath(schema).read_text(encoding="utf-8")
         for statement in script.split(";\n"):
             connection.execute(statement)
