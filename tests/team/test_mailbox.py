@@ -19,7 +19,7 @@ from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.search import engine, index
 from ralph.sharing import team, team_push
-from ralph.sharing.row_cleaner import RowCleaner
+from ralph.sharing.row_cleaner import LocalPaths, RowCleaner
 from ralph.storage import team_db
 from ralph.storage.team_errors import ServerError
 
@@ -161,6 +161,25 @@ def test_a_project_in_a_short_folder_keeps_names_that_end_like_it() -> None:
         clean.localise("cd /app && cat /app/a.py src/app/b.py src/apple")
         == "cd . && cat a.py src/app/b.py src/apple"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        (r"Edited C:\Users\ann\shop\src\cart.py", r"Edited src\cart.py"),
+        (r"Edited c:\users\Ann\Shop\src\cart.py", r"Edited src\cart.py"),
+        ("Edited C:/Users/ann/shop/src/cart.py", "Edited src/cart.py"),
+        (r'{"path": "C:\\Users\\ann\\shop\\a.py"}', '{"path": "a.py"}'),
+        (r"See C:\Users\ann\notes.md", r"See ~\notes.md"),
+        ("See /c/Users/ann/notes.md", "See ~/notes.md"),
+        (r"See C:\Users\ann\shop2\a.py", r"See ../shop2\a.py"),
+        ("cd C:/Users/ann/shop", "cd ."),
+        (r"D:\data stays", r"D:\data stays"),
+    ],
+)
+def test_paths_of_windows_do_not_leave_the_machine(text: str, shared: str) -> None:
+    here = LocalPaths([r"C:\Users\ann\shop"], [r"C:\Users\ann"], r"C:\Users\ann\AppData\Local\Temp")
+    assert here.localise(text) == shared
 
 
 def test_no_secret_reaches_the_server(fleet: Fleet) -> None:

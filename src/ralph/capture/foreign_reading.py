@@ -95,7 +95,7 @@ def _taint_of_run(root: Path, run: str) -> str:
 
 def _newest_open_session(root: Path) -> str:
     """Return the log of the checkout's newest session that has not ended, or ""."""
-    top = os.path.realpath(discovery.find_top(str(root)) or root)
+    top = _comparable_path(discovery.find_top(root.as_posix()) or str(root))
     oldest = time.time() - _MAX_OPEN_SECONDS
     for path in _newest_logs(root):
         if path.stat().st_mtime < oldest:
@@ -122,9 +122,14 @@ def _has_ended(log: str) -> bool:
 def _is_in_checkout(log: str, top: str) -> bool:
     """Return whether a session's last known folder is in this checkout."""
     for folder in _folders(log):
-        real = os.path.realpath(folder)
+        real = _comparable_path(folder)
         return real == top or real.startswith(f"{top}/")
     return False
+
+
+def _comparable_path(path: str) -> str:
+    """Return the real path with slashes, and on Windows in lower case."""
+    return discovery.with_slashes(os.path.normcase(os.path.realpath(path)))
 
 
 def _folders(log: str) -> Iterator[str]:

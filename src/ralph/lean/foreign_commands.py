@@ -136,6 +136,9 @@ _FETCHING_CODE = (
 _READERS = frozenset(
     {
         "cat",
+        "type",
+        "gc",
+        "get-content",
         "bat",
         "head",
         "tail",
@@ -174,7 +177,8 @@ _PATTERN_READERS = frozenset(
 )
 """Readers whose first argument is a pattern or a program, not a file."""
 
-_SHELLS = ("bash", "sh", "zsh", "dash", "ksh", "fish")
+_SHELLS = ("bash", "sh", "zsh", "dash", "ksh", "fish", "powershell", "pwsh", "cmd")
+_WINDOWS_SCRIPT_OPTIONS = ("-command", "/c", "//c")
 _PREFIXES = frozenset(
     {
         "sudo",
@@ -247,12 +251,13 @@ class Command:
 
 def taint_of_command(line: str, repository: Repository) -> str:
     """Return the taint of a shell command, or "" if it reads nothing foreign."""
-    return _judge_line(line[:_MAX_CHARACTERS], repository, _MAX_DEPTH)
+    line = repository.command_line(line[:_MAX_CHARACTERS])
+    return _judge_line(line, repository, _MAX_DEPTH)
 
 
 def note_written(line: str, repository: Repository) -> None:
     """Note the files that a shell command has written by redirection or with `tee`."""
-    _judge_line(line[:_MAX_CHARACTERS], repository, _MAX_DEPTH)
+    taint_of_command(line, repository)
 
 
 def _judge_line(line: str, repository: Repository, depth: int) -> str:
@@ -273,7 +278,7 @@ def _judge_command(command: Command, repository: Repository, depth: int) -> str:
     repository.written.update(map(repository.resolve, written))
     if not words:
         return _judge_files(command.reads, repository)
-    program = words[0].rpartition("/")[2]
+    program = repository.program_of(words[0])
     arguments = words[1:]
     if program in ("cd", "pushd"):
         target = next((word for word in arguments if not word.startswith("-")), "~/")
@@ -315,7 +320,7 @@ def _script_of(program: str, arguments: Sequence[str], document: str) -> str:
         return ""
     for number, word in enumerate(arguments[:-1]):
         is_script_option = word.startswith("-") and not word.startswith("--") and word.endswith("c")
-        if is_script_option:
+        if is_script_option or word.lower() in _WINDOWS_SCRIPT_OPTIONS:
             return arguments[number + 1]
     return document
 

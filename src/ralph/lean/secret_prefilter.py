@@ -1013,7 +1013,7 @@ def may_match_glob(text: str, globs: tuple[str, ...]) -> bool:
     """Check whether a text may name a file that matches `privacy.paths`."""
     lowered = text.lower()
     for glob in globs:
-        for character in "*?[]/~!":
+        for character in "*?[]/\\~!":
             glob = glob.replace(character, "\n")
         longest_part = max(glob.lower().split("\n"), key=len)
         if len(longest_part) < 2 or longest_part in lowered:

@@ -11,6 +11,7 @@ Local builds, tests and files of the project do not taint.
 from __future__ import annotations
 
 import os
+import sys
 
 from ralph.lean import TYPE_CHECKING, discovery
 
@@ -180,6 +181,11 @@ NETWORK_PROGRAMS = frozenset(
         "dig",
         "nslookup",
         "whois",
+        "invoke-webrequest",  # PowerShell, in lower case
+        "iwr",
+        "invoke-restmethod",
+        "irm",
+        "start-bitstransfer",
     }
 )
 """Programs that read from another machine, unless all of their targets are local.
@@ -216,6 +222,10 @@ COMMAND_WORDS = NETWORK_PROGRAMS.union(
 """Programs that may read the network. `foreign_commands` says which of their calls do."""
 _CODE_MARKS = ("http://", "https://", "ftp://", "ws://", "wss://")  # in code for an interpreter
 _PATH_MARKS = ("/", "~", "$HOME", "${HOME}")  # how a path begins that may lead out of a project
+_BACKSLASH = "\\"
+_WINDOWS_PATH_MARKS = (_BACKSLASH, "%", "$env:")
+_PROGRAM_SUFFIXES = (".exe", ".cmd", ".bat")
+_HOME_PREFIXES = ("~/", "$HOME/", "${HOME}/", "%USERPROFILE%/", "$env:USERPROFILE/")
 _WORD_ENDS = {ord(char): " " for char in "\n\t;|&()<>'\"`={}"}
 _NOT_TEXTS = ("/dev/null", "/dev/std", "/dev/fd/", "/dev/tty", "/proc/", "/sys/")
 """How the names of streams and of the kernel's own files begin."""
@@ -248,13 +258,19 @@ class Repository:
     A path that contains the id of the session is a file in which the client keeps what tools have
     printed. These tools have been judged already, and so have those that wrote the files in
     `written`, such as a log of the tests in a temporary folder.
+
+    On Windows, paths may be written with backslashes, with a drive (`C:\\Users`) or as in Git Bash
+    (`/c/Users`), and in any case. They are compared in lower case and with slashes.
     """
 
-    __slots__ = ("_root", "_session", "folder", "written")
+    __slots__ = ("_is_windows", "_root", "_session", "folder", "written")
 
-    def __init__(self, root: str, folder: str, session: str = "") -> None:
-        self._root = root.rstrip("/")
-        self._session = session
+    def __init__(
+        self, root: str, folder: str, session: str = "", platform: str = sys.platform
+    ) -> None:
+        self._is_windows = platform == "win32"
+        self._root = root.rstrip("/\\") if self._is_windows else root.rstrip("/")
+        self._session = session.lower() if self._is_windows else session
         self.folder = folder
         self.written: set[str] = set()
 
@@ -274,23 +290,66 @@ class Repository:
 
     def resolve(self, path: str) -> str:
         """Return the absolute form of a path, without following symbolic links."""
-        for prefix in ("~/", "$HOME/", "${HOME}/"):
+        if self._is_windows:
+            path = path.replace(_BACKSLASH, "/")
+        for prefix in _HOME_PREFIXES:
             if path.startswith(prefix):
-                path = f"{os.environ.get('HOME') or '~'}/{path[len(prefix) :]}"
+                path = f"{os.environ.get(discovery.HOME_VARIABLE) or '~'}/{path[len(prefix) :]}"
+        if self._is_windows:
+            return _windows_path(self.folder, path)
         return os.path.normpath(os.path.join(self.folder, path))
+
+    def program_of(self, word: str) -> str:
+        """Return the name of the program that the first word of a command starts."""
+        if not self._is_windows:
+            return word.rpartition("/")[2]
+        name = word.replace(_BACKSLASH, "/").rpartition("/")[2].lower()
+        for suffix in _PROGRAM_SUFFIXES:
+            name = name.removesuffix(suffix)
+        return name
+
+    def names_path(self, word: str) -> bool:
+        """Return whether a word may be the path of a file outside the project."""
+        if word.startswith(_PATH_MARKS):
+            return True
+        return self._is_windows and (word[1:2] == ":" or word.startswith(_WINDOWS_PATH_MARKS))
+
+    def command_line(self, line: str) -> str:
+        """Return a command line with slashes in its paths. Other backslashes escape a character."""
+        if not self._is_windows:
+            return line
+        converted, *pieces = line.split(_BACKSLASH)
+        for piece in pieces:
+            is_in_path = piece[:1].isalnum() or piece.startswith(("_", ".", "~"))
+            converted += "/" if is_in_path else _BACKSLASH
+            converted += piece
+        return converted
 
     def _path_inside(self, path: str) -> str | None:
         """Return the part of a path within the repository, or None if it is outside."""
-        inside = _path_below(self._root, path)
+        inside = _path_below(self._comparable(self._root), path)
         if inside is not None:
             return inside
-        real = os.path.realpath(path)
+        real = self._comparable(os.path.realpath(path))
         for folder in discovery.repository_folders(self._root):
             for name in (path, real):
-                inside = _path_below(folder, name)
+                inside = _path_below(self._comparable(folder), name)
                 if inside is not None:
                     return inside
         return None
+
+    def _comparable(self, path: str) -> str:
+        if self._is_windows:
+            return path.replace(_BACKSLASH, "/").lower()
+        return path
+
+
+def _windows_path(folder: str, path: str) -> str:
+    import ntpath  # is `os.path` there
+
+    if path.startswith("/") and path[1:2].isalpha() and path[2:3] in ("", "/"):
+        path = f"{path[1]}:{path[2:] or '/'}"  # /c/Users, as in Git Bash
+    return ntpath.normpath(ntpath.join(folder, path)).replace(_BACKSLASH, "/").lower()
 
 
 def _path_below(folder: str, path: str) -> str | None:
@@ -305,8 +364,8 @@ def may_be_foreign(command: str, repository: Repository) -> bool:
         return True
     if repository.taint_of("."):  # it is called somewhere else
         return True
-    for word in command.translate(_WORD_ENDS).split():
-        if word.rpartition("/")[2] in COMMAND_WORDS or word.startswith(_PATH_MARKS):
+    for word in repository.command_line(command).translate(_WORD_ENDS).split():
+        if repository.program_of(word) in COMMAND_WORDS or repository.names_path(word):
             return True
         if not DEPENDENCY_FOLDERS.isdisjoint(word.split("/")):
             return True

@@ -38,7 +38,7 @@ class PrivatePaths:
         anywhere: list[str] = []
         rooted: list[str] = []
         for raw_glob in globs:
-            glob = expanduser(raw_glob.strip()).lower().removeprefix("./")
+            glob = _with_slashes(expanduser(raw_glob.strip())).lower().removeprefix("./")
             glob = glob.rstrip("/").removesuffix("/**")
             if not glob:
                 continue
@@ -58,7 +58,8 @@ class PrivatePaths:
         """Check whether a file is private or inside a private folder."""
         from os.path import expanduser, join, normpath  # few projects have globs
 
-        full = normpath(join(folder, expanduser(name))).lower()
+        folder = _with_slashes(folder)
+        full = _with_slashes(normpath(join(folder, expanduser(_with_slashes(name))))).lower()
         inner = full
         if folder:
             inner = full.removeprefix(folder.rstrip("/") + "/")
@@ -78,6 +79,11 @@ class PrivatePaths:
             if name and "\0" not in name and self.match(name.lower(), folder):
                 return True
         return False
+
+
+def _with_slashes(path: str) -> str:
+    """Return a path with slashes, on every system: a team shares its globs."""
+    return path.replace("\\", "/")
 
 
 def _file_names(texts: Iterable[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ import re
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from ralph.capture.observations import AGENT_CHARACTERS
 from ralph.core import paths
@@ -31,12 +31,13 @@ from ralph.privacy.json_values import all_texts, map_texts, redact_members
 from ralph.privacy.private_paths import PrivatePaths
 from ralph.privacy.redactor import Redactor
 
+_ANY_SLASHES = r"[\\/]+"  # a path of Windows may be written with both, or escaped as in JSON
 _PATH_START = r"(?<![\w.~-])"  # not in the middle of a relative path
 _HOME_FOLDERS = _PATH_START + (
     r"(?:/home/[^/\s\"'<>]+"  # Linux
     r"|/Users/[^/\s\"'<>]+"  # macOS
     r"|/root(?=/|\b)"
-    r"|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"  # Windows
+    r"|(?i:[a-z]:[\\/]+|/[a-z]/)Users[\\/]+[^\\/\s\"'<>]+)"  # Windows, and in Git Bash
 )
 _TEMPORARY_NAME = r"/[^\s\"'<>:;,)\]}]*"
 _TEMPORARY_FILES = (
@@ -55,7 +56,8 @@ _LOCAL_PATH_PARTS = (
     "/dev/shm/",  # noqa: S108 - the name of a folder, not of a file
 )
 """Text that contains none of these, and no name of this machine's folders, needs no replacement."""
-_NOT_RELATIVE = ("/", "~", "(", "\\")  # how the cleaned name of a file outside the project starts
+_NOT_RELATIVE = re.compile(r"[/~(\\]|[A-Za-z]:[\\/]")
+"""How the cleaned name of a file outside the project starts."""
 
 
 def _folders_pattern(folders: Collection[str]) -> str:
@@ -67,11 +69,46 @@ def _folders_pattern(folders: Collection[str]) -> str:
         return "(?!)"  # matches nothing
     alternatives = []
     for folder in sorted(folders, key=len, reverse=True):
+        if PureWindowsPath(folder).drive:
+            alternatives.append(_windows_folder_pattern(folder))
+            continue
         pattern = re.escape(folder).replace("/", r"\\*/")
         if folder.count("/") < 2:
             pattern = _PATH_START + pattern
         alternatives.append(pattern)
     return rf"(?:{'|'.join(alternatives)})"
+
+
+def _windows_folder_pattern(folder: str) -> str:
+    """Return a pattern that matches a folder of Windows, however its path is written."""
+    names = folder.replace("\\", "/").rstrip("/").split("/")
+    return rf"(?i:{_ANY_SLASHES.join(map(re.escape, names))})"
+
+
+class LocalPaths:
+    """The folders of this machine, and a pattern that finds their paths in a text."""
+
+    def __init__(self, folders: Collection[str], homes: Collection[str], temporary: str) -> None:
+        names = [re.split(r"[/\\]", folder)[-1] for folder in (*folders, *homes, temporary)]
+        self._parts = tuple(part.lower() for part in (*_LOCAL_PATH_PARTS, *names))
+        project_pattern = _folders_pattern(folders)
+        home_pattern = _folders_pattern(homes)
+        is_windows = any(PureWindowsPath(folder).drive for folder in folders)
+        slash = _ANY_SLASHES if is_windows else r"\\*/"
+        # `here` is a folder of the project. It may be followed by a slash (`inner`) or by more
+        # letters, as in the name of a folder next to it (`sibling`).
+        self._pattern = re.compile(
+            rf"(?P<here>{project_pattern}(?:(?P<inner>{slash})|(?P<sibling>(?=[\w-])))?)"
+            rf"|(?P<home>{home_pattern}|{_HOME_FOLDERS})"
+            rf"|(?P<temporary>{re.escape(temporary)}{_TEMPORARY_NAME}|{_TEMPORARY_FILES})"
+        )
+
+    def localise(self, text: str) -> str:
+        """Return the text with all paths on this machine replaced."""
+        lowered = text.lower()
+        if not any(part in lowered for part in self._parts):
+            return text
+        return self._pattern.sub(_localised_path, text)
 
 
 class RowCleaner:
@@ -89,18 +126,7 @@ class RowCleaner:
         }
         home = str(Path.home())
         homes = {home, os.path.realpath(home)} - {"/", "~"}
-        temporary = tempfile.gettempdir()
-        folder_names = [Path(folder).name for folder in (*folders, *homes, temporary)]
-        self._path_parts = (*_LOCAL_PATH_PARTS, *folder_names)
-        project_pattern = _folders_pattern(folders)
-        home_pattern = _folders_pattern(homes)
-        # `here` is a folder of the project. It may be followed by a slash (`inner`) or by more
-        # letters, as in the name of a folder next to it (`sibling`).
-        self._paths = re.compile(
-            rf"(?P<here>{project_pattern}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)"
-            rf"|(?P<home>{home_pattern}|{_HOME_FOLDERS})"
-            rf"|(?P<temporary>{re.escape(temporary)}{_TEMPORARY_NAME}|{_TEMPORARY_FILES})"
-        )
+        self._paths = LocalPaths(folders, homes, tempfile.gettempdir())
 
     def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
         """Return the record without secrets, private sections and local paths.
@@ -124,7 +150,7 @@ class RowCleaner:
         relative_files = []
         for name in origin.files:
             clean_name = clean(name)
-            if clean_name and not clean_name.startswith(_NOT_RELATIVE):
+            if clean_name and not _NOT_RELATIVE.match(clean_name):
                 relative_files.append(clean_name)
         origin = origin._replace(
             files=tuple(relative_files),
@@ -163,9 +189,7 @@ class RowCleaner:
 
     def localise(self, text: str) -> str:
         """Return the text with all paths on this machine replaced."""
-        if not any(part in text for part in self._path_parts):
-            return text
-        return self._paths.sub(_localised_path, text)
+        return self._paths.localise(text)
 
 
 def _may_be_shared(record: Record) -> bool:
@@ -180,7 +204,7 @@ def _may_be_shared(record: Record) -> bool:
 def _localised_path(match: re.Match[str]) -> str:
     """Return the replacement for a local path."""
     if match["sibling"] is not None:  # `shop2` next to `shop`
-        return "../" + match["here"].rpartition("/")[2]
+        return "../" + re.split(r"[/\\]", match["here"])[-1]
     if match["inner"]:
         return ""
     if match["here"]:
