@@ -1,16 +1,19 @@
-"""Count the hooks that answer, record and end in time while other processes keep the machine busy.
+"""Count the hooks that record, answer and end in time while other processes keep the machine busy.
 
-`python bench/busy.py [--rounds 50] [--busy 20] [--records 2000] [EVENT ...]`. Each round sends one of each event to a
-generated project, and before each of them starts a control: a bare interpreter that reads the same input. 50 rounds of
-four events are 200 hooks. Every round is a new session, and no session ends properly, so that a session's start finds
-an index that is out of date. The columns:
+`python bench/busy.py [--agents 4] [--busy 20] [--records 2000]`. Each agent runs one session of
+Claude Code in the same project, all of them at the same time: a start, two turns with a prompt, 22
+tool calls and a stop, and an end. That is 50 recorded events per agent, and 200 for four. Some
+commands print a secret, some fail, and before some Ralph is asked what it knows about them. A hook
+that takes longer than its client waits is killed, as the client would.
 
-- *answered*: the answer has the memory that the event is about
 - *recorded*: the event is in its session's log
-- *late*: the hook ended after the time that Claude Code waits for it
+- *answered*: the session has been given the memory that the event is about
+- *late*: the hook was killed
 
 The busy processes are children of this one and end with it, however it ends.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
@@ -18,15 +21,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.metrics import percentile
+from bench.figures import Better, Figure, show
 from bench.sessions import Words
 
 import ralph.hooks
@@ -39,72 +42,99 @@ from ralph.lean import discovery
 from ralph.search import index
 from ralph.storage import files
 
-ROUNDS = 50
+AGENTS = 4
 BUSY_PROCESSES = 20
 RECORDS = 2_000
+TURNS = 2
+TOOL_CALLS = 22
+"""Tool calls in a turn."""
+ASKED_CALLS = (2, 8, 14, 20)
+"""The tool calls of a turn that a PreToolUse announces, which is answered and not recorded."""
+SECRET_CALLS = (3, 13)
+FAILED_CALLS = (9, 19)
 MIN_ANSWERED = 0.95
 """The share of events with an answer that must be answered."""
+MAX_LATE = 0.05
+"""The share of hooks that may be killed by the client, and of those that may give up."""
+SESSION_END_SECONDS = 1.5
+"""How long Claude Code waits for the end of a session, whatever the hook's own timeout is."""
 
 _HOOK = Path(ralph.hooks.__file__).with_name("run.py")
 _OTHER_MEMORIES = 300
 _SUBJECTS = ("cart", "invoice", "voucher", "shipment", "refund", "catalogue", "pallet", "warehouse")
 _GUARDRAIL = "Never edit a migration that is already on main."
+_SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # fake, so that the rules have to run
 _BUSY_LOOP = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):
     sum(range(100_000))
 """
 """Keeps a core busy until the process with this id is no longer the parent."""
-_CONTROL = "import sys\nsys.stdin.buffer.read()\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """An event, the text that its answer must contain, and whether it belongs in the log."""
+class Call:
+    """One hook: its payload, what its answer must contain, and what the log must contain."""
 
+    session: str
     event: str
     members: Mapping[str, object]
     expected: str = ""
-    is_recorded: bool = True
+    mark: str = ""
 
 
-@dataclass(slots=True)
-class Counts:
-    """What happened to the hooks of one event, and how long they took in seconds."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a hook."""
 
-    tries: int = 0
-    answered: int = 0
-    recorded: int = 0
-    late: int = 0
-    seconds: list[float] = field(default_factory=list)
-    control_seconds: list[float] = field(default_factory=list)
+    call: Call
+    is_late: bool
+    is_answered: bool
+    is_recorded: bool
 
 
-def cases(number: int) -> list[Case]:
-    """Return the events of one round. Eight rounds in a row are about different subjects."""
-    subject = _SUBJECTS[number % len(_SUBJECTS)]
-    return [
-        Case("SessionStart", {"source": "startup"}, _GUARDRAIL),
-        Case(
-            "UserPromptSubmit",
-            {"prompt": f"which encoding does the {subject} importer expect for umlauts?"},
-            _decision(subject),
-        ),
-        Case(
-            "PreToolUse",
-            {"tool_name": "Bash", "tool_input": {"command": f"make import-{subject}"}},
-            _fix(subject),
-            is_recorded=False,
-        ),
-        Case(
-            "PostToolUse",
-            {
-                "tool_name": "Bash",
-                "tool_input": {"command": "pytest -q"},
-                "tool_response": {"stdout": "40 passed in 2.31s\n" * 20, "stderr": ""},
-            },
-        ),
-    ]
+def session_calls(number: int) -> Iterator[Call]:
+    """Yield the hooks of one session in their order."""
+    session = f"agent-{number}"
+    yield Call(session, "SessionStart", {"source": "startup"}, _GUARDRAIL, f'"{session}"')
+    for turn in range(TURNS):
+        subject = _SUBJECTS[(number * TURNS + turn) % len(_SUBJECTS)]
+        yield from _turn_calls(session, turn, subject)
+    ended = f"{session}-end"
+    yield Call(session, "SessionEnd", {"reason": "other", "prompt_id": ended}, mark=ended)
+
+
+def _turn_calls(session: str, turn: int, subject: str) -> Iterator[Call]:
+    prompt = f"which encoding does the {subject} importer expect for umlauts?"
+    mark = f"{session}-prompt-{turn}"
+    members: dict[str, object] = {"prompt": prompt, "prompt_id": mark}
+    yield Call(session, "UserPromptSubmit", members, _decision(subject), mark)
+    for number in range(TOOL_CALLS):
+        yield from _tool_calls(session, f"{session}-call-{turn}-{number}", number, subject)
+    mark = f"{session}-answer-{turn}"
+    message = f"The {subject} importer reads umlauts correctly now ({mark})."
+    members = {"stop_hook_active": False, "last_assistant_message": message}
+    yield Call(session, "Stop", members, mark=mark)
+
+
+def _tool_calls(session: str, mark: str, number: int, subject: str) -> Iterator[Call]:
+    command = f"make import-{subject}"
+    tool: dict[str, object] = {
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "tool_use_id": mark,
+    }
+    if number in ASKED_CALLS:
+        yield Call(session, "PreToolUse", tool, _fix(subject))
+    if number in FAILED_CALLS:
+        error = "Exit code 2\nmake: *** [import] Error 1"
+        yield Call(session, "PostToolUseFailure", {**tool, "error": error}, mark=mark)
+        return
+    printed = "40 passed in 2.31s\n" * 20
+    if number in SECRET_CALLS:
+        printed += _SECRET
+    response = {"stdout": printed, "stderr": "", "interrupted": False}
+    yield Call(session, "PostToolUse", {**tool, "tool_response": response}, mark=mark)
 
 
 def _decision(subject: str) -> str:
@@ -181,57 +211,63 @@ def busy_processes(number: int) -> Iterator[None]:
             process.wait()
 
 
-def measure(
-    root: Path, env: Mapping[str, str], rounds: int, events: Sequence[str] = ()
-) -> dict[str, Counts]:
-    """Send the events to a project in every round, and count what happened."""
-    counts: dict[str, Counts] = {}
-    for number in range(rounds):
-        for case in cases(number):
-            if events and case.event not in events:
-                continue
-            count = counts.setdefault(case.event, Counts())
-            session = f"{number}-{case.event}"
-            _send(root, env, case, session, count)
-    return counts
+def measure(root: Path, env: Mapping[str, str], agents: int) -> list[Outcome]:
+    """Run the sessions of all agents at the same time, and return what became of each hook."""
+    outcomes: list[Outcome] = []
+
+    def run_session(number: int) -> None:
+        given = ""
+        for call in session_calls(number):
+            is_late, printed = _send(root, env, call)
+            given += _context_of(printed)  # a session is not given the same memory twice
+            is_answered = bool(call.expected) and call.expected in given
+            outcomes.append(Outcome(call, is_late, is_answered, _is_recorded(root, call)))
+
+    threads = [threading.Thread(target=run_session, args=(number,)) for number in range(agents)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
 
 
-def _send(root: Path, env: Mapping[str, str], case: Case, session: str, count: Counts) -> None:
-    sent = {
-        "session_id": session,
+def _send(root: Path, env: Mapping[str, str], call: Call) -> tuple[bool, bytes]:
+    """Run a hook, and return whether it was killed and what it printed."""
+    payload = {
+        "session_id": call.session,
         "cwd": str(root),
-        "hook_event_name": case.event,
-        **case.members,
+        "hook_event_name": call.event,
+        **call.members,
     }
-    stdin = json.dumps(sent, separators=(",", ":")).encode()
-    control = [sys.executable, "-I", "-S", "-c", _CONTROL]
-    seconds, _ = _run(control, stdin, env)
-    count.control_seconds.append(seconds)
-    hook = [sys.executable, "-I", "-S", str(_HOOK), "claude", case.event]
-    seconds, printed = _run(hook, stdin, env)
-    count.seconds.append(seconds)
-    count.tries += 1
-    if seconds > timeout_of(case.event):
-        count.late += 1
-    if case.expected and case.expected in _context_of(printed):
-        count.answered += 1
-    log = _logs(root) / f"{session}.jsonl"
-    if log.exists():
-        count.recorded += 1
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(_HOOK), "claude", call.event],
+            input=json.dumps(payload, separators=(",", ":")).encode(),
+            env=dict(env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_client_timeout(call.event),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True, b""
+    return False, done.stdout
 
 
-def _run(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> tuple[float, bytes]:
-    """Run a command, and return how long it took and what it printed."""
-    begun = time.perf_counter()
-    done = subprocess.run(
-        command,
-        input=stdin,
-        env=dict(env),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return time.perf_counter() - begun, done.stdout
+def _client_timeout(event: str) -> float:
+    if event == "SessionEnd":
+        return SESSION_END_SECONDS
+    return timeout_of(event)
+
+
+def _is_recorded(root: Path, call: Call) -> bool:
+    """Whether the log, or what could not be appended to it, contains the event."""
+    if not call.mark:
+        return False
+    log = paths.session_log(root, call.session)
+    spilled = (paths.log_folder(root) / "spill").glob("*")
+    found = [path.read_text(encoding="utf-8") for path in (log, *spilled) if path.exists()]
+    return any(call.mark in text for text in found)
 
 
 def _context_of(printed: bytes) -> str:
@@ -239,62 +275,81 @@ def _context_of(printed: bytes) -> str:
     return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
 
-def _logs(root: Path) -> Path:
-    return paths.log_folder(root) / "sessions"
+def run(
+    agents: int = AGENTS, busy: int = BUSY_PROCESSES, records: int = RECORDS
+) -> tuple[list[Outcome], int]:
+    """Return what became of each hook beside busy processes, and how many failures were counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / "project"
+        env = create_project(root, records)
+        with busy_processes(busy):
+            outcomes = measure(root, env, agents)
+        failures = recorder.read_failures(root)
+    return outcomes, failures.count if failures else 0
 
 
 # --- the report ---------------------------------------------------------------------------------
 
 
-def report(title: str, counts: Mapping[str, Counts]) -> list[str]:
-    """Return the lines of a table, with one row per event."""
-    lines = [
-        f"{title:<26} {'tries':>6} {'answered':>9} {'recorded':>9} {'late':>5}"
-        f" {'median s':>9} {'max s':>7} {'control s':>10}"
+def figures(outcomes: Sequence[Outcome] | None = None, failures: int = 0) -> list[Figure]:
+    """Return the shares of the hooks that recorded, answered and were late."""
+    if outcomes is None:
+        outcomes, failures = run()
+    recorded = [outcome.is_recorded for outcome in outcomes if outcome.call.mark]
+    answered = [outcome.is_answered for outcome in outcomes if outcome.call.expected]
+    late = sum(outcome.is_late for outcome in outcomes)
+    total = len(outcomes)
+    return [
+        Figure(
+            f"{len(recorded)} events recorded",
+            sum(recorded) / len(recorded),
+            "%",
+            baseline=0.94,
+            target=1.0,
+            better=Better.HIGHER,
+        ),
+        Figure(
+            f"{len(answered)} starts, prompts and calls answered",
+            sum(answered) / len(answered),
+            "%",
+            baseline=0.909,
+            target=MIN_ANSWERED,
+            better=Better.HIGHER,
+        ),
+        Figure(f"{total} hooks killed by the client", late / total, "%", 0.034, MAX_LATE),
+        Figure(f"{total} hooks that gave up", failures / total, "%", 0.034, MAX_LATE),
     ]
-    for event, count in counts.items():
-        is_answered = any(case.expected for case in cases(0) if case.event == event)
-        is_recorded = any(case.is_recorded for case in cases(0) if case.event == event)
-        answered = str(count.answered) if is_answered else "-"
-        recorded = str(count.recorded) if is_recorded else "-"
-        verdict = ""
-        if is_answered:
-            kept = count.answered >= MIN_ANSWERED * count.tries
-            verdict = f"  at least {MIN_ANSWERED:.0%} answered: {'ok' if kept else 'BROKEN'}"
-        lines.append(
-            f"{event:<26} {count.tries:>6} {answered:>9} {recorded:>9} {count.late:>5}"
-            f" {percentile(count.seconds, 0.5):>9.2f} {max(count.seconds):>7.2f}"
-            f" {percentile(count.control_seconds, 0.5):>10.2f}{verdict}"
-        )
+
+
+def by_event(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a table with one row per event."""
+    lines = [f"{'':<22} {'hooks':>6} {'recorded':>12} {'answered':>12} {'late':>5}"]
+    for event in dict.fromkeys(outcome.call.event for outcome in outcomes):
+        of_event = [outcome for outcome in outcomes if outcome.call.event == event]
+        recorded = _count([each.is_recorded for each in of_event if each.call.mark])
+        answered = _count([each.is_answered for each in of_event if each.call.expected])
+        late = sum(each.is_late for each in of_event)
+        lines.append(f"{event:<22} {len(of_event):>6} {recorded:>12} {answered:>12} {late:>5}")
     return lines
 
 
-def run(
-    rounds: int = ROUNDS,
-    busy: int = BUSY_PROCESSES,
-    records: int = RECORDS,
-    events: Sequence[str] = (),
-) -> list[str]:
-    """Return the table of a busy machine."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder).resolve() / "project"
-        env = create_project(root, records)
-        with busy_processes(busy):
-            counts = measure(root, env, rounds, events)
-    return report(f"beside {busy} busy processes", counts)
+def _count(checks: Sequence[bool]) -> str:
+    if not checks:
+        return "-"
+    return f"{sum(checks)} of {len(checks)}"
 
 
 def main() -> int:
-    """Print the table, and return 1 if too few hooks answered."""
+    """Print the table, and return 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("events", nargs="*", help="events to send (default: all)")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="tries of each event")
+    parser.add_argument("--agents", type=int, default=AGENTS, help="sessions at the same time")
     parser.add_argument("--busy", type=int, default=BUSY_PROCESSES, help="busy processes")
     parser.add_argument("--records", type=int, default=RECORDS, help="events in the project's logs")
     options = parser.parse_args()
-    lines = run(options.rounds, options.busy, options.records, options.events)
-    print("\n".join(lines))
-    return 1 if any(line.endswith("BROKEN") for line in lines) else 0
+    outcomes, failures = run(options.agents, options.busy, options.records)
+    print("\n".join(by_event(outcomes)))
+    print()
+    return show("Hooks on a busy machine", figures(outcomes, failures))
 
 
 if __name__ == "__main__":

@@ -78,13 +78,16 @@ def test_events_are_spilled_while_the_folder_of_logs_is_read_only(tmp_path: Path
                 ).returncode
                 == 0
             )
-        assert len(list((here.log.parents[1] / "spill").glob("*.jsonl"))) == 3
+        assert (
+            len(list((here.log.parents[1] / "spill").glob("*.jsonl"))) == 4
+        )  # a stop and its branch
     finally:
         _unmount(here.log.parent)
     index.sync(here.root)
-    assert [line.get("event", line["type"]) for line in here.lines()][:2] == [
+    assert [line.get("event", line["type"]) for line in here.lines()][:3] == [
         "UserPromptSubmit",
         "PostToolUse",
+        "Stop",
     ]
     assert "done" in here.log.read_text(encoding="utf-8")
 
@@ -131,7 +134,13 @@ def test_a_stop_that_is_too_large_is_recorded_without_its_text(tmp_path: Path) -
     here = world(tmp_path)
     sent = payload("Stop", last_assistant_message="x" * 34_000_000)
     assert patient_hook("Stop", sent, here.env).returncode == 0
-    assert [(line["type"], line["id"]) for line in here.lines()] == [("session", SESSION)]
+    [stop, session] = here.lines()
+    assert stop["payload"] == {
+        "session_id": SESSION,
+        "cwd": "/nowhere",
+        "hook_event_name": "Stop",
+    }
+    assert session["id"] == SESSION
     assert here.failures() == 1
 
 

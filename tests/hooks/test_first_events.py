@@ -1,15 +1,18 @@
 """The first events of a project are recorded before any cache exists; none is lost without a trace."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.support.world import World, hook, payload
+from tests.support.world import SESSION, World, hook, payload
 
 from ralph.capture import recorder
 from ralph.core import paths
 from ralph.core.errors import DeadlineExceeded
 from ralph.hooks.handler import run_event
+from ralph.search import index
+from ralph.storage import queries
 
 PRIVATE = "privacy:\n  patterns: ['ACME-[0-9]{4}']\n"
 
@@ -25,7 +28,7 @@ def here(tmp_path: Path) -> World:
     return here
 
 
-def too_late(_seconds: float) -> None:
+def too_late(seconds: float, processor_seconds: float | None = None) -> None:
     """A machine on which there is no time for anything slow."""
     raise DeadlineExceeded("took too long and was given up")
 
@@ -113,6 +116,18 @@ def test_rules_that_the_cache_knows_hold_while_other_settings_change(here: World
     assert "is one" in stored
     assert "is another" in stored
     assert "ACME-1234" not in stored
+
+
+def test_an_agents_last_message_is_recorded_although_there_is_no_time_to_summarise(
+    here: World,
+) -> None:
+    send_in_a_hurry(here, "SessionStart", source="startup")
+    send_in_a_hurry(here, "Stop", last_assistant_message="The cart is fixed.")
+    assert [line["event"] for line in here.lines()] == ["SessionStart", "Stop"]
+    index.sync(here.root)
+    [answer] = index.ask(here.root, partial(queries.session_records, session_id=SESSION))
+    assert answer.text == "The cart is fixed."
+    assert answer.origin.by == "agent"
 
 
 def test_a_first_stop_that_fails_is_counted(here: World) -> None:

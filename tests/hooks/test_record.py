@@ -42,7 +42,7 @@ def rules(*patterns: str, paths: tuple[str, ...] = ()) -> RecordingRules:
 
 def stored(sent: bytes, *patterns: str) -> dict[str, object]:
     project = cast(handler.Project, SimpleNamespace(rules=rules(*patterns)))
-    result = redact_in_time(Payload(sent), project, "PostToolUse", lambda seconds: None)
+    result = redact_in_time(Payload(sent), project, "PostToolUse", handler.ignore_deadline)
     assert result is not None
     value: dict[str, object] = json.loads(result.raw)
     return value

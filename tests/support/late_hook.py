@@ -18,7 +18,7 @@ from ralph.hooks import deadline, handler  # noqa: E402
 from ralph.storage import hook_index  # noqa: E402
 
 
-def _set_no_deadline(seconds: float) -> None:
+def _set_no_deadline(seconds: float, processor_seconds: float | None = None) -> None:
     """Ignore the time limits of the hook."""
 
 

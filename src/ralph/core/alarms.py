@@ -25,7 +25,8 @@ class Clock(Enum):
     """Which time an alarm measures."""
 
     WALL = "wall"
-    CPU = "cpu"  # of this process; on Windows, estimated from wall time
+    PROCESSOR = "processor"  # in which this process works; on Windows, estimated from wall time
+    CPU = "cpu"  # the same, without the time in which the system works for it
 
 
 if sys.platform == "win32":
@@ -72,7 +73,7 @@ if sys.platform == "win32":
             previous = _alarms.pop(clock, None)
         if previous is not None:
             previous.cancel()
-        if seconds > 0 and clock is Clock.CPU:
+        if seconds > 0 and clock is not Clock.WALL:
             seconds *= _WALL_SECONDS_PER_CPU_SECOND
         if seconds > 0:
             if not _replaced_handlers:
@@ -100,6 +101,7 @@ if sys.platform == "win32":
 else:
     _SIGNALS = {
         Clock.WALL: (signal.SIGALRM, signal.ITIMER_REAL),
+        Clock.PROCESSOR: (signal.SIGPROF, signal.ITIMER_PROF),
         Clock.CPU: (signal.SIGVTALRM, signal.ITIMER_VIRTUAL),
     }
 

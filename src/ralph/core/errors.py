@@ -122,7 +122,9 @@ class DeadlineExceeded(BaseException):
     """A hook ran out of time.
 
     It does not inherit from Exception, so that code that handles broken files cannot catch it.
-    `pattern` is the user-defined pattern that was being searched for, if any.
+    `pattern` is the user-defined pattern that was being searched for, if any. `used_processor` says
+    that the hook was slow itself, and not only the machine.
     """
 
     pattern = ""
+    used_processor = False

@@ -78,9 +78,11 @@ def handle_event(
     env: Mapping[str, str],
     deadline: Deadline = NO_DEADLINE,
     project: bool = True,
+    is_recorded: bool = False,
 ) -> str:
     """Handle an event and return what to print.
 
+    `is_recorded` says that the event is in the log already, and that `payload` has been redacted.
     `project` says whether `folder` is a project. If it is not, the event is handled only if
     `capture.everywhere` is on. Raises Unreadable if the payload is not a JSON object.
     """
@@ -103,7 +105,10 @@ def handle_event(
     task = paths.current_task(root, env)
     loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
     with _count_failures(root, event):
-        record_event(root, happened, config, loop)
+        if is_recorded:
+            _record_branch(root, happened, config)
+        else:
+            record_event(root, happened, config, loop)
     if happened.kind is EventKind.SESSION_START:
         if not env.get("RALPH_RUN"):
             try:
@@ -311,10 +316,16 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
 
 @contextmanager
 def _leave_out(root: Path, event: str) -> Iterator[None]:
-    """Count whatever goes wrong in a step that the answer does not need, even a missed deadline."""
+    """Count whatever goes wrong in a step that the answer does not need, and continue after it.
+
+    If only the machine was slow, nothing is counted: a later hook makes up for it.
+    """
     try:
         yield
-    except (Exception, DeadlineExceeded) as error:  # noqa: BLE001 - the answer is complete
+    except DeadlineExceeded as error:
+        if error.used_processor:
+            recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - the answer is complete
         recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
@@ -338,13 +349,28 @@ def record_event(
     if message:
         lines.append(encode_line("session", {"id": event.session, **message}))
     if event.kind in _SESSION_BOUNDARIES or not path.exists():
-        branch = paths.current_branch(root)
-        session = session_of(event, patterns=privacy.patterns, branch=branch)
-        if session is not None:
-            lines.append(encode_line("session", session))
-    if not lines:
-        return
-    text = "".join(lines)
+        lines += _session_line(root, event, config)
+    if lines:
+        _append_text(root, path, "".join(lines))
+
+
+def _record_branch(root: Path, event: Event, config: Config) -> None:
+    """Append what the recorded payload does not say about the session: its branch."""
+    if event.kind in _SESSION_BOUNDARIES:
+        text = "".join(_session_line(root, event, config))
+        _append_text(root, paths.session_log(root, event.session), text)
+
+
+def _session_line(root: Path, event: Event, config: Config) -> list[str]:
+    """Return the line about an event's session, if it has one."""
+    branch = paths.current_branch(root)
+    session = session_of(event, patterns=config.privacy.patterns, branch=branch)
+    if session is None:
+        return []
+    return [encode_line("session", session)]
+
+
+def _append_text(root: Path, path: Path, text: str) -> None:
     try:
         files.append(path, text, root=paths.state_boundary(root))
     except WriteFailed:  # another process holds the lock

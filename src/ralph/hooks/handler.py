@@ -21,10 +21,18 @@ from ralph.lean import TYPE_CHECKING, discovery, hook_files
 from ralph.lean.secret_prefilter import may_match_glob, needs_rules, prints_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+    from typing import Protocol
 
     from ralph.lean.hook_files import HookSettings, RecordingRules
     from ralph.lean.taint import Repository
+
+    class SetDeadline(Protocol):
+        """Make DeadlineExceeded be raised after some seconds of the clock or of the processor."""
+
+        def __call__(self, seconds: float, processor_seconds: float | None = None) -> None:
+            """Replace what an earlier call has set. 0 seconds mean never."""
+
 
 RECORDED = (
     "PostToolUse",
@@ -48,6 +56,12 @@ ANSWERED = (
 """Events that are answered from the index."""
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that need all of Ralph."""
+_MESSAGE_EVENTS = ("Stop", "AfterAgent")
+"""Events with the message that ends an agent's turn."""
+_AGENT_EVENTS = ("SubagentStop", *_MESSAGE_EVENTS)
+"""Events with the text of an agent."""
+_RECORDED_FIRST = ("SessionStart", *_MESSAGE_EVENTS)
+"""Events that are recorded before all of Ralph is loaded for them."""
 _PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
 _TYPED_EVENTS = (*_PROMPT_EVENTS, "beforeSubmitPrompt")
 """Events with text that a person has typed. Some hosts do not read an answer to theirs."""
@@ -58,18 +72,21 @@ _ONLY_RECORDED = ("PostToolUse", "SubagentStop")
 _SUBAGENT_TOOLS = ("Agent", "Task")
 _UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # payloads need no adapter
 
-# Seconds after which an event on a slow path gives up, before its host would kill it.
-_RECORDING_SECONDS = 2.0
-_ANSWERING_SECONDS = 3.0
-_HANDLING_SECONDS = 5.0
-_STARTING_SECONDS = 12.0  # the memory that a session's start gives is worth waiting for
-_SESSION_END_SECONDS = 1.2
-_INDEXING_SECONDS = 2.0  # for memories that the index lacks, before an answer
+# Seconds of the clock after which an event on a slow path gives up, before its host would kill it.
+# On a busy machine, an event that needs 0.2 seconds of the processor can take 15 seconds.
+_DEADLINE_SECONDS = 8.0
+_HANDLING_SECONDS = 16.0
+_STARTING_SECONDS = 25.0
+_SESSION_END_SECONDS = 0.5  # some hosts wait for 1.5 seconds, whatever our timeout is
+_INDEXING_SECONDS = 4.0  # for memories that the index lacks, before an answer
+_LAST_SECONDS = 2.0  # to store an event without its texts
+_PROCESSOR_SECONDS = 5.0  # that an event may use, however long the machine takes to provide them
 _NO_DEADLINE = 0.0
 _REDACTION_SECONDS = (1.0, 0.4, 0.2)
-"""Time limits for redaction: the first attempt, then retries without the patterns that timed out.
+"""Seconds of the processor for redaction.
 
-Only the user's own patterns are dropped this way.
+The first is for the first attempt, the others are for attempts without the patterns that were too
+slow. Only the user's own patterns are dropped this way.
 """
 _LOCK_SECONDS = 0.5  # how long the app waits for each lock
 _OBJECTS_PER_COLLECTION = 500_000  # more than a session's start creates; the default is 700
@@ -133,12 +150,16 @@ def _read_input() -> tuple[bytes, bool]:
     return b"".join(pieces), size > _MAX_PAYLOAD_BYTES
 
 
+def ignore_deadline(seconds: float, processor_seconds: float | None = None) -> None:
+    """Set no deadline."""
+
+
 def run_event(
     host: str,
     event: str,
     raw: bytes,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None] = lambda _: None,
+    set_deadline: SetDeadline = ignore_deadline,
     *,
     cut: bool = False,
 ) -> bytes:
@@ -185,7 +206,7 @@ def _handle(
     payload: Payload,
     project: Project,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
 ) -> bytes:
     """Record and answer an event, and return what to print."""
     if event not in RECORDED + ANSWERED + HANDLED:
@@ -197,7 +218,7 @@ def _handle(
     if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return b""
     if event in HANDLED:
-        return _handle_in_app(host, event, payload, project, env, set_deadline)
+        return _record_and_handle(host, event, payload, project, env, set_deadline)
     typed = payload
     is_current = project.load_settings(env) is not None
     has_rules = is_current or (event in RECORDED and project.load_recording_rules(env))
@@ -223,7 +244,7 @@ def _answer(
     payload: Payload,
     project: Project,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
 ) -> bytes:
     """Do what an event asks for, and return what to print.
 
@@ -234,7 +255,7 @@ def _answer(
         if remembered:
             return _answer_rest(host, event, payload, project, env, remembered)
     if event == "SessionEnd":
-        _prepare_app(event, set_deadline)
+        _prepare_app(_seconds_for(event), set_deadline)
         from ralph.hooks.events import update_index
 
         update_index(project.root, event, project.rules.patterns, project.rules.paths)
@@ -269,7 +290,7 @@ def _set_up(
     event: str,
     project: Project,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
 ) -> str:
     """Set up the repository as a project, if the user's config says so for all repositories.
 
@@ -284,7 +305,7 @@ def _set_up(
     failed_attempt = f"init.auto {event} {location.main}"
     if hook_files.is_told_today(user_state, failed_attempt):
         return ""
-    _prepare_app(event, set_deadline)
+    _prepare_app(_seconds_for(event), set_deadline)
     from ralph.hooks.events import set_up_automatically
 
     problem = set_up_automatically(location.root, env)
@@ -300,7 +321,7 @@ def _handle_outside(
     payload: Payload,
     project: Project,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
     problem: str,
 ) -> bytes:
     """Handle an event outside projects, where the user's config may allow recording.
@@ -318,7 +339,7 @@ def _handle_outside(
     user_state = discovery.user_folder("STATE", env)
     if not problem and hook_files.is_told_today(user_state, location.main):
         return b""
-    _prepare_app(event, set_deadline)
+    _prepare_app(_seconds_for(event), set_deadline)
     from ralph.hooks.events import report_not_set_up
 
     report = report_not_set_up(host, event, env, problem)
@@ -341,7 +362,7 @@ def _remember(
     event: str,
     payload: Payload,
     project: Project,
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
 ) -> bytes:
     """Store what a prompt asks to remember, and return an answer that says so.
 
@@ -353,7 +374,7 @@ def _remember(
     text = text_to_remember(prompt, project.settings.remember)
     if not text and not asks_to_forget(prompt):
         return b""
-    _prepare_app(event, set_deadline)
+    _prepare_app(_seconds_for(event), set_deadline)
     from ralph.hooks.events import remember_prompt
 
     return remember_prompt(
@@ -386,17 +407,41 @@ def _answer_rest(
 # --- the app and its deadlines ------------------------------------------------------------------
 
 
+def _record_and_handle(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: SetDeadline,
+) -> bytes:
+    """Record an event if that is quick, and load all of Ralph for the rest.
+
+    On a busy machine, loading may take longer than the host waits. If the user has patterns, the
+    event is left to the app, which can limit the time of each of them.
+    """
+    if event not in _RECORDED_FIRST:
+        return _handle_in_app(host, event, payload, project, env, set_deadline)
+    has_rules = project.load_settings(env) is not None or project.load_recording_rules(env)
+    if not has_rules or project.rules.patterns or not payload.text("session_id"):
+        return _handle_in_app(host, event, payload, project, env, set_deadline)
+    stored = _record(host, event, payload, project, env, set_deadline)
+    return _handle_in_app(host, event, stored, project, env, set_deadline, is_recorded=True)
+
+
 def _handle_in_app(
     host: str,
     event: str,
     payload: Payload,
     project: Project,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
+    *,
+    is_recorded: bool = False,
 ) -> bytes:
-    if payload.cut and project.root:
+    if payload.cut and project.root and not is_recorded:
         payload = redact_in_time(payload, project, event, set_deadline) or payload
-    _prepare_app(event, set_deadline)
+    _prepare_app(_seconds_for(event), set_deadline)
     from ralph.hooks.deadline import Deadline
 
     deadline = Deadline(set_deadline, _seconds_for(event))
@@ -410,18 +455,19 @@ def _handle_in_app(
         env=env,
         deadline=deadline,
         project=bool(project.root),
+        is_recorded=is_recorded,
     )
     return printed.encode("utf-8", "replace")
 
 
 def _refresh_settings(
-    event: str, project: Project, env: Mapping[str, str], set_deadline: Callable[[float], None]
+    event: str, project: Project, env: Mapping[str, str], set_deadline: SetDeadline
 ) -> bool:
     """Refresh the settings cache and load it.
 
     Returns False if there are still no current settings.
     """
-    _prepare_app(event, set_deadline)
+    _prepare_app(_seconds_for(event), set_deadline)
     from ralph.hooks.events import refresh_settings
 
     refresh_settings(project.root, event, env)
@@ -431,13 +477,12 @@ def _refresh_settings(
     return True
 
 
-def _index_memories(event: str, project: Project, set_deadline: Callable[[float], None]) -> None:
+def _index_memories(event: str, project: Project, set_deadline: SetDeadline) -> None:
     """Add the memories that the index lacks, as far as the time allows."""
     from ralph.core.errors import DeadlineExceeded  # few prompts have to index anything
 
-    _prepare_app(event, set_deadline)
-    set_deadline(_INDEXING_SECONDS)
     try:
+        _prepare_app(_INDEXING_SECONDS, set_deadline)
         from ralph.hooks.events import index_memories
 
         index_memories(project.root, event, project.rules.patterns, project.rules.paths)
@@ -447,7 +492,7 @@ def _index_memories(event: str, project: Project, set_deadline: Callable[[float]
         set_deadline(_NO_DEADLINE)
 
 
-def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
+def _prepare_app(seconds: float, set_deadline: SetDeadline) -> None:
     """Set the deadline, enable garbage collection, and make installed packages importable.
 
     The interpreter was started with `-S`, which leaves them out. Collections are rare, because what
@@ -455,7 +500,7 @@ def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
     """
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     gc.enable()
-    set_deadline(_seconds_for(event))
+    set_deadline(seconds)
     if "site" not in sys.modules:
         import site
 
@@ -472,23 +517,29 @@ def _seconds_for(event: str) -> float:
         return _STARTING_SECONDS
     if event in HANDLED:
         return _HANDLING_SECONDS
-    if event in ANSWERED:
-        return _ANSWERING_SECONDS
-    return _RECORDING_SECONDS
+    return _DEADLINE_SECONDS
 
 
-def _set_deadline(seconds: float) -> None:
+def _set_deadline(seconds: float, processor_seconds: float | None = None) -> None:
     """Raise DeadlineExceeded after `seconds`, or never if that is 0.
 
-    A later call replaces an earlier one.
+    It is raised earlier if the process has used the processor for `processor_seconds`, by default
+    `_PROCESSOR_SECONDS`. A later call replaces an earlier one.
     """
-    from ralph.core.alarms import set_alarm  # loads enum, which recording must not
+    from ralph.core.alarms import Clock, set_alarm  # loads enum, which recording must not
     from ralph.core.errors import DeadlineExceeded
 
     def give_up() -> None:
         raise DeadlineExceeded("took too long and was given up")
 
+    def give_up_working() -> None:
+        error = DeadlineExceeded("needed too much processor time and was given up")
+        error.used_processor = True
+        raise error
+
     set_alarm(seconds, give_up)
+    processor_limit = processor_seconds or _PROCESSOR_SECONDS
+    set_alarm(processor_limit if seconds else _NO_DEADLINE, give_up_working, Clock.PROCESSOR)
 
 
 # --- the plugin ---------------------------------------------------------------------------------
@@ -818,7 +869,7 @@ def _record(
     payload: Payload,
     project: Project,
     env: Mapping[str, str],
-    set_deadline: Callable[[float], None],
+    set_deadline: SetDeadline,
 ) -> Payload:
     """Redact an event, append it to its session's log, and return the payload as stored.
 
@@ -844,7 +895,7 @@ def _record(
 
 
 def _store_subagent_task(
-    event: str, payload: Payload, project: Project, set_deadline: Callable[[float], None]
+    event: str, payload: Payload, project: Project, set_deadline: SetDeadline
 ) -> None:
     """Store what a subagent is asked to do, because the event that starts it does not say so."""
     if _check_forget(event, payload, project):
@@ -965,7 +1016,7 @@ _MAX_EXIT_LINE = 19  # characters in a line such as `Exit code 127`
 
 
 def redact_in_time(
-    payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
+    payload: Payload, project: Project, event: str, set_deadline: SetDeadline
 ) -> Payload | None:
     """Return the payload in a form that may be stored, or None if it is about a private path.
 
@@ -984,27 +1035,28 @@ def redact_in_time(
         return _redacted(payload, rules)
     from ralph.core.errors import DeadlineExceeded  # only where the rules may take long
 
-    for seconds in _REDACTION_SECONDS:
-        set_deadline(seconds)
+    event_seconds = _seconds_for(event)
+    for processor_seconds in _REDACTION_SECONDS:
+        set_deadline(event_seconds, processor_seconds)
         try:
             stored = _redacted(payload, rules)
         except DeadlineExceeded as error:
-            if not error.pattern:
+            if not error.pattern or not error.used_processor:
                 break
             problem = f"privacy.patterns: {error.pattern} took too long"
             project.count_failure(event, problem)
             hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
             rules.switch_off({error.pattern})
         else:
-            set_deadline(_seconds_for(event) - seconds)
+            set_deadline(event_seconds)
             return stored
     return _give_up_redaction(payload, project, event, set_deadline)
 
 
 def _give_up_redaction(
-    payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
+    payload: Payload, project: Project, event: str, set_deadline: SetDeadline
 ) -> Payload:
-    set_deadline(_RECORDING_SECONDS - sum(_REDACTION_SECONDS))
+    set_deadline(_LAST_SECONDS)
     problem = "too large or too slow to redact: stored without its texts"
     project.count_failure(event, problem)
     return _without_texts(payload)
@@ -1115,9 +1167,9 @@ _MAX_LOG_BYTES = 1 << 26  # of a session's log that is searched for a taint
 def _find_taint(host: str, event: str, payload: Payload, project: Project) -> str:
     """Return what kind of foreign text an event is about, or "" if there is none.
 
-    A tool call may have read it. A subagent's report counts if its session has read something.
+    A tool call may have read it. An agent's message counts if its session has read something.
     """
-    if event == "SubagentStop":
+    if event in _AGENT_EVENTS:
         return _taint_of_session(payload, project)
     if event not in _TOOL_EVENTS:
         return ""
@@ -1251,7 +1303,7 @@ def _check_forget(event: str, payload: Payload, project: Project) -> bool:
 def _may_quote_forgotten(event: str, payload: Payload, marks: str) -> bool:
     """Check whether an event may quote the output of a `ralph forget` earlier in the turn."""
     is_late_output = payload.text("tool_name").endswith(("Output", "_stdin"))
-    if event != "SubagentStop" and not is_late_output:
+    if event not in _AGENT_EVENTS and not is_late_output:
         return False
     last_mark = hook_files.read_file(marks, len(hook_files.CALLED), end=True)
     return last_mark == hook_files.CALLED
@@ -1268,7 +1320,7 @@ def _calls_forget(payload: Payload) -> bool:
         return True
     if calls_forget(_member_text(payload, "tool_input")):
         return True
-    quoting = ["prompt", "last_assistant_message"]
+    quoting = ["prompt", "last_assistant_message", "prompt_response"]
     has_command = not payload.object("tool_input").members.keys().isdisjoint(("command", "cmd"))
     if not has_command:  # such a tool may return what an earlier command printed
         quoting += ["tool_response", "error"]

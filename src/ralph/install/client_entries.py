@@ -33,10 +33,7 @@ from ralph.install.slash_commands import (
 from ralph.storage import files
 
 _TIMEOUTS = {
-    "SessionStart": 15,
-    "PreToolUse": 5,
-    "PostToolUseFailure": 5,
-    "SubagentStart": 5,
+    "SessionStart": 30,
     "SessionEnd": 2,
     "PreCompact": 20,
     "PreCompress": 20,
