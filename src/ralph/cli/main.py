@@ -238,7 +238,8 @@ def run(arguments: Sequence[str]) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a stream is None if the caller closed it
-            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+            # Windows would use the console's code page, and end lines with CR LF.
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     if _COMPLETE_VARIABLE in os.environ:
         from ralph.cli import completion
 
@@ -273,7 +274,7 @@ def program_name() -> str:
 
     It is `ralph`, or `ralph-memory` on machines where `ralph` is another tool.
     """
-    if sys.argv and Path(sys.argv[0]).name == "ralph-memory":
+    if sys.argv and Path(sys.argv[0]).name.removesuffix(".exe") == "ralph-memory":
         return "ralph-memory"
     return "ralph"
 
@@ -393,7 +394,12 @@ def _describe_os_error(error: OSError) -> _ErrorReport:
             f"the output could not be printed: {reason}",
             "the command has made its changes; only its output is lost",
         )
-    return _ErrorReport(f"{error.filename or 'input or output failed'}: {reason}", _DEBUG_HINT)
+    from ralph.core import paths  # most commands print no error
+
+    hint = _DEBUG_HINT
+    if paths.is_too_long(str(error.filename or "")):
+        hint = "the path is too long for Windows; docs/platforms.md says how to allow long paths"
+    return _ErrorReport(f"{error.filename or 'input or output failed'}: {reason}", hint)
 
 
 def _missing_extra(error: ModuleNotFoundError) -> UsageError | None:

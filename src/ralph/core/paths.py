@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ _UNFINISHED_MERGE_FILES = (
     "rebase-apply",
 )
 PathOf = Callable[[Path], Path]  # a path as a function of the project's root
+_UNPORTABLE_CHARACTERS = r'[\x00-\x1f<>:"|?*\\]'
+MAX_WINDOWS_PATH = 259  # characters, unless long paths are enabled
 _SESSION_NAME = r"[A-Za-z0-9_-]{1,80}"
 
 
@@ -322,9 +325,21 @@ LOG_SUFFIXES = (".jsonl", PACKED)
 def session_log(root: Path, session_id: str) -> Path:
     """Return the path of a session's log. An id that is not a plain name is hashed."""
     name = session_id
-    if not re.fullmatch(_SESSION_NAME, session_id):
+    if not re.fullmatch(_SESSION_NAME, session_id) or discovery.is_device_name(session_id):
         name = ids.derived("session", session_id)
     return sessions_folder(root) / f"{name}.jsonl"
+
+
+def is_portable_name(name: str) -> bool:
+    """Return whether a file may have this name on Windows, where a team may check it out."""
+    if discovery.is_device_name(name) or name.endswith((".", " ")):
+        return False
+    return not re.search(_UNPORTABLE_CHARACTERS, name)
+
+
+def is_too_long(path: str, platform: str = sys.platform) -> bool:
+    """Return whether a path is longer than Windows allows by default."""
+    return platform == "win32" and len(path) > MAX_WINDOWS_PATH
 
 
 def packed_log(root: Path, session_id: str) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ralph.core import ids, terms
 from ralph.core import text as markdown
+from ralph.lean import discovery
 
 TRUNCATED = "[truncated]"
 
@@ -38,6 +39,8 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
     title = unicodedata.normalize("NFC", title)
     encoded = ids.slug(title).encode("utf-8")[:_MAX_SLUG_BYTES]
     base = encoded.decode("utf-8", "ignore").strip("-") or ids.derived("entry", title)
+    if discovery.is_device_name(base) and base not in taken:
+        base = f"entry-{base}"  # nobody could check out `aux.md` on Windows
     slug = base
     number = 1
     while slug in taken and fold_title(taken[slug]) != fold_title(title):

@@ -967,7 +967,8 @@ def _append_line(project: Project, name: str, line: bytes) -> None:
 
 def session_name(session: str) -> str:
     """Return the name of a session's files. An unusual id is hashed, so it cannot act as a path."""
-    if len(session) <= _MAX_ID and _ID_CHARACTERS.issuperset(session):
+    is_plain = len(session) <= _MAX_ID and _ID_CHARACTERS.issuperset(session)
+    if is_plain and not discovery.is_device_name(session):
         return session
     from ralph.core import ids  # few sessions have such an id
 

@@ -18,7 +18,14 @@ from ralph.core.repository import Repository
 from ralph.core.settings import Config
 from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.merge import can_merge
-from ralph.install import hook_state, merge_registration, rules_check, signs, stored_secrets
+from ralph.install import (
+    hook_state,
+    merge_registration,
+    portability,
+    rules_check,
+    signs,
+    stored_secrets,
+)
 from ralph.install.check_limits import MAX_GIT_SECONDS, MAX_SECONDS, TimeLimit, left_out
 from ralph.install.file_checks import (
     check_files,
@@ -70,6 +77,7 @@ def examine(
         *check_folders(root),
         *find_leftovers(root),
         *find_shared_files(root),
+        *portability.find_problems(root, env),
         *find_second_stores(root, limit),
         *check_files(root, limit),
         *signs.find_signs(root, custom),

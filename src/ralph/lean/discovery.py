@@ -53,6 +53,10 @@ _WINDOWS_FOLDERS = {
 }
 """Variables that name the folders for application data, and where those are by default."""
 HOME_VARIABLE = "USERPROFILE" if sys.platform == "win32" else "HOME"
+_DEVICE_NAMES = frozenset(
+    ["con", "prn", "aux", "nul", "conin$", "conout$"]
+    + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789\u00b9\u00b2\u00b3"]
+)
 _MAX_NAME = 200  # characters of a folder's name; file systems allow 255 bytes
 _BINARY = getattr(os, "O_BINARY", 0)
 _MAX_FILE = 1 << 16  # bytes; the rest of a file is not read
@@ -154,6 +158,11 @@ def path_as_name(path: str) -> str:
     import hashlib  # few paths are so long
 
     return hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def is_device_name(name: str) -> bool:
+    """Check whether Windows takes a file's name for a device, whatever its suffix is."""
+    return name.partition(".")[0].rstrip(" ").lower() in _DEVICE_NAMES
 
 
 def _escape_path(path: str) -> str:

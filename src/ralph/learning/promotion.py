@@ -393,7 +393,8 @@ def _design_page(root: Path, name: str) -> Path:
     folder = root / "specs" / "design"
     if name:
         stem = name.removeprefix("specs/design/").removesuffix(".md")
-        if not stem or "/" in stem or "\\" in stem or stem.startswith("."):
+        is_path = "/" in stem or "\\" in stem or stem.startswith(".")
+        if not stem or is_path or not paths.is_portable_name(stem):
             raise UsageError(
                 f"{name!r} is not a page of specs/design",
                 hint="name a file in that folder, such as api.md",
