@@ -10,7 +10,7 @@ STRICT := PYTHONWARNDEFAULTENCODING=1
 # Tests start hundreds of Python processes: without cached bytecode each of them compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format docs soak e2e bench release clean
+.PHONY: help demo test check format docs soak e2e windows bench release clean
 
 help:
 	@echo "make demo    Ralph's main job, end to end, on a sample project"
@@ -18,6 +18,7 @@ help:
 	@echo "make check   lint, types, layers, docs, exports"
 	@echo "make soak    the long crash and scale tests, in full"
 	@echo "make e2e     on the real clients and Chromium, fetched with npm and apt (RALPH_E2E_ALL=1: all clients; CI=true: no skips)"
+	@echo "make windows Windows Pythons under Wine, both fetched (RALPH_WINDOWS=--part: what CI runs)"
 	@echo "make bench   the benchmarks"
 	@echo "make docs    write the generated pages anew"
 	@echo "make format  format the code"
@@ -75,6 +76,11 @@ e2e: $(READY)
 	$(BIN)/python -m tests.e2e.install_pooler
 	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e --ignore=tests/e2e/web
 	$(STRICT) $(BIN)/python -m pytest -n 2 --dist worksteal -m e2e -rs tests/e2e/web
+
+# Type checkers skip what is only for Windows unless they are told to check it.
+windows: $(READY)
+	$(BIN)/mypy --platform win32 src
+	$(BIN)/python -m tests.windows.run $(RALPH_WINDOWS)
 
 bench: $(READY)
 	$(BIN)/python bench/run.py

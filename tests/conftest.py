@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import gc
 import os
-import resource
 import shutil
 import signal
 import stat
@@ -24,6 +23,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.support.acceptances import forget_acceptances
 from tests.support.cases import case_name
+
+if sys.platform == "win32":
+    KILL = signal.SIGTERM  # ends a process at once there
+else:
+    import resource
+
+    KILL = signal.SIGKILL
 
 # A slow machine must not fail a test, and CI must not fail for an example that the change did not cause.
 settings.register_profile(
@@ -145,8 +151,8 @@ class Program:
         self.send_line()
 
     def kill_child(self) -> list[list[str]]:
-        """End the spawner's child at once (SIGKILL); returns its last lines."""
-        os.kill(self.child, signal.SIGKILL)
+        """End the spawner's child at once; returns its last lines."""
+        os.kill(self.child, KILL)
         self.child = 0
         return list(iter(self.read_words, ["dead"]))
 
@@ -154,7 +160,7 @@ class Program:
         """Make sure that it is gone, and its child."""
         if self.child:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.child, signal.SIGKILL)
+                os.kill(self.child, KILL)
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -178,6 +184,8 @@ def start() -> Iterator[Start]:
 
 def _mount(where: Path, options: str) -> None:
     where.mkdir(exist_ok=True)
+    if sys.platform == "win32":
+        pytest.skip("Windows cannot mount a tmpfs")
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root can mount a tmpfs")
     done = subprocess.run(
@@ -229,6 +237,8 @@ class LimitedFiles:
     LIMIT = 5000
 
     def __init__(self, folder: Path) -> None:
+        if sys.platform == "win32":
+            pytest.skip("Windows does not limit the size of files")
         self.folder = folder
         self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -281,6 +291,8 @@ def _run(*words: str) -> None:
 @contextlib.contextmanager
 def ordinary_user() -> Iterator[None]:
     """Without root's rights for a moment; nothing changes for somebody who has none."""
+    if sys.platform == "win32":
+        pytest.skip("Windows has no root")
     if os.geteuid() != 0:
         yield
         return

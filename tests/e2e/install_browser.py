@@ -38,14 +38,16 @@ def ensure() -> Path:
     return found
 
 
-def install_package(name: str) -> None:
-    """Install a package of Debian; `Unavailable` where that cannot be done."""
+def install_package(name: str, *, recommended: bool = True) -> None:
+    """Install a package of Debian, and what it recommends; `Unavailable` where that cannot be done."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise Unavailable(
             f"there is no {name} on the PATH, and no right to install Debian's package {name}"
         )
     # A machine that is thrown away need not wait for its disk after every file.
     hasty = ["-o", "Dpkg::Options::=--force-unsafe-io"] if os.environ.get("CI") == "true" else []
+    if not recommended:
+        hasty.append("--no-install-recommends")
     for words in (["update", "-qq"], ["install", "-y", "-qq", *hasty, name]):
         done = subprocess.run(
             ["apt-get", *words],

@@ -21,7 +21,7 @@ def address(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """The port and the path that the program prints."""
     assert process.stdout is not None
     line = process.stdout.readline().decode()
-    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/\?token=[\w-]{40,})\n", line)
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/\?token=[\w-]{40,})\r?\n", line)
     assert found is not None, line
     return int(found[1]), found[2]
 

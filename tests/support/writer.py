@@ -12,9 +12,9 @@ import json
 import os
 import random
 import re
-import resource
 import secrets
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,6 +26,9 @@ from ralph.core.errors import WriteFailed
 from ralph.core.record import MemoryKind, Record
 from ralph.storage import files
 from ralph.storage.library import Library
+
+if sys.platform != "win32":
+    import resource
 
 MARK = "written by the crash test"
 _NL = r"(?:\r\n|\n)"
@@ -188,6 +191,12 @@ def every_line(path: Path, verb: str) -> None:
 def spawner(place: Path, part: str, *words: str) -> None:
     """At each word from outside, fork a child that does a part, and say when it is dead: quicker than starting anew."""
     while sys.stdin.readline():
+        if sys.platform == "win32":  # cannot fork
+            program = subprocess.Popen([sys.executable, __file__, part, str(place), *words])
+            say("started", program.pid)
+            program.wait()
+            say("dead")
+            continue
         child = os.fork()
         if child == 0:
             say("started", os.getpid())

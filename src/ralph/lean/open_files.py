@@ -55,9 +55,9 @@ if sys.platform == "win32":
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError as error:
-            if error.errno in (errno.EACCES, errno.EDEADLK):
-                return False
-            raise
+            if error.errno in (errno.EBADF, errno.EINVAL):
+                raise
+            return False  # EACCES on Windows, and any code or none under Wine
         finally:
             os.lseek(handle, position, os.SEEK_SET)
         return True

@@ -1,0 +1,190 @@
+"""The first hour on Windows, with the real commands: from `ralph init` to `ralph uninstall`.
+
+Each command is a process of its own, with warnings and default encodings as errors. Every supported
+Python runs this file.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.web_programs import address, start, status
+
+CRLF_PAGE = "# Memories\r\n\r\n## Patterns\r\n\r\n### mem-1705751400-a3f8\r\n> Prices are in cents.\r\n<!-- tags: money | created: 2025-01-20 -->\r\n\r\n## Decisions\r\n\r\n## Fixes\r\n\r\n## Context\r\n"
+ATTEMPTS = 5
+SESSION = "00000000-0000-4000-8000-000000000000"
+
+
+class Machine:
+    """A user of Windows with one project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.root = folder / "größe project"
+        (self.root / ".git").mkdir(parents=True)
+        (self.root / ".git" / "HEAD").write_bytes(b"ref: refs/heads/main\n")
+        self.env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("XDG_", "RALPH_", "CLAUDE"))
+        }
+        for name in ("APPDATA", "LOCALAPPDATA"):
+            (self.home / name).mkdir(parents=True)
+            self.env[name] = str(self.home / name)
+        self.env |= {
+            "USERPROFILE": str(self.home),
+            "PYTHONWARNINGS": "error",
+            "PYTHONWARNDEFAULTENCODING": "1",
+            "RALPH_EMBEDDING_PROVIDER": "none",
+            "CI": "true",
+        }
+
+    def run(self, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """Run a program in the project."""
+        return subprocess.run(
+            argv, cwd=self.root, env=self.env, input=stdin, capture_output=True, check=False
+        )
+
+    def ralph(self, *words: str, stdin: bytes = b"") -> str:
+        """Run a command that succeeds without a warning, and return what it prints."""
+        ended = self.run(sys.executable, "-m", "ralph", *words, stdin=stdin)
+        assert ended.returncode == 0, (words, ended.stdout, ended.stderr)
+        assert b"Warning" not in ended.stderr, (words, ended.stderr)
+        assert b"\r" not in ended.stdout or os.linesep == "\r\n"
+        return ended.stdout.decode("utf-8").replace("\r\n", "\n")
+
+    def json(self, *words: str) -> Any:
+        """Run a command that prints JSON."""
+        return json.loads(self.ralph(*words, "--format", "json"))
+
+    @property
+    def memories(self) -> bytes:
+        """The bytes of the memory file."""
+        return (self.root / ".agent" / "memories.md").read_bytes()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    made = Machine(tmp_path)
+    made.ralph("init")
+    return made
+
+
+def test_a_memory_is_added_listed_found_edited_and_deleted(machine: Machine) -> None:
+    machine.ralph("memory", "add", "The cart rounds prices up: 5 × 3 €", "--tags", "cart")
+    assert b"\r" not in machine.memories
+    (added,) = machine.json("memory", "list")
+    assert "rounds prices up: 5 × 3 €" in machine.ralph("memory", "search", "cart prices")
+    machine.ralph("memory", "edit", added["id"], "--text", "The cart rounds prices down")
+    assert b"rounds prices down" in machine.memories
+    machine.ralph("memory", "delete", added["id"])
+    assert machine.json("memory", "list") == []
+
+
+def test_a_file_with_windows_line_endings_keeps_every_byte(machine: Machine) -> None:
+    path = machine.root / ".agent" / "memories.md"
+    path.write_bytes(CRLF_PAGE.encode())
+    machine.ralph("memory", "add", "Use the queue for mail")
+    (added,) = machine.json("memory", "search", "queue for mail")
+    assert machine.memories.count(b"\n") == machine.memories.count(b"\r\n")
+    machine.ralph("memory", "delete", added["id"])
+    assert machine.memories == CRLF_PAGE.encode()
+
+
+def hook_command(machine: Machine, event: str) -> str:
+    """Return the command that `ralph install claude` registered for an event."""
+    settings = json.loads((machine.home / ".claude" / "settings.json").read_text(encoding="utf-8"))
+    (hook,) = settings["hooks"][event][0]["hooks"]
+    return str(hook["command"])
+
+
+def send(machine: Machine, event: str, **members: object) -> bytes:
+    """Start the installed hook as Claude Code does, and return its answer."""
+    payload = {
+        "session_id": SESSION,
+        "cwd": str(machine.root),
+        "hook_event_name": event,
+        **members,
+    }
+    ended = subprocess.run(
+        f'cmd.exe /d /s /c "{hook_command(machine, event)}"',
+        cwd=machine.root,
+        env=machine.env,
+        input=json.dumps(payload).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended
+    return ended.stdout
+
+
+def ask(machine: Machine, prompt: str) -> bytes:
+    """Return the answer to a prompt. On a busy machine, the first ones can exceed their deadline."""
+    for _ in range(ATTEMPTS):
+        answer = send(machine, "UserPromptSubmit", prompt=prompt)
+        if answer:
+            return answer
+    return b""
+
+
+def test_installed_hooks_record_a_tool_and_answer_a_prompt(machine: Machine) -> None:
+    (machine.home / ".claude").mkdir()
+    machine.ralph(
+        "memory", "add", "The deploy key for staging rotates every Friday", "--tags", "deploy"
+    )
+    machine.ralph("index", "sync")
+    machine.ralph("install", "claude")
+    send(
+        machine,
+        "PostToolUse",
+        tool_name="Bash",
+        tool_input={"command": "pytest -q tests/cart.py"},
+        tool_response={"stdout": "1 passed"},
+    )
+    assert b"every Friday" in ask(machine, "when does the deploy key for staging rotate?")
+    assert "pytest -q tests/cart.py" in machine.ralph("session", "show", SESSION)
+    machine.ralph("doctor")
+    machine.ralph("uninstall", "claude")
+    settings = (machine.home / ".claude" / "settings.json").read_bytes()
+    assert b"ralph" not in settings
+
+
+def test_a_scripted_loop_does_its_work_and_is_journaled(machine: Machine) -> None:
+    steps = [
+        {
+            "say": "<journal>wrote it</journal>\n<promise>COMPLETE</promise>",
+            "write": {"a.txt": "hi\n"},
+        },
+        {"read_only": True, "say": "<verify-pass/>"},
+    ]
+    (machine.root / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
+    machine.ralph(
+        "loop", "start", "write a.txt",
+        "--agent", "scripted", "--command", "steps.json",
+        "-c", f'custom:"{sys.executable}" -c "open(\'a.txt\', encoding=\'utf-8\')"',
+    )  # fmt: skip
+    assert (machine.root / "a.txt").read_bytes() == b"hi\n"
+    (run,) = machine.json("loop", "show")
+    assert (run["status"], run["reason"]) == ("success", "success")
+
+
+def test_what_is_forgotten_is_gone_from_the_files_and_the_index(machine: Machine) -> None:
+    machine.ralph("memory", "add", "The codename is bluebird")
+    assert "bluebird" in machine.ralph("search", "bluebird codename")
+    machine.ralph("forget", "--matching", "bluebird", "--yes")
+    assert b"bluebird" not in machine.memories
+    assert machine.json("memory", "search", "bluebird") == []
+
+
+def test_the_web_server_answers(machine: Machine) -> None:
+    with start(machine.root, "--no-open", env=machine.env) as server:
+        try:
+            port, _ = address(server)
+            assert status(port, "/static/app.js") == 200
+            assert status(port, "/nothing-here") in (401, 403, 404)
+        finally:
+            server.kill()
