@@ -1,4 +1,7 @@
-"""Machines push, pull and forget at random, are killed, and lose their server: in the end all have the same rows."""
+"""Machines push, pull and forget at random, are killed, and lose their server: in the end all have the same rows.
+
+The server crashes, is restored from backups of both kinds, and is rebuilt without one.
+"""
 
 import random
 import subprocess
@@ -159,28 +162,42 @@ def _shared_ids(machine: Machine) -> set[str]:
         return {row.id for part in parts for row in shared.rows(connection, part) if row.family < 3}
 
 
+def events(fleet: Fleet, play: Play) -> list[tuple[float, Callable[[], None]]]:
+    """What happens to the server, and after which part of the time."""
+    return [
+        (0.1, lambda: fleet.back_up("dump")),
+        (0.3, lambda: fleet.restore("dump")),
+        (0.5, play.rebuild_server),
+        (0.6, lambda: fleet.back_up("files")),
+        (0.8, lambda: fleet.restore("files")),
+    ]
+
+
 @pytest.mark.soak
 def test_all_machines_end_with_the_same_rows(
     fleet: Fleet, rounds: Callable[[int, int], int]
 ) -> None:
     play = Play(fleet, rounds(8, 3))
-    seconds, is_rebuilt, restarts = rounds(600, 0), False, 0
+    coming = events(fleet, play)
+    del coming[rounds(len(coming), 3) :]
+    seconds, restarts = rounds(600, 0), 0
     begun = time.monotonic()
     try:
-        while play.kills < 4 or time.monotonic() < begun + seconds:
+        while coming or time.monotonic() < begun + seconds:
             play.kill(rounds(4, 1))
-            if play.kills % rounds(10, 2) == 0:
+            if play.kills % rounds(10, 3) == 0:
                 restarts += 1
                 fleet.postgres.stop(at_once=bool(restarts % 2))
                 play.kill(1)
                 fleet.postgres.start()
-            if not is_rebuilt and play.kills > 2 and time.monotonic() >= begun + seconds / 2:
-                is_rebuilt = True
-                play.rebuild_server()
+            if coming and time.monotonic() >= begun + seconds * coming[0][0]:
+                _, event = coming.pop(0)
+                event()
     finally:
         play.end()
-    assert is_rebuilt
-    sys.stdout.write(f"{play.check()}, server restarted {restarts} times and once made anew")
+    sys.stdout.write(
+        f"{play.check()}, server restarted {restarts} times, restored and rebuilt as planned"
+    )
 
 
 if __name__ == "__main__":
