@@ -31,6 +31,9 @@ TABLES = [
     "sessions",
     "tombstones",
     "vocabulary",
+    "vocabulary_changes",
+    "machines",
+    "pulls",
     "row_keys",
 ]
 CATALOG = (
@@ -54,7 +57,14 @@ FUNCTIONS = {
     "sources_of": "{project}",
     "tombstones_of": "{project}",
     "rows_of": "{project}, '{{1,2,3,4,5,6}}'::bigint[], '{{0,0,0,0,0,0}}'::bigint[]",
-    "memories_of": "{project}, '{word}'",
+    "memories_of": "{project}, '{word}', '{{1,2,3}}'::bigint[]",
+    "machines_of": "{project}",
+    "epoch_of": "{project}",
+    "notice_restore": "{project}, {number}",
+    "report_pull": "{project}, 'probe', '', 1, 2, 3",
+    "finish_push": "{project}, 'probe'",
+    "check_rows": "{project}, 'probe'",
+    "remove_again": "{project}, {number}, 9000000000000000000",
     "size_of": "{project}",
     "frequencies": "{project}, ARRAY['{word}', 'zyxwvut', 'quuxli']",
     "terms_from": "{project}, '{letter}', '~', 500",
@@ -67,6 +77,9 @@ FUNCTIONS = {
     "drop_rows": "{number}, ARRAY[1, 2]::bigint[]",
     "keys_with_term": "'{number}/0zyxwvut'",
     "add_member": "{project}, 'postgres'",
+    "project_epoch": "{number}",
+    "count_words": "{number}, ARRAY['zyxwvut'], ARRAY[1]",
+    "row_digest": "'{word}'",
     "my_projects": "",
 }
 SHAPES = (
@@ -193,7 +206,9 @@ def test_a_member_of_one_project_sees_nothing_of_another(
                     leaks.append((probed, word))
     assert leaks == []
     assert answers > 20
-    assert team.check(fleet.url()) == (VERSION, [])
+    _, problems = team.check(fleet.url())
+    own = f"of {fleet.role('ann')} "  # what this member reported wrongly about her own machines
+    assert [line for line in problems if own not in line] == []
     words = [row[0] for row in _words(fleet)]
     assert SECRET[2] not in " ".join(words)  # what was forgotten is in no vocabulary
     assert SECRET[0] in words

@@ -82,7 +82,8 @@ def test_this_ralph_refuses_an_older_server_in_one_line(first_schema: Fleet) -> 
             f"the server's schema (1) is older than this Ralph's ({VERSION})"
         )
         assert "`ralph team admin URL`" in (refused.value.hint or "")
-    assert team.check(first_schema.url()) == (1, [f"this Ralph uses schema {VERSION}"])
+    version, (problem,) = team.check(first_schema.url())
+    assert (version, "`ralph team admin URL` updates" in problem) == (1, True)
 
 
 def test_an_older_ralph_can_read_the_version_of_every_server(fleet: Fleet) -> None:

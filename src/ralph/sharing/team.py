@@ -176,6 +176,10 @@ def check(url: str) -> tuple[int, list[str]]:
         version = server.version()
         if not version:
             return 0, ["the server has no Ralph tables; `ralph team admin URL` creates them"]
-        if version != VERSION:
-            return version, [f"this Ralph uses schema {VERSION}"]
+        if version < VERSION:
+            return version, [
+                f"this Ralph uses schema {VERSION}; `ralph team admin URL` updates the tables"
+            ]
+        if version > VERSION:
+            return version, [f"this Ralph uses schema {VERSION}; update Ralph"]
         return version, server.problems()
