@@ -97,6 +97,17 @@ def test_every_command_works_through_pgbouncer(fleet: Fleet, port: int) -> None:
     assert "up to date" in ann("team", "admin", owner).out
 
 
+def test_the_administrator_creates_the_tables_through_pgbouncer(fleet: Fleet, port: int) -> None:
+    database = f"fresh_{fleet.database}"
+    fleet.postgres.execute(f"CREATE DATABASE {database}")
+    address = f"postgresql://postgres@127.0.0.1:{port}/{database}"
+    ralph = Project(fleet.folder)
+    assert "created schema" in ralph("team", "admin", address).out
+    added = ralph("team", "admin", address, "--project", "shop", "--member", fleet.role("ann"))
+    assert "may read and write shop" in added.out
+    assert "no problems" in ralph("team", "admin", address, "--check").out
+
+
 def test_machines_of_one_member_take_turns_in_one_session(fleet: Fleet, port: int) -> None:
     address = url(fleet, "ann", port)
     roots = []
