@@ -192,14 +192,14 @@ def _search_figures(
             shared += len(local_ids & remote_ids) / max(len(local_ids), 1)
     return [
         Figure(
-            f"team search on the server, same top {TOP}{condition}",
+            f"team server search, same top {TOP}{condition}",
             shared / len(asked),
             "%",
             target=0.95,
             better=Better.HIGHER,
         ),
         Figure(
-            f"team search on the server / local, p95{condition}",
+            f"team server search / local, p95{condition}",
             _p95(remote) / _p95(local),
             target=3 if rows >= COMPARABLE_ROWS else 20,
         ),
@@ -229,10 +229,10 @@ def _measure_bulk(server: ThrowawayServer, folder: Path, rows: int, questions: i
         ),
         *_size_figures(server, local, rows),
     ]
-    for condition, statement in ((", not analyzed", "SELECT 1"), (", analyzed", "VACUUM ANALYZE")):
+    for condition, statement in (("loaded", "SELECT 1"), ("analyzed", "VACUUM ANALYZE")):
         server.execute(statement)
         with connect(server.url("ben")) as connection:
-            condition_name = f" ({rows:,} rows{condition})"
+            condition_name = f" ({rows:,}, {condition})"
             measured += _search_figures(local, connection, asked, rows, condition_name)
     measured.append(_pull_figure(server, folder, rows))
     return measured
@@ -259,7 +259,7 @@ def _pull_figure(server: ThrowawayServer, folder: Path, rows: int) -> Figure:
         owner.execute(sql, (team_bulk.Machine(0).name,))
     settings = Team(server.url("ben"), project=PROJECT, share=tuple(Shared))
     pulled, took = timed(lambda: team_pull.pull(ben, Config(team=settings)))
-    name = f"team pull, client CPU per 10,000 rows ({rows:,} rows)"
+    name = f"team pull, CPU per 10,000 rows ({rows:,} rows)"
     return Figure(name, took.cpu / pulled.rows * 10_000, "s")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import psycopg
 import pytest
 from tests.support.machines import Fleet, Machine, iteration, observation
 
@@ -166,3 +167,32 @@ def test_the_best_five_are_the_same(sides: Sides) -> None:
             None, "timeout", everyday_factor=1, min_name_weight=0, store=sides[1][0]
         )
     ]
+
+
+_MANY_SOURCES = """
+INSERT INTO ralph_team.sources (project, member, machine, path, format, rules, digest, size, lines,
+    branch, commit, committed_at, is_default)
+SELECT id, 'ann', 'm', n, 'observations', '', '', 0, 0, '', '', '', true
+FROM ralph_team.projects, generate_series(1, 2000) n
+"""
+_MANY_ROWS = """
+INSERT INTO ralph_team.records
+    (source, project, length, seq, family, id, session, body, columns, terms)
+SELECT key, project, 1, 1, 1, 'obs-' || key || '-' || n, '', repeat('x', 300), '', '{}'
+FROM ralph_team.sources, generate_series(1, 20) n
+"""
+
+
+def test_a_pull_reads_only_the_rows_that_it_asks_for(fleet: Fleet) -> None:
+    fleet.join("ben", "shop")
+    with psycopg.connect(fleet.url(), autocommit=True) as owner:
+        for statement in (_MANY_SOURCES, _MANY_ROWS, "VACUUM ANALYZE"):
+            owner.execute(statement.encode())
+    with fleet.server("ben") as server, server.snapshot():
+        wanted = [(source.key, 0) for source in server.sources("shop")[:50]]
+        rows = list(server.rows("shop", wanted))
+        read = server.connection.execute(
+            "SELECT coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0) "
+            "FROM pg_stat_xact_user_tables WHERE relname = 'records_rest'"
+        ).fetchone()
+    assert (len(rows), read) == (1000, (1000,))

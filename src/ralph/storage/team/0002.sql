@@ -397,6 +397,28 @@ BEGIN
             row_count = excluded.row_count, expected = excluded.expected, kept = excluded.kept;
 END $$;
 
+-- Each source is read by itself: without statistics, a planner that joins many of them with rows reads the whole project.
+CREATE OR REPLACE FUNCTION rows_of(p_project text, p_sources bigint[], p_after bigint[])
+RETURNS TABLE (source bigint, key bigint, id text, body text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE pid integer := member_of(p_project, false);
+BEGIN
+    RETURN QUERY WITH own AS MATERIALIZED (
+        SELECT key FROM sources WHERE project = pid
+    ), wanted AS MATERIALIZED (
+        SELECT w.source, w.after FROM unnest(p_sources, p_after) w(source, after) JOIN own ON own.key = w.source
+    )
+    SELECT r.source, r.key, r.id, r.body FROM wanted w, LATERAL (
+        SELECT source, key, id, body FROM records WHERE source = w.source AND key > w.after AND project = pid OFFSET 0
+    ) r
+    UNION ALL
+    SELECT r.source, r.key, r.id, r.body FROM wanted w, LATERAL (
+        SELECT source, key, id, body FROM sessions WHERE source = w.source AND key > w.after AND project = pid OFFSET 0
+    ) r
+    ORDER BY 1, 2;
+END $$;
+
 DROP FUNCTION memories_of(text, text);
 CREATE FUNCTION memories_of(p_project text, p_machine text, p_without bigint[])
 RETURNS TABLE (source bigint, member name, branch text, commit text, id text, body text)
