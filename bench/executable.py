@@ -1,6 +1,6 @@
 """Measure whether an injected decision fixes a bug: a scripted agent, real hooks and real pytest, three tasks.
 
-`make bench` calls `run`; `python bench/executable.py` runs it alone. Chats are recorded through hooks, and a bug report
+`python bench/executable.py` runs it alone. Chats are recorded through hooks, and a bug report
 is the prompt. If the agent finds the decision in its context, it writes the fix from it, values included; otherwise it
 writes the obvious guess. The task's test checks for the decision, and pytest decides.
 """
@@ -15,10 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import delivery, retrieval
+from bench.figures import Better, Figure, show
+
+from bench import delivery
 
 SECONDS = 120.0
-HEADINGS = ("arm", "tasks", "tests pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,26 +199,17 @@ def measure(tasks: Sequence[FixTask] = TASKS) -> dict[str, int]:
     return passed
 
 
-def report(passed: Mapping[str, int], tasks: int) -> list[str]:
-    """Return the table, and whether all tests pass with Ralph and none without memory."""
-    lines = retrieval.table(
-        HEADINGS, [(name, str(tasks), str(count)) for name, count in passed.items()]
-    )
-    is_kept = passed[delivery.RALPH] == tasks and passed["no memory"] == 0
-    verdict = "ok" if is_kept else "BROKEN"
-    what = "bugs that are mended with the decision, and only with it"
+def figures(passed: Mapping[str, int] | None = None, tasks: int = len(TASKS)) -> list[Figure]:
+    """Return the share of the bugs that are fixed with the decision, and without any memory."""
+    if passed is None:
+        passed = measure()
+    with_ralph = passed[delivery.RALPH] / tasks
+    without = passed["no memory"] / tasks
     return [
-        "Decisions that mend a bug",
-        "",
-        *lines,
-        f"  {what:<60} {passed[delivery.RALPH]} of {tasks} {verdict}",
+        Figure(f"{tasks} bugs fixed with Ralph", with_ralph, "%", target=1, better=Better.HIGHER),
+        Figure(f"{tasks} bugs fixed without memory", without, "%", target=0),
     ]
 
 
-def run() -> list[str]:
-    """Measure and return the report."""
-    return report(measure(), len(TASKS))
-
-
 if __name__ == "__main__":
-    print("\n".join(run()))
+    sys.exit(show("Decisions that fix a bug", figures()))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.figures import Figure
 from bench.sessions import Words
 
 import ralph.hooks
@@ -188,6 +189,19 @@ CASES = (
     Case("SessionStart", "SessionStart", {"source": "startup"}, 0),
 )
 """The measured cases; a limit of 0 means none."""
+BASELINES = {
+    "PostToolUse": 1.47,
+    "PostToolUse, rules must run": 2.93,
+    "PreToolUse": 3.13,
+    "PostToolUseFailure": 3.72,
+    "UserPromptSubmit": 3.91,
+    f"UserPromptSubmit, {PASTED} characters": 5.89,
+    "Stop": 26.0,
+    "SessionStart": 31.0,
+}
+"""The cases of the page, with their ratios of 2026-11-18."""
+PAGE_ROUNDS = 15
+PAGE_RECORDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +229,7 @@ def measure(
     rounds: int = 101,
     records: int = 0,
     others: Mapping[str, Sequence[str]] | None = None,
+    cases: Sequence[Case] = CASES,
 ) -> tuple[Cost, ...]:
     """Measure every event and its comparisons alternately; `folder` is an empty folder for the generated project.
 
@@ -233,7 +248,7 @@ def measure(
         BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
         NOTHING: (["true"], b""),
     }
-    for case in CASES:
+    for case in cases:
         commands[case.name] = ([str(launcher), "claude", case.event], case)
     commands.update({name: (command, first) for name, command in (others or {}).items()})
     taken: dict[str, list[float]] = {name: [] for name in commands}
@@ -245,7 +260,7 @@ def measure(
                 stdin = payload(_asking(given, asked, turn), folder / given.where, turn, number)
                 taken[name].append(start(command, stdin, envs[given.where]) * 1000)
     many = next((bar for more, bar in ON_MORE if records > more), ANSWERING)
-    bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in CASES}
+    bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in cases}
     return costs(taken, bars)
 
 
@@ -418,6 +433,32 @@ def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> 
             others={"other hook": other} if other else None,
         )
     return report(found)
+
+
+def figures() -> list[Figure]:
+    """Measure the events that sessions consist of."""
+    cases = [case for case in CASES if case.name in BASELINES]
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(
+            Path(folder),
+            started,
+            interpreter=sys.executable,
+            stub=Path(ralph.hooks.__file__).with_name("run.py"),
+            rounds=PAGE_ROUNDS,
+            records=PAGE_RECORDS,
+            cases=cases,
+        )
+    return [
+        Figure(
+            f"{cost.name} / bare interpreter",
+            cost.ratio,
+            "x",
+            BASELINES[cost.name],
+            cost.at_most or None,
+        )
+        for cost in found
+        if cost.name in BASELINES
+    ]
 
 
 if __name__ == "__main__":

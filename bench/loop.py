@@ -16,6 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.figures import Figure, show
 from bench.sessions import Words
 
 from bench import speed
@@ -31,9 +34,14 @@ from ralph.search import index
 from ralph.storage import files
 
 RECORDS, ENTRIES, MEMORIES = 10_000, 1_000, 200
-SHORT, LONG = 40, 1_000
-OVERHEAD, GROWTH, MEMORY = 10.0, 1.2, 1.1
-"""Limits: an iteration relative to the comparison, a late iteration to an early one, and memory likewise."""
+SHORT = 40
+LONG = 200
+"""Iterations of the two runs. A thousand show slow growth better, and take ten minutes."""
+MAX_OVERHEAD = 10.0
+"""An iteration relative to what it is compared with."""
+MAX_GROWTH = 1.2
+"""A late iteration relative to an early one."""
+MAX_MEMORY_GROWTH = 1.1
 _A_RUN = 50
 
 
@@ -75,37 +83,31 @@ class Clock:
                 os.fsync(file.fileno())
 
 
-def run(long: int = LONG) -> list[str]:
-    """Return the table and the limits."""
+def figures(long: int = LONG) -> list[Figure]:
+    """Measure a short run in a large project, and a long run."""
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         short = _measured(Path(folder) / "full", SHORT, RECORDS, ENTRIES)
         grown = _measured(Path(folder) / "long", long, 0, 0)
-    lines = [f"the loop with {RECORDS:,} records and {ENTRIES:,} journal entries"]
-    lines += [
-        f"  {'Ralph, an iteration':<44} {1000 * median(short.ours):9.1f} ms",
-        f"  {'one search, three git calls, five fsyncs':<44} {1000 * median(short.theirs):9.1f} ms",
-        _bar(
-            "an iteration / search, git and fsyncs",
-            median(short.ours) / median(short.theirs),
-            OVERHEAD,
-        ),
-        f"a run of {long:,} iterations",
-    ]
     part = max(10, len(grown.ours) // 10)
-    first, last = median(grown.ours[:part]), median(grown.ours[-part:])
-    slower = median(grown.theirs[-part:]) / median(grown.theirs[:part])
-    lines += [
-        f"  {f'the first {part} iterations, median':<44} {1000 * first:9.1f} ms",
-        f"  {f'the last {part} iterations, median':<44} {1000 * last:9.1f} ms",
-        f"  {'what the machine itself became slower by':<44} {slower:9.2f}",
-        _bar("last / first, as the machine was", last / first / slower, GROWTH),
-        _bar("memory at the end / after a tenth", grown.sizes[-1] / grown.sizes[part], MEMORY),
+    growth = median(grown.ours[-part:]) / median(grown.ours[:part])
+    machine_growth = median(grown.theirs[-part:]) / median(grown.theirs[:part])
+    return [
+        Figure(
+            "an iteration / one search, three git calls, five fsyncs",
+            median(short.ours) / median(short.theirs),
+            target=MAX_OVERHEAD,
+        ),
+        Figure(
+            f"the last of {long:,} iterations / the first",
+            growth / machine_growth,
+            target=MAX_GROWTH,
+        ),
+        Figure(
+            f"memory after {long:,} iterations / after a tenth",
+            grown.sizes[-1] / grown.sizes[part],
+            target=MAX_MEMORY_GROWTH,
+        ),
     ]
-    return lines
-
-
-def _bar(what: str, ratio: float, most: float) -> str:
-    return f"  {what:<60} {ratio:5.2f} (at most {most:g}) {'ok' if ratio <= most else 'BROKEN'}"
 
 
 def _measured(root: Path, iterations: int, records: int, entries: int) -> Clock:
@@ -154,4 +156,5 @@ def _size() -> int:
 
 
 if __name__ == "__main__":
-    print("\n".join(run(int(sys.argv[1]) if sys.argv[1:] else LONG)))
+    iterations = int(sys.argv[1]) if sys.argv[1:] else LONG
+    sys.exit(show("The loop", figures(iterations)))

@@ -33,10 +33,15 @@ from bench.figures import (
 )
 
 MODULES = {
-    "parse": "Memory files of 10 MB",
-    "graph": "The graph",
-    "team": "The team's server",
     "large_memory": "Growing memory files",
+    "hooks": "Hooks",
+    "busy": "Hooks on a busy machine",
+    "team": "The team's server",
+    "parse": "Memory files of 10 MB",
+    "loop": "The loop",
+    "graph": "The graph",
+    "web": "The web pages",
+    "executable": "Decisions that fix a bug",
 }
 """The benchmarks of the page: the module with a function `figures`, and the title."""
 MAX_MINUTES = 15

@@ -6,7 +6,7 @@ page's request. The measure is the sum over a word: the page's, relative to the 
 """
 
 import http.client
-import json
+import sys
 import tempfile
 import threading
 import time
@@ -20,6 +20,10 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.figures import Figure, show
 
 from bench import big
 from ralph.cli.servers import bind_socket
@@ -74,15 +78,14 @@ def asked(connection: http.client.HTTPConnection, headers: dict[str, str], path:
     return body
 
 
-def run(rounds: int = ROUNDS) -> list[str]:
-    """Return the table and the limit."""
+def figures(rounds: int = ROUNDS) -> list[Figure]:
+    """Measure how long the page waits while words are typed."""
     ratios: list[float] = []
-    sums = {"library": 0.0, "empty request": 0.0, "page": 0.0}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         big.write(root, COUNT)
         with served(root) as (connection, headers):
-            found = json.loads(asked(connection, headers, "/api/records?q=scheduler"))
+            asked(connection, headers, "/api/records?q=scheduler")  # builds the index
             tasks: dict[str, Callable[[str], object]] = {
                 "library": lambda typed: search.search(root, Query(typed, limit=PAGE)),
                 "empty request": lambda _: asked(connection, headers, _EMPTY),
@@ -96,21 +99,12 @@ def run(rounds: int = ROUNDS) -> list[str]:
                     for name, task in tasks.items():
                         begun = time.perf_counter()
                         task(typed)
-                        taken[name] += (time.perf_counter() - begun) * 1000
+                        taken[name] += time.perf_counter() - begun
                 ratios.append(taken["page"] / (taken["library"] + taken["empty request"]))
-                sums = {name: sums[name] + taken[name] for name in sums}
-    letters = sum(map(len, TYPED)) * rounds
-    lines = [
-        f"Search as you type over HTTP, {COUNT} memories, {letters} letters ({found['total']} hits for the first)"
+    return [
+        Figure("search as you type / library and empty request", median(ratios), target=AT_MOST)
     ]
-    lines += [f"  {name:<44} {total / letters:9.1f} ms a letter" for name, total in sums.items()]
-    ratio = median(ratios)
-    verdict = "ok" if ratio <= AT_MOST else "BROKEN"
-    lines.append(
-        f"  {'page / (library + empty request)':<60} {ratio:5.2f} (at most {AT_MOST}) {verdict}"
-    )
-    return lines
 
 
 if __name__ == "__main__":
-    print("\n".join(run()))
+    sys.exit(show("The web pages", figures()))
