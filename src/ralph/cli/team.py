@@ -131,10 +131,9 @@ def _pull(call: Invocation) -> None:
 @options.formats("table", "json")
 @pass_call
 def status(call: Invocation, form: str) -> int:
-    """Show what is shared with whom, what is pending, and the latest errors.
+    """Show what is shared, what is pending, and recent errors.
 
-    Sizes and the number of rows that were not pulled yet are shown as well. The exit code is 1 if
-    the server does not answer.
+    The exit code is 1 if the server does not answer.
     """
     state = team_status.status(call.root, call.config)
     if form == "json":
@@ -202,7 +201,7 @@ def _describe_failure(failures: Sequence[Failure]) -> str:
 @options.record_id
 @pass_call
 def forget(call: Invocation, name: str) -> None:
-    """Delete a record from the server and from the copies that machines pulled.
+    """Delete a record from the server and from pulled copies.
 
     The other machines delete their copies at their next sync, and the record cannot be sent again.
     Nobody's own files are changed: a machine that has the record in one of them keeps it there, but

@@ -108,7 +108,7 @@ def _play(folder: Path, server: Any) -> None:
     ben.check("docker compose up" in found, "the pulled memory was not found")
     ben.ralph("team sync", code=1)
     _start_server(folder)
-    ben.title("A forgotten memory disappears from every machine")
+    ben.title("A forgotten memory leaves the server and Ben's copy; Ann is told where hers stays")
     memory_ids = [word for word in found.split() if word.startswith("mem-")]
     ben.ralph(f"team forget {memory_ids[0]}")
     ann.ralph("team sync --push-only")
