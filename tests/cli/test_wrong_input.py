@@ -221,6 +221,27 @@ def test_without_git_the_missing_program_is_named(
     assert "is gone" not in checked
 
 
+def test_without_git_everything_but_history_and_merges_works(
+    ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for words in (
+        ("init",),
+        ("memory", "add", "Ports start at 4000"),
+        ("search", "ports"),
+        ("task", "add", "Refunds"),
+        ("task", "list"),
+        ("status",),
+        ("install", "claude", "--no-mcp"),
+        ("merge-driver", "--register"),
+        ("doctor",),
+        ("uninstall", "--all"),
+    ):
+        said = ralph(*words)
+        assert said.code == 0, (words, said.err)
+        assert "git was not found" not in said.err.lower(), words
+
+
 def test_a_task_file_that_is_cut_off_is_named_with_a_next_step(project: Project) -> None:
     project.put(f".ralph/tasks/{TASK}/task.json", TASK_FILE[:20])
     said = project("task", "list")
