@@ -11,6 +11,7 @@ from tests.support.asking import PORT, Site
 
 from ralph.cli.servers import bind_socket
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
+from ralph.search.idle_embedding import IdleEmbedding
 from ralph.web import requests
 from ralph.web.requests import ApiRequest, route
 
@@ -69,6 +70,7 @@ def test_an_address_of_the_api_that_is_none_says_so(window: Site) -> None:
 def made(root: Path, handler: requests.Handler) -> TestClient:
     app = Starlette(routes=[route("/x/{name}", handler)])
     app.state.root = root
+    app.state.idle = IdleEmbedding()
     return TestClient(app)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -27,7 +28,7 @@ from ralph.cli.output import (
 from ralph.cli.run_report import describe_duration, describe_run, run_json
 from ralph.core import paths
 from ralph.core.config import CRITERIA, load
-from ralph.core.errors import NothingYet, Refused, UsageError
+from ralph.core.errors import NothingYet, RalphError, Refused, UsageError
 from ralph.core.work import JournalEntry, RunStatus
 from ralph.formats.journal import is_journal_id
 from ralph.loop import run_prompts, runs
@@ -43,6 +44,7 @@ _POLL_SECONDS = 0.3  # between two checks of a running loop
 _OVERLAP_CHARACTERS = 1_000  # of printed output, by which the rest is found in a shortened log
 _LIST_LIMIT = 20  # runs or journal entries in a listing, unless the caller asks for more
 _MINUTE_LENGTH = len("2026-01-31T12:00")
+_EMBEDDING_SECONDS = 10.0  # spent on new vectors after a run
 
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 _run_options = options.combine(  # each is a field of LoopRequest
@@ -169,6 +171,7 @@ def start(
                 untrusted=_untrusted_criteria(call),
             )
             _share_with_team(call, printer)
+            _embed_new_records(call)
     finally:
         if not run_id:  # the process that started a detached run reads its output
             _delete_output_without_run(call.root, terminal.run)
@@ -224,6 +227,7 @@ def resume(call: Invocation, run_id: str, feedback: str, **run_options: Any) -> 
             untrusted=_untrusted_criteria(call),
         )
         _share_with_team(call, printer)
+        _embed_new_records(call)
     return exit_code(run)
 
 
@@ -236,6 +240,14 @@ def _share_with_team(call: Invocation, printer: LoopPrinter) -> None:
     result = team.exchange(call.root, call.config)
     if result:
         printer.print_line(result)
+
+
+def _embed_new_records(call: Invocation) -> None:
+    """Embed records for a while, so that searches do not have to wait for the vectors."""
+    from ralph.search import meaning
+
+    with contextlib.suppress(RalphError, OSError):  # a search reports what is wrong
+        meaning.embed_some(call.root, call.config.embedding, seconds=_EMBEDDING_SECONDS)
 
 
 def _build_request(**run_options: Any) -> LoopRequest:

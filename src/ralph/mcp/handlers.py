@@ -7,6 +7,7 @@ the same tools. Before something is deleted, a person is asked if the client can
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -22,7 +23,7 @@ from pydantic import ValidationError
 
 from ralph.capture import recorder
 from ralph.core import paths
-from ralph.core.errors import Refused, UsageError
+from ralph.core.errors import RalphError, Refused, UsageError
 from ralph.core.ids import derived
 from ralph.core.record import Record
 from ralph.lean import discovery
@@ -41,6 +42,7 @@ from ralph.mcp.results import (
 from ralph.mcp.server import Answer, Context, Page
 from ralph.mcp.tools import FORMER_TOOLS, TOOLS
 from ralph.memory import reading
+from ralph.search.idle_embedding import IdleEmbedding
 from ralph.storage.pattern_limit import PatternLimit
 
 LISTED = 10  # newest memories, and newest sessions, in the list of resources
@@ -120,6 +122,7 @@ class Handlers:
         self._env = env
         self._one_client = one_client
         self._client_root: Path | None = None
+        self._idle = IdleEmbedding()
         self._tools = list(TOOLS.values())
         self._prompts = dict(_PROMPTS)
         if read_only:
@@ -174,8 +177,14 @@ class Handlers:
             if not agreed:
                 return tool_result(_nothing_deleted(record))
             call = replace(call, agreed=record.text)
-        answer = await to_thread.run_sync(partial(_run_tool, tool, call, arguments))
+        answer = await to_thread.run_sync(partial(self._run_tool, tool, call, arguments))
         return tool_result(add_notes(answer, notes))
+
+    def _run_tool(self, tool: Tool, call: ToolCall, arguments: dict[str, object]) -> ToolAnswer:
+        with self._idle.request():
+            with suppress(RalphError):  # an unusable config is reported by the tools that need it
+                self._idle.offer(call.root, call.config.embedding)
+            return _run_tool(tool, call, arguments)
 
     async def _call(self, ctx: Context) -> ToolCall:
         """Return the context for a tool call, in the project of the server or its client."""
@@ -215,7 +224,7 @@ class Handlers:
         """
         try:
             call = await self._call(ctx)
-            return await to_thread.run_sync(partial(_run_tool, TOOLS[name], call, arguments))
+            return await to_thread.run_sync(partial(self._run_tool, TOOLS[name], call, arguments))
         except Exception as error:
             raise MCPError(types.INVALID_PARAMS, describe_error(error)) from error
 

@@ -15,6 +15,7 @@ __all__ = [
     "filters",
     "graph_facts",
     "graph_walks",
+    "idle_embedding",
     "index",
     "known_names",
     "meaning",

@@ -25,7 +25,7 @@ from ralph.privacy import injection
 from ralph.search.unknown_names import names_unknown
 from ralph.storage import db, files, queries
 from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
-from ralph.storage.index_files import discard
+from ralph.storage.index_files import current_seal, discard
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.read_progress import LogProgress, log_progress
 from ralph.storage.source_contents import Interpret
@@ -242,22 +242,35 @@ def status(root: Path) -> dict[str, Any]:
     return size
 
 
-def indexed_digests(root: Path) -> set[str]:
-    """Return the digests of the indexed records, without updating the index.
+def peek(root: Path, question: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Call `question` with a connection to the index as it is, without updating it.
 
-    The result is empty if there is no index, or if it cannot be read.
+    Return None if there is no index, or if it cannot be read.
     """
     index = _index(root)
     if index.outside() is not None or not index.path.exists():
-        return set()
+        return None
     with (
         suppress(db.Damaged, db.Busy, WriteFailed),
         db.explained(index.path),
         closing(index.connect()) as connection,
     ):
         if db.version_of(connection) == SCHEMA_VERSION:
-            return set(queries.digests(connection).values())
-    return set()
+            return question(connection)
+    return None
+
+
+def indexed_digests(root: Path) -> set[str]:
+    """Return the digests of the indexed records, without updating the index.
+
+    The result is empty if there is no index, or if it cannot be read.
+    """
+    return set((peek(root, queries.digests) or {}).values())
+
+
+def state_of(root: Path) -> str:
+    """Return a string that changes whenever the index does."""
+    return current_seal(paths.index_file(root))
 
 
 def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:

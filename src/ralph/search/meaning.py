@@ -1,17 +1,21 @@
 """Search by meaning, using the configured embedder and the cached vectors of records.
 
 A search that words can answer does not wait for vectors, and no search spends more than a moment on
-new ones: `ralph index sync` embeds the rest. If the embedder fails, the search continues by words
+new ones: `ralph index sync` embeds the rest, and so do runs at their end and idle servers
+(`idle_embedding.py`). If the embedder fails, the search continues by words
 alone, with one warning. The only server ever contacted is the one named in the settings.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +26,7 @@ from ralph.core.extras import add_command
 from ralph.core.record import Family, Query, Record
 from ralph.search import candidates, embedding_providers, index, local_embedder, vectors
 from ralph.search.embeddings import Embedder, ProviderFailed
-from ralph.storage import db, lookup, queries, query_filters, record_filters
+from ralph.storage import db, files, lookup, queries, query_filters, record_filters
 from ralph.storage.index import Progress
 from ralph.storage.index_schema import family_of
 from ralph.storage.vectors import VectorCache
@@ -104,15 +108,97 @@ def embed(
 
 
 def embed_some(
-    root: Path, settings: Embedding, progress: Progress | None = None
+    root: Path,
+    settings: Embedding,
+    progress: Progress | None = None,
+    *,
+    seconds: float = math.inf,
+    clock: Clock = time.monotonic,
 ) -> Embedded | None:
-    """Embed a few records as part of `ralph index sync`.
+    """Embed a few records after other work, such as `ralph index sync` or a run.
 
-    Return None unless the local model is used.
+    No new batch is started after `seconds`. Return None unless the local model is used.
     """
     if not _is_local(settings):
         return None
-    return embed(root, settings, limit=_MAX_RECORDS_PER_SYNC, progress=progress)
+    deadline = clock() + seconds
+
+    def has_time() -> bool:
+        return clock() < deadline
+
+    embedder = local_embedder.shared_local_embedder()
+    limit = _MAX_RECORDS_PER_SYNC
+    return embed_with(root, embedder, limit=limit, progress=progress, may_continue=has_time)
+
+
+def embed_while(
+    root: Path, settings: Embedding, may_continue: Callable[[], bool]
+) -> Embedded | None:
+    """Embed records with the local model, one text at a time, as long as that is allowed.
+
+    Return None if another model is used, or as `embed_while_with` does.
+    """
+    if not _is_local(settings):
+        return None
+    return embed_while_with(root, local_embedder.shared_local_embedder(), may_continue)
+
+
+def embed_while_with(
+    root: Path, embedder: Embedder, may_continue: Callable[[], bool]
+) -> Embedded | None:
+    """Embed records one text at a time, as long as `may_continue` returns true.
+
+    The index is used as it is and not updated. Return None if there is no index, or if another
+    process is doing the same.
+    """
+    digests = index.peek(root, queries.digests)
+    if not digests:
+        return None
+    with _sole_idle_process(root) as is_sole:
+        if not is_sole:
+            return None
+        with _cache(root) as cache:
+            waiting = _keys_without_vectors(cache, embedder, digests)
+            done = _embed_singly(root, cache, embedder, digests, waiting, may_continue)
+    return Embedded(done, len(waiting) - done, embedder.name)
+
+
+@contextmanager
+def _sole_idle_process(root: Path) -> Iterator[bool]:
+    """Return whether this is the only process that embeds records of a project while idle."""
+    lock = paths.vectors_file(root).with_suffix(".idle-lock")
+    files.make_folder(lock.parent, files.PRIVATE_FOLDER)
+    handle = files.lock_file(lock)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _embed_singly(
+    root: Path,
+    cache: VectorCache,
+    embedder: Embedder,
+    digests: Mapping[int, str],
+    keys: Sequence[int],
+    may_continue: Callable[[], bool],
+) -> int:
+    """Embed records until `may_continue` returns false, and return how many were embedded."""
+    done = 0
+    for start in range(0, len(keys), _CHUNKS_PER_WRITE):
+        some = keys[start : start + _CHUNKS_PER_WRITE]
+        records = index.peek(root, partial(queries.records, keys=some)) or {}
+        for key in some:
+            rows: list[bytes] = []
+            record = records.get(key)
+            for chunk in () if record is None else _chunks_of(record):
+                if not may_continue():
+                    return done
+                rows += vectors.quantize(embedder.embed([chunk]))
+            cache.put(embedder.name, {digests[key]: b"".join(rows)})
+            done += 1
+    return done
 
 
 def _is_local(settings: Embedding) -> bool:
@@ -139,9 +225,17 @@ def count_missing(root: Path, settings: Embedding) -> int:
 
 
 def embed_with(
-    root: Path, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None
+    root: Path,
+    embedder: Embedder,
+    *,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    may_continue: Callable[[], bool] = lambda: True,
 ) -> Embedded:
-    """Embed the records that have no vector yet, in batches. Each finished batch is kept."""
+    """Embed the records that have no vector yet, in batches. Each finished batch is kept.
+
+    `may_continue` is called before each batch.
+    """
     complete = index.sync(root).complete
     digests = index.ask(root, queries.digests)
 
@@ -151,7 +245,7 @@ def embed_with(
     with _cache(root) as cache:
         if complete and limit is None:
             cache.prune({*digests.values(), *index.digests_of_others(root)})
-        return _embed(cache, embedder, read, digests, limit, progress)
+        return _embed(cache, embedder, read, digests, limit, progress, may_continue)
 
 
 def embed_held(
@@ -173,13 +267,14 @@ def _embed(
     digests: Mapping[int, str],
     limit: int | None = None,
     progress: Progress | None = None,
+    may_continue: Callable[[], bool] = lambda: True,
 ) -> Embedded:
     waiting = _keys_without_vectors(cache, embedder, digests)
     planned = waiting[:limit]
     done = 0
     problem = None
     try:
-        while done < len(planned):
+        while done < len(planned) and may_continue():
             keys = planned[done : done + _CHUNKS_PER_WRITE]
             chunks_by_digest = _next_chunks(keys, read(keys), digests)
             chunks: list[str] = []

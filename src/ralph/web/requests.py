@@ -182,6 +182,11 @@ def _is_json(request: Request) -> bool:
 
 
 def _respond(request: Request, handler: Handler, body: bytes) -> Response:
+    with request.app.state.idle.request():
+        return _respond_now(request, handler, body)
+
+
+def _respond_now(request: Request, handler: Handler, body: bytes) -> Response:
     root: Path = request.app.state.root
     if not root.is_dir():
         raise NotFound(
@@ -197,6 +202,7 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
     config = load(root, env=os.environ, limit=PatternLimit).config
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
+    request.app.state.idle.offer(root, config.embedding)
     params = request.query_params
     path = request.path_params
     return json_response(handler(ApiRequest(root, config, params, path, value, request.app.state)))

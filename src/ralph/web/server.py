@@ -29,6 +29,7 @@ from starlette.routing import Route
 
 from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError
+from ralph.search.idle_embedding import IdleEmbedding
 from ralph.storage import files
 from ralph.storage.pattern_limit import PatternLimit
 from ralph.web import api
@@ -133,6 +134,7 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
     app.state.root = root
     app.state.changes = ChangeHistory(root)
     app.state.by = by
+    app.state.idle = IdleEmbedding()
     app.state.ending = lambda: False
     return app
 
