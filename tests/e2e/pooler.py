@@ -40,6 +40,7 @@ def pooler(
     server: ThrowawayServer,
     roles: Sequence[str],
     certificate: Certificate | None = None,
+    more_settings: str = "",
 ) -> Iterator[int]:
     """Run PgBouncer in transaction mode, with one session for each role, and yield its port.
 
@@ -51,7 +52,7 @@ def pooler(
     port = _free_port()
     users = folder / "users.txt"
     users.write_text("".join(f'"{role}" ""\n' for role in roles), encoding="utf-8")
-    settings = _SETTINGS.format(folder=server.folder, port=port, users=users)
+    settings = _SETTINGS.format(folder=server.folder, port=port, users=users) + more_settings
     if certificate is not None:
         copy = folder / "server.pem"
         shutil.copy(certificate.path, copy)

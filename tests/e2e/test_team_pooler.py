@@ -155,3 +155,23 @@ def test_pgbouncer_with_a_certificate_is_trusted_like_a_server(
         ann = machine(fleet, "ann", address)
         ann("memory", "add", "Deploy on Tuesdays", "-t", "fix")
         assert ann("team", "sync").out.startswith("1 row(s)")
+
+
+def test_a_full_pooler_is_one_clear_line(fleet: Fleet, program: Path) -> None:
+    roles = [fleet.role("ann")]
+    with pooler(program, fleet.postgres, roles, more_settings="max_client_conn = 1\n") as port:
+        address = url(fleet, "ann", port)
+        ralph = Project(fleet.folder)
+        with psycopg.connect(address):
+            said = ralph("team", "join", address, "--project", "shop")
+        assert (said.code, len(said.err.splitlines())) == (1, 2)
+        assert "has no free connection" in said.err
+        assert ralph("team", "join", address, "--project", "shop").code == 0
+
+
+def test_options_in_the_url_are_named_as_the_cause(fleet: Fleet, port: int) -> None:
+    address = f"{url(fleet, 'ann', port)}?options=-c%20work_mem%3D8MB"
+    said = Project(fleet.folder)("team", "join", address, "--project", "shop")
+    assert (said.code, len(said.err.splitlines())) == (1, 2)
+    assert "refused a setting" in said.err
+    assert "remove `options`" in said.err

@@ -90,12 +90,31 @@ _EXPLANATIONS = {
         "check the address and the password, which libpq reads from ~/.pgpass or a service file; "
         f"{_NOTHING_LOST}",
     ),
+    "StartupParameter": _Explanation(
+        "the team's server refused a setting ({url}): {}",
+        "remove `options` from the URL, the service file and PGOPTIONS: PgBouncer accepts none",
+    ),
+    "NoFreeConnection": _Explanation(
+        "the team's server has no free connection ({url}): {}",
+        f"run it again; {_NOTHING_LOST}",
+    ),
     "OperationalError": _Explanation(
         "the team's server does not answer ({url}): {}", f"check the address; {_NOTHING_LOST}"
     ),
     "Error": _Explanation("the server answered: {}", _NOTHING_LOST),
 }
-"""Explanations of psycopg's errors by class name. `Refusal` is not a psycopg class."""
+"""Explanations by the class names of psycopg, and by names for classes that it does not have."""
+
+_REFUSALS = {
+    "unsupported startup parameter": "StartupParameter",
+    "no more connections allowed": "NoFreeConnection",
+    "too many clients": "NoFreeConnection",
+    "too many connections": "NoFreeConnection",
+    "remaining connection slots": "NoFreeConnection",
+    "FATAL:": "Refusal",
+    "no password": "Refusal",
+}
+"""Parts of messages with which PostgreSQL or PgBouncer refuses a connection, by explanation."""
 
 
 @contextmanager
@@ -116,17 +135,14 @@ def explained(url: str) -> Iterator[None]:
 def _explanation_of(error: Exception) -> _Explanation:
     """Return the explanation for an error's class, or for the nearest class it inherits from."""
     names = [base.__name__ for base in type(error).__mro__]
-    if names[0] == "OperationalError" and _is_refusal(str(error)):
-        return _EXPLANATIONS["Refusal"]
+    if names[0] == "OperationalError":
+        for fragment, name in _REFUSALS.items():
+            if fragment in str(error):
+                return _EXPLANATIONS[name]
     for name in names:
         if name in _EXPLANATIONS:
             return _EXPLANATIONS[name]
     return _EXPLANATIONS["Error"]
-
-
-def _is_refusal(message: str) -> bool:
-    """Return whether a server answered but refused the connection."""
-    return "FATAL:" in message or "no password" in message
 
 
 def first_line(error: BaseException) -> str:
