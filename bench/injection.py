@@ -217,7 +217,7 @@ def main() -> None:
         return
     weights = train(authors)
     stored = np.clip(np.round(SCALE * weights[:BUCKETS]), -LARGEST, LARGEST).astype(np.int8)
-    injection_guard.WEIGHTS.write_bytes(
+    Path(injection_guard.__file__).with_name(injection_guard.WEIGHTS).write_bytes(
         stored.tobytes() + struct.pack("<f", SCALE * (weights[BIAS] - limit))
     )
 

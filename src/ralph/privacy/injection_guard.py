@@ -4,23 +4,29 @@ This is a linear classifier. Its features are phrases (words, pairs of words, an
 open a clause) and parts of words. A feature's weight is stored in the bucket that its hash selects.
 `bench/injection.py` trains the weights on texts by many authors, and tests each author's texts with
 weights trained on the others'. Hidden and encoded text is decoded first.
+
+Hooks load this module when they are about to give something to a session, so it imports neither
+`typing` nor `pathlib`, and patterns that few texts need are compiled when they are first used.
 """
 
 from __future__ import annotations
 
 import binascii
+import os
 import re
 import struct
 import unicodedata
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import sqrt
-from pathlib import Path
-from typing import NamedTuple
 from zlib import crc32
 
-WEIGHTS = Path(__file__).with_name("injection_weights.bin")
+from ralph.lean import hook_files, record
+
+WEIGHTS = "injection_weights.bin"
+"""The file with the weights, next to this module."""
 BUCKETS = 1 << 20  # weights in the file, one byte each; the bias, a float, follows them
+_MAX_WEIGHTS_BYTES = 2 * BUCKETS  # to read
 EXTRA = 5, 25  # added to the counts of phrases and parts, so that few words decide little
 _MAX_CACHED_WORDS = 50_000
 
@@ -39,7 +45,7 @@ _NOTE_THRESHOLD = 0
 _SENTENCE_THRESHOLD = 10  # higher, because a single sentence says less than a note
 _BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
 
-_HOST = re.compile(
+_HOST = (
     r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|"
     r"[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
 )
@@ -47,10 +53,8 @@ _HOST = re.compile(
 
 They are replaced before scoring, because invented texts use different hosts from real ones.
 """
-_QUOTED = re.compile(
-    r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'"
-)
-_OVERRIDE = re.compile(
+_QUOTED = r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'"
+_OVERRIDE = (
     r"(?:\A|[\n.!?:;,(*>-]\s*|\b(?:please|now|and|then|must|should|to)\s+)\W{0,3}"
     r"(?:ignore|disregard|forget|override|bypass|discard)\b[^.\n]{0,24}"
     r"\b(?:previous|prior|above|earlier|preceding|former|your|all|any|everything)\b[^.\n]{0,40}"
@@ -63,13 +67,26 @@ Notes about prompt injection quote it, so training gives its words no weight. Qu
 therefore removed before this pattern is searched.
 """
 
+_OVERRIDE_STARTS = (
+    "ignore",
+    "disregard",
+    "forget",
+    "override",
+    "bypass",
+    "discard",
+    "<|im_start|>",
+    "[inst]",
+    "system>",
+)
+"""One of these is in every text that the pattern matches. Most texts contain none."""
+
 # Hidden text. Each minimum is a number of characters or words.
 _ZERO_WIDTH = frozenset((0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _OVERLAYS = range(0x334, 0x339)  # strike out a letter
 _TAGS = range(0xE0000, 0xE01F0)  # tags and variation selectors
 _DIRECTIONS = range(0x202A, 0x202F)  # change the direction of writing
 _INVISIBLE = dict.fromkeys((*_ZERO_WIDTH, *_OVERLAYS, *_TAGS, *_DIRECTIONS))
-_STYLED_LETTERS = re.compile(
+_STYLED_LETTERS = (
     "[\u1d00-\u1d2b\u24b6-\u24e9\uff21-\uff5a\U0001d400-\U0001d7ff\U0001f130-\U0001f189ɪʀɴʙɢʜʟʏꜰꜱ]"
 )
 """Styled letters that look like plain ones: small capitals, circled, full-width, bold and so on."""
@@ -89,12 +106,14 @@ _MIN_DIGIT_WORD_CHARACTERS = 3
 _MIN_BLOB_CHARACTERS = 16
 
 
-class _Weights(NamedTuple):
+@record
+class _Weights:
     buckets: memoryview[int]
     bias: float
 
 
-class _WordParts(NamedTuple):
+@record
+class _WordParts:
     """The total weight of a word's parts, and how many there are."""
 
     weight: int
@@ -110,13 +129,20 @@ def is_injection(text: str) -> bool:
     if plain is None:
         return True
     for variant in _variants(plain):
-        # Runs of blank lines would make the search quadratic.
-        lines = filter(None, map(str.strip, variant.split("\n")))
-        if _OVERRIDE.search(_QUOTED.sub(" ", "\n".join(lines))):
+        if _has_override(variant):
             return True
         if any(score(window) > threshold for window, threshold in windows(variant)):
             return True
     return False
+
+
+def _has_override(text: str) -> bool:
+    """Return whether a lowercase text contains the best-known form outside quotes."""
+    if not any(start in text for start in _OVERRIDE_STARTS):
+        return False
+    # Runs of blank lines would make the search quadratic.
+    lines = filter(None, map(str.strip, text.split("\n")))
+    return re.search(_OVERRIDE, re.sub(_QUOTED, " ", "\n".join(lines))) is not None
 
 
 def normalize(text: str) -> str | None:
@@ -131,7 +157,9 @@ def normalize(text: str) -> str | None:
         text = plain
     if _INVISIBLE_STYLE in text or _is_spaced_out(text):
         return None
-    return _HOST.sub("host", text)
+    if "." not in text:
+        return text
+    return re.sub(_HOST, "host", text)
 
 
 def features(text: str) -> tuple[list[str], list[str]]:
@@ -214,7 +242,8 @@ def _hash_ascii_parts(word: str) -> list[int]:
 
 @cache
 def _load_weights() -> _Weights:
-    data = WEIGHTS.read_bytes()
+    folder = os.path.dirname(__file__)  # noqa: PTH120 - hooks do not load pathlib
+    data = hook_files.read_file(f"{folder}{os.sep}{WEIGHTS}", _MAX_WEIGHTS_BYTES) or b""
     return _Weights(
         memoryview(data)[:BUCKETS].cast("b"), struct.unpack_from("<f", data, BUCKETS)[0]
     )
@@ -252,7 +281,7 @@ def _hides_text(text: str, plain: str) -> bool:
     """
     if _count_hidden(text) >= _MIN_HIDDEN:
         return True
-    if len(_STYLED_LETTERS.findall(text)) >= _MIN_STYLED:
+    if len(re.findall(_STYLED_LETTERS, text)) >= _MIN_STYLED:
         return True
     mixed_words = [word for word in plain.split() if _is_mixed(word)]
     return len(mixed_words) >= _MIN_MIXED_WORDS

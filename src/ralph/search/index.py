@@ -12,14 +12,14 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ralph.core import ids, paths, terms
 from ralph.core.errors import Hint, RalphError, Refused, Unreadable, WriteFailed
-from ralph.core.record import Record
+from ralph.core.record import Family, Record
 from ralph.core.settings import Privacy
 from ralph.privacy import injection
 from ralph.search.unknown_names import names_unknown
@@ -84,7 +84,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         terms.index_terms,
         interpreter(root, privacy),
         None if main == root else has_same_rules,
-        is_order=lambda record: injection.is_order(record) or names_unknown(root, record),
+        is_order=partial(_is_order, root),
         is_ralph_call=_is_own_traffic,
     )
 
@@ -93,6 +93,16 @@ def _is_own_traffic(record: Record) -> bool:
     from ralph.capture.own_traffic import is_own_traffic  # an up-to-date index does not need it
 
     return is_own_traffic(record)
+
+
+def _is_order(root: Path, record: Record) -> bool:
+    """Return whether a memory or a journal entry reads like an instruction to an agent.
+
+    Observations are judged when they are about to be given to a session (`recall/eligibility.py`).
+    """
+    if record.family is Family.OBSERVATION:
+        return False
+    return injection.is_order(record) or names_unknown(root, record)
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
