@@ -117,7 +117,7 @@ def fold_lines(
         name = storable_text(str(line["id"]))
         if name not in rows:  # once: a log has thousands of lines about one session
             rows[name] = _columns_of(connection, folded, source, name)
-        rows[name] = _fold_line(rows[name], line, is_forgotten)
+        _fold_line(rows[name], line, is_forgotten)
     assignments = ", ".join(f"{column} = ?" for column in folded.columns)
     connection.executemany(
         f"UPDATE {folded.table} SET {assignments} WHERE id = ?",
@@ -137,23 +137,23 @@ def _columns_of(
 
 
 def _fold_line(
-    row: Mapping[str, object],
+    row: dict[str, object],
     line: Mapping[str, object],
     is_forgotten: Callable[[object], bool],
-) -> dict[str, object]:
-    folded = dict(row)
+) -> None:
+    """Set the columns of a row that a line has members for."""
     for column, current in row.items():
         member = line.get(column)
-        if column == "summary" and is_forgotten(member):
-            member = None
+        is_news = member is not None and member != current
+        if not is_news or (column == "summary" and is_forgotten(member)):
+            continue
         value = column_value(member, _ALLOWED_VALUES.get(column))
         if column in _COMBINE and isinstance(current, str) and current:
             if not isinstance(value, str) or not value:
                 continue
             value = _COMBINE[column](current, value)
         if value is not None:
-            folded[column] = value
-    return folded
+            row[column] = value
 
 
 def add_long_messages(

@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeVar
 
 from ralph.core import paths
 from ralph.core.errors import DeadlineExceeded, RalphError, Unreadable, WriteFailed
-from ralph.core.record import Record
+from ralph.core.record import Family, Record
 from ralph.storage import changes, db, files, forgotten, gitignore, read_progress
 from ralph.storage.index_files import (
     current_seal,
@@ -41,7 +41,7 @@ from ralph.storage.index_files import (
 )
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.index_writer import (
-    BATCH_BYTES,
+    SLICE_BYTES,
     TEXT_INDEXES,
     IndexWriter,
     LoadedPortion,
@@ -68,6 +68,12 @@ from ralph.storage.sources import (
 
 PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
 _SLICE_BYTES = 16 * 1024  # of a log, read between two checks of the clock; takes about 25 ms
+_HURRIED_BATCH_BYTES = 1_000_000  # per transaction, if there is a deadline
+_BATCH_BYTES = 8_000_000  # per transaction otherwise; each adds a segment to a full-text index
+_LARGE_BYTES = 4_000_000  # a sync that reads more than this gathers full-text rows
+_FTS_HASH_BYTES = 1 << 20  # what FTS5 gathers in memory before it writes a segment, by default
+_FTS_AUTOMERGE = 4  # how many segments of one size FTS5 merges, by default
+_GATHERED_HASH_BYTES = 8 << 20
 _COMPACT_PAGES = 64  # a database that has doubled and grown by more pages than this is compacted
 
 Progress = Callable[[int, int], None]
@@ -93,7 +99,8 @@ class Synced:
 class _Pace(NamedTuple):
     """How much to read at a time, and when to stop by the monotonic clock."""
 
-    slice_bytes: int = BATCH_BYTES
+    slice_bytes: int = SLICE_BYTES
+    batch_bytes: int = _BATCH_BYTES
     deadline: float = math.inf
 
 
@@ -402,7 +409,7 @@ class Index:
         differing = scan.differing_from(known)
         pace = _Pace()
         if within is not None:
-            pace = _Pace(_SLICE_BYTES, time.monotonic() + within)
+            pace = _Pace(_SLICE_BYTES, _HURRIED_BATCH_BYTES, time.monotonic() + within)
             differing.sort(key=_urgency)
         changed = [found.source for found in differing]
         stored_names = [*gone, *(source.name for source in changed if source.name in known)]
@@ -410,7 +417,13 @@ class Index:
         for name in gone:
             with db.atomic(connection):
                 writer.remove_source(rows[name]["key"])
+        unread_bytes = sum(found.state.size for found in differing)
+        is_large = within is None and unread_bytes >= _LARGE_BYTES
+        if is_large or _is_gathering(connection):
+            _set_gathering(connection, is_large)
         loaded = _load_sources(writer, changed, rows, pace, progress)
+        if is_large:
+            _set_gathering(connection, False)
         return Synced(
             loaded,
             len(gone),
@@ -463,8 +476,8 @@ def _load_sources(
     count = 0
     while count < len(changed):
         batch_bytes = 0
-        with db.atomic(writer.connection):
-            while count < len(changed) and batch_bytes <= BATCH_BYTES:
+        with writer.batch():
+            while count < len(changed) and batch_bytes <= pace.batch_bytes:
                 source = changed[count]
                 loaded = LoadedPortion(0, complete=True)
                 # If the file is gone or cannot be read, none of it was written.
@@ -473,6 +486,8 @@ def _load_sources(
                         source, rows.get(source.name), pace.slice_bytes, pace.deadline
                     )
                 batch_bytes += loaded.size
+                if pace.deadline < math.inf:
+                    writer.finish_rows()
                 if loaded.complete:
                     count += 1
                 else:
@@ -482,6 +497,29 @@ def _load_sources(
                 if time.monotonic() > pace.deadline:
                     return count
     return count
+
+
+def _is_gathering(connection: sqlite3.Connection) -> bool:
+    """Return whether the full-text indexes still gather rows for a large sync that was killed."""
+    sql = "SELECT 1 FROM search_config WHERE k = 'automerge' AND v = 0"
+    return connection.execute(sql).fetchone() is not None
+
+
+def _set_gathering(connection: sqlite3.Connection, gathers: bool) -> None:
+    """Tell the full-text indexes whether to write few large segments, and not to merge them yet.
+
+    FTS5 stores these settings in the database, and the next sync restores them after a kill.
+    """
+    hash_bytes = _FTS_HASH_BYTES
+    merged_segments = _FTS_AUTOMERGE
+    if gathers:
+        hash_bytes = _GATHERED_HASH_BYTES
+        merged_segments = 0
+    with db.atomic(connection):
+        for table in ("search", TEXT_INDEXES[Family.OBSERVATION].table):
+            for name, value in (("hashsize", hash_bytes), ("automerge", merged_segments)):
+                sql = f"INSERT INTO {table}({table}, rank) VALUES (?, ?)"
+                connection.execute(sql, (name, value))
 
 
 def _compact(connection: sqlite3.Connection) -> None:

@@ -18,12 +18,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, NamedTuple
 
 from ralph.core import paths
 from ralph.core.record import Family, Record
-from ralph.storage import files, forgotten, queries, totals
+from ralph.storage import db, files, forgotten, queries, totals
 from ralph.storage.entry_changes import IndexedEntry, compare_entries
 from ralph.storage.folded_rows import (
     FOLDED_TABLES,
@@ -51,7 +52,7 @@ from ralph.storage.source_contents import (
 )
 from ralph.storage.sources import Format, Source
 
-BATCH_BYTES = 1_000_000  # per transaction; each transaction adds a segment to the full-text index
+SLICE_BYTES = 1_000_000  # of a log, read at a time
 _RECORDS_AT_ONCE = 500  # added or removed between two checks of the clock
 _PARTLY_READ = -1  # the size of a source of which some entries are not in the index yet
 _MAX_INDEXED_CHARACTERS = 100_000  # of a record's text; the rest is only in its file
@@ -124,6 +125,18 @@ class _Portion(NamedTuple):
     complete: bool
 
 
+@dataclass(slots=True)
+class _HeldRows:
+    """What follows at the end of a batch: terms, and what is computed from its other rows.
+
+    `first_keys` are the keys of each family's first record in the batch.
+    """
+
+    terms: list[Row] = field(default_factory=list)
+    first_keys: dict[Family, int] = field(default_factory=dict)
+    sessions: set[str] = field(default_factory=set)
+
+
 class IndexWriter:
     """Adds and removes rows for sources, and keeps the full-text index in step.
 
@@ -147,6 +160,45 @@ class IndexWriter:
         self._interpret = interpret
         self._forgotten = forgotten.load()
         self._next_keys: dict[Family, int] = {}
+        self._held: _HeldRows | None = None
+
+    # --- batches --------------------------------------------------------------------------------
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write the rows that are added in one transaction.
+
+        Full-text rows and totals follow at its end, all together. A statement that changes several
+        rows makes FTS5 write what it has gathered, so mixing the two would give the full-text
+        indexes a segment for each source.
+        """
+        with db.atomic(self.connection):
+            self._held = _HeldRows()
+            try:
+                yield
+                self._write_held(self._held)
+            finally:
+                self._held = None
+
+    def finish_rows(self) -> None:
+        """Write what the current batch still holds."""
+        if self._held is not None:
+            self._write_held(self._held)
+            self._held = _HeldRows()
+
+    def _write_held(self, held: _HeldRows) -> None:
+        self.connection.executemany(_ADD_TERMS, held.terms)
+        for family, first_key in held.first_keys.items():
+            if family in TEXT_INDEXES:
+                fts, covered, key_column, text = TEXT_INDEXES[family]
+                self.connection.execute(
+                    f"INSERT INTO {fts}(rowid, {text}) "
+                    f"SELECT {key_column}, {text} FROM {covered} WHERE {key_column} >= ?",
+                    (first_key,),
+                )
+            totals.add_records(self.connection, family, first_key)
+        if held.sessions:
+            totals.begin_sessions(self.connection, held.sessions)
 
     # --- sources --------------------------------------------------------------------------------
 
@@ -154,7 +206,7 @@ class IndexWriter:
         self,
         source: Source,
         row: sqlite3.Row | None,
-        slice_size: int = BATCH_BYTES,
+        slice_size: int = SLICE_BYTES,
         deadline: float = math.inf,
     ) -> LoadedPortion:
         """Read the next slice of a log, or another source until the deadline, and add its rows.
@@ -261,6 +313,7 @@ class IndexWriter:
 
     def _remove_records(self, family: Family, keys: Sequence[int]) -> None:
         """Remove records of one family from the index."""
+        self.finish_rows()
         table, key_column = TABLES[family]
         condition = f"{key_column} IN (SELECT value FROM json_each(?))"
         values = (json.dumps(keys),)
@@ -300,10 +353,11 @@ class IndexWriter:
         for item in new.records:
             if not self._forgotten.hides(item.record):
                 records.append(_with_bounded_text(item))
+        held = _HeldRows() if self._held is None else self._held
         for family in FAMILIES:
             placed = [item for item in records if item.record.family is family]
             if placed:
-                self._add_records(source, family, placed, lines_before)
+                self._add_records(source, family, placed, lines_before, held)
         self._add_tasks(source, new)
         for folded in FOLDED_TABLES:
             lines = [line for kind, line in new.lines if kind == folded.kind]
@@ -311,17 +365,19 @@ class IndexWriter:
             if folded.kind == "session":
                 add_long_messages(self.connection, source, lines, self._forgotten.has)
             names = {storable_text(str(line["id"])) for line in lines}
-            names.update(
-                storable_text(getattr(item.record.origin, folded.kind)) for item in records
-            )
+            origins = {getattr(item.record.origin, folded.kind) for item in records}
+            names.update(map(storable_text, origins))
             names.discard("")
             if names:
                 self.connection.execute(folded.complete, (json.dumps(sorted(names)),))
             if folded.kind == "session":
-                totals.begin_sessions(self.connection, names)
+                held.sessions |= names
+        if self._held is None:
+            self._write_held(held)
 
     def remove_source(self, source: int) -> None:
         """Remove every row that came from a source."""
+        self.finish_rows()
         sessions = totals.subtract_source(self.connection, source)
         for family in FAMILIES:
             self._delete_terms(family, "source = ?", (source,))
@@ -355,12 +411,17 @@ class IndexWriter:
     # --- records and tasks ----------------------------------------------------------------------
 
     def _add_records(
-        self, source: int, family: Family, placed: Sequence[PlacedRecord], lines_before: int
+        self,
+        source: int,
+        family: Family,
+        placed: Sequence[PlacedRecord],
+        lines_before: int,
+        held: _HeldRows,
     ) -> None:
+        """Add the rows of a family's records, and hold their terms."""
         keys = self._reserve_keys(family, len(placed))
         last_positions: dict[str, int] = {}
         rows: list[Row] = []
-        terms: list[Row] = []
         for item, key in zip(placed, keys, strict=True):
             record = item.record
             position = 0
@@ -374,19 +435,10 @@ class IndexWriter:
             if family is not Family.OBSERVATION:
                 values += (item.fingerprint,)
             rows.append((key, storable_text(record.id), source, item.line + lines_before, *values))
-            terms.append((key, *search_columns(record, self._terms)))
+            held.terms.append((key, *search_columns(record, self._terms)))
         table, _ = TABLES[family]
         self.connection.executemany(f"INSERT INTO {table} VALUES ({placeholders(rows[0])})", rows)
-        self.connection.executemany(_ADD_TERMS, terms)
-        first_key = keys[0]
-        if family in TEXT_INDEXES:
-            fts, covered, key_column, text = TEXT_INDEXES[family]
-            self.connection.execute(
-                f"INSERT INTO {fts}(rowid, {text}) "
-                f"SELECT {key_column}, {text} FROM {covered} WHERE {key_column} >= ?",
-                (first_key,),
-            )
-        totals.add_records(self.connection, family, first_key)
+        held.first_keys.setdefault(family, keys[0])
 
     def _reserve_keys(self, family: Family, count: int) -> range:
         """Reserve keys for new records of a family (see `index_schema.py`).

@@ -149,8 +149,7 @@ def storable_text(text: str) -> str:
 
 def digest_of(record: Record) -> str:
     """Return the digest of a record's title and text, under which its vectors are cached."""
-    content = storable_text(f"{record.title}\n{record.text}").encode("utf-8")
-    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    return _digest_value(record).hex()
 
 
 def row_values(record: Record, position: int, *, is_order: bool) -> Row:
@@ -230,7 +229,8 @@ def _scope_value(record: Record) -> str:
 
 
 def _digest_value(record: Record) -> bytes:
-    return bytes.fromhex(digest_of(record))
+    content = storable_text(f"{record.title}\n{record.text}").encode("utf-8")
+    return hashlib.sha1(content, usedforsecurity=False).digest()
 
 
 def encode_list(items: Sequence[str]) -> str:
