@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ class SimpleCommand(NamedTuple):
 
 _MAX_CHARACTERS = 8_000  # how much of a command line is parsed
 _MAX_DEPTH = 8  # how many programs may start one another
+_CACHED_LINES = 64  # an event's command line is split several times
 _HEREDOC = re.compile(
     # `<<EOF`, `<<-'EOF'`, and the rest of that line, which is kept.
     r"<<-?[ \t]{0,8}([\"']?)(\w{1,40})\1([^\n]{0,2000})\n"
@@ -47,26 +49,33 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 
 
-def split_commands(line: str) -> list[SimpleCommand]:
+@lru_cache(_CACHED_LINES)
+def split_commands(line: str) -> tuple[SimpleCommand, ...]:
     """Split a command line into simple commands, without redirections and heredocs."""
     commands: list[SimpleCommand] = []
     words: list[str] = []
     is_redirect_target = False
-    for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", line[:_MAX_CHARACTERS])):
-        if token["word"]:
+    line = line[:_MAX_CHARACTERS]
+    if "<<" in line:
+        line = _HEREDOC.sub(r"\3", line)
+    has_quotes = any(quote in line for quote in "'\"\\")
+    for token in _TOKEN.finditer(line):
+        group = token.lastgroup
+        text = token[0]
+        if group == "word":
             if not is_redirect_target:
-                words.append(_QUOTED.sub(_unquote, token["word"]))
+                words.append(_QUOTED.sub(_unquote, text) if has_quotes else text)
             is_redirect_target = False
-        elif token["redirect"]:
-            is_redirect_target = not token["redirect"][-1].isdigit()
-        elif token["operator"] or token["background"]:
+        elif group == "redirect":
+            is_redirect_target = not text[-1].isdigit()
+        elif group is not None:  # an operator, or `&`; not a continued line
             if words:
-                commands.append(SimpleCommand(tuple(words), token[0].strip() or ";"))
+                commands.append(SimpleCommand(tuple(words), text.strip() or ";"))
             words = []
             is_redirect_target = False
     if words:
         commands.append(SimpleCommand(tuple(words), ""))
-    return commands
+    return tuple(commands)
 
 
 def _unquote(quoted: re.Match[str]) -> str:

@@ -44,9 +44,12 @@ class FoundCheck(NamedTuple):
     decides_exit_code: bool
 
 
+NO_CHECK = FoundCheck(None, decides_exit_code=False)
+
+
 def find_check(line: str) -> FoundCheck:
     """Return the last check that a command line runs."""
-    found = FoundCheck(None, decides_exit_code=False)
+    found = NO_CHECK
     commands = split_commands(line)
     operators = [command.operator for command in commands]
     for number, command in enumerate(commands):

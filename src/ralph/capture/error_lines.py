@@ -68,8 +68,8 @@ def without_banner(lines: Lines) -> Lines:
 
 def _first(lines: Lines, pattern: re.Pattern[str]) -> int | None:
     """Return the number of the first line that a pattern matches."""
-    for number, line in enumerate(lines):
-        if pattern.match(line):
+    for number, match in enumerate(map(pattern.match, lines)):
+        if match:
             return number
     return None
 
@@ -406,8 +406,8 @@ def _problem(lines: Lines) -> str:
 
 
 def _first_informative(lines: Lines, pattern: re.Pattern[str]) -> str:
-    for number, line in enumerate(lines):
-        if pattern.match(line) and not _UNINFORMATIVE.match(line):
+    for number, match in enumerate(map(pattern.match, lines)):
+        if match and not _UNINFORMATIVE.match(lines[number]):
             return _with_next_line(lines, number)
     return ""
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from ralph.core.record import NO_EXTRA
 from ralph.lean import discovery
@@ -103,6 +104,7 @@ WRITERS = {
 
 _MAX_DEPTH = 24  # levels of nested JSON
 _MAX_FILES = 50  # per event
+_CACHED_PATHS = 4_096  # a session names the same files again and again
 _MAX_NUMBER_BITS = 128  # a longer number is not printed
 _PATH_KEYS = frozenset(
     {
@@ -134,9 +136,12 @@ def text_member(payload: Json, *keys: str) -> str:
     return ""
 
 
+# `isinstance(value, Mapping)` takes long, so a `dict` and the most common other type come first.
+
+
 def as_object(value: object) -> Json:
     """Return an object, or an empty one if the value is something else."""
-    if isinstance(value, Mapping):
+    if value is not None and isinstance(value, dict | Mapping):
         return value
     return NO_EXTRA
 
@@ -162,7 +167,7 @@ def outline(value: object, depth: int = 0) -> str:
         return str(value) if value.bit_length() < _MAX_NUMBER_BITS else "..."
     if depth >= _MAX_DEPTH:
         return "..."
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         members = [f'"{key}": {outline(inner, depth + 1)}' for key, inner in value.items()]
         return "{" + ", ".join(members) + "}"
     if isinstance(value, list | tuple):
@@ -179,7 +184,9 @@ def response_text(value: object, depth: int = 0) -> str:
         return ""
     if depth >= _MAX_DEPTH:
         return "..."
-    if isinstance(value, Mapping):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | Mapping):
         if value.get("type") in _MEDIA and not isinstance(value.get("text"), str):
             return f"[{value['type']}]"
         if "stdout" in value or "stderr" in value:
@@ -194,6 +201,7 @@ def response_text(value: object, depth: int = 0) -> str:
     return outline(value)
 
 
+@lru_cache(_CACHED_PATHS)
 def relative_path(path: str, cwd: str) -> str:
     """Return a path relative to `cwd`, or unchanged if it is not inside it."""
     if not path or not _is_absolute(cwd) or "\0" in path or "\0" in cwd:
@@ -223,7 +231,8 @@ def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str,
 def _paths(value: Json, depth: int) -> Iterator[str]:
     for key, inner in value.items():
         for item in inner if isinstance(inner, list) else [inner]:
-            if isinstance(item, str) and key in _PATH_KEYS:
-                yield item
-            elif isinstance(item, Mapping) and depth < _MAX_DEPTH:
+            if isinstance(item, str):
+                if key in _PATH_KEYS:
+                    yield item
+            elif isinstance(item, dict | Mapping) and depth < _MAX_DEPTH:
                 yield from _paths(item, depth + 1)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from ralph.capture.command_lines import find_programs
-from ralph.capture.commands import CommandCheck, find_check
+from ralph.capture.commands import NO_CHECK, CommandCheck, find_check
 from ralph.capture.events import WRITERS, Action, Event
 from ralph.core.record import ObservationKind
 
@@ -59,6 +59,26 @@ _PLAIN_FAILURE = r"""(?mx)
     |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
 """
 """What any other command prints only if it fails."""
+_FAILURE_SIGNS = (
+    "fail",
+    "err",
+    "✖",
+    "not ok",
+    "***",
+    "build stopped",
+    "elifecycle",
+    "missing script",
+    "exited with code",
+    "did not complete",
+    "would reformat",
+    "code style",
+    "traceback",
+    "not found",
+    "fatal:",
+    ".go:",
+)
+"""A line that one of the patterns matches contains one of these in lowercase, or a place."""
+_PLACE = r":\d{1,7}:\d{1,7}:[ ][A-Z]"  # of a linter's report
 _VIEWERS = frozenset(
     {
         "cat",
@@ -108,7 +128,24 @@ def reports_failure(output: str, *, check: bool = True) -> bool:
     text = output
     if len(output) > 2 * _SEARCHED_END:
         text = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
-    return re.search(_FAILURE if check else _PLAIN_FAILURE, text) is not None
+    lines = _lines_with_signs(text)
+    return bool(lines) and re.search(_FAILURE if check else _PLAIN_FAILURE, lines) is not None
+
+
+def _lines_with_signs(text: str) -> str:
+    """Return the lines that may report a failure. The patterns take long on ordinary output."""
+    lowered = text.lower()
+    signs = [sign for sign in _FAILURE_SIGNS if sign in lowered]
+    if re.search(_PLACE, text):
+        return text
+    if not signs:
+        return ""
+    lines = []
+    for line in text.split("\n"):
+        lowered_line = line.lower()
+        if any(sign in lowered_line for sign in signs):
+            lines.append(line)
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +163,7 @@ def classify(event: Event) -> Verdict:
     command = ""
     if event.action is Action.SHELL:
         command = event.text_parameter("command")
-    found = find_check(command)
+    found = find_check(command) if command else NO_CHECK
     check = found.kind
     output = event.error or event.response
     if event.failed or event.exit_code:

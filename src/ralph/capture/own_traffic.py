@@ -21,6 +21,7 @@ from ralph.core.record import ObservationKind, Record
 OWN_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
 _WRITING_TOOLS = ("memory_add", "memory_edit")
 _OWN_PROGRAMS = ("ralph", "ralph-memory")
+_WITHOUT_QUOTES = str.maketrans("", "", "'\"\\")
 _NEUTRAL_PROGRAMS = (
     "cd",
     "echo",
@@ -81,7 +82,14 @@ def is_own_refusal(record: Record) -> bool:
     return record.kind is ObservationKind.ERROR and is_writing_tool
 
 
+def _may_run_ralph(command: str) -> bool:
+    """Return whether a command line may run Ralph. Quotes can divide the name of a program."""
+    return "ralph" in command.translate(_WITHOUT_QUOTES)
+
+
 def _only_calls_ralph(command: str) -> bool:
+    if not _may_run_ralph(command):
+        return False
     calls_ralph = False
     is_piped = False
     for words, operator in split_commands(command):
@@ -100,6 +108,8 @@ def calls_ralph(event: Event) -> bool:
     """Return whether a tool call runs a command of Ralph or calls one of its tools."""
     if event.action is Action.SHELL:
         command = event.text_parameter("command")
+        if not _may_run_ralph(command):
+            return False
         return any(program[0] in _OWN_PROGRAMS for program in find_programs(command))
     return OWN_TOOL.match(event.tool) is not None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from ralph.capture.events import (
@@ -28,7 +29,7 @@ from ralph.capture.observations import make_record, redact_text
 from ralph.capture.own_traffic import OWN_TOOL, calls_ralph, without_injected
 from ralph.capture.short_text import LIMIT, trim
 from ralph.core.ids import parse_time
-from ralph.core.prompts import FORGET_COMMAND, PROSE, calls_forget, human_prompt
+from ralph.core.prompts import FORGET_COMMAND, NOTE, PROSE, calls_forget, human_prompt
 from ralph.core.record import NO_EXTRA, TAINT, ObservationKind, Record, mark_unconfirmed
 from ralph.lean.secret_rules import rules_mark
 from ralph.privacy.json_values import map_texts, redact_members
@@ -38,9 +39,14 @@ from ralph.privacy.private_paths import PrivatePaths
 from ralph.privacy.redactor import Redactor
 from ralph.privacy.word_splitters import remove_terminal_codes
 
+_STORED_EVENTS = frozenset((*TOOL_EVENTS, *WRITERS))
+_rules_mark = lru_cache(rules_mark)
 MESSAGES = "messages"
 """The member of a session line with messages in full, each with the id of its observation."""
 _MAX_MESSAGE_CHARACTERS = 200_000
+_CACHED_FIELDS = 256  # the lines of a session repeat its fields
+_MAX_PLAIN_PARAMETERS = 100  # fewer than `map_texts` limits
+_LOOP_MEMBERS = frozenset(("run", "iteration", "task"))
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 
 
@@ -72,7 +78,7 @@ def observe_in_full(
 
 def _prepare(event: Event, patterns: Sequence[str] | None, paths: Sequence[str]) -> Event | None:
     """Return what may be stored of an event, or None if that is nothing."""
-    if event.kind not in (*TOOL_EVENTS, *WRITERS) or _names_private_file(event, paths):
+    if event.kind not in _STORED_EVENTS or _names_private_file(event, paths):
         return None
     if _forgets(event):
         if event.kind is not EventKind.USER_PROMPT_SUBMIT:
@@ -93,7 +99,9 @@ def interpret(
     payload = value.get("payload")
     host = value.get("host")
     name = value.get("event")
-    if not isinstance(payload, Mapping) or not isinstance(host, str) or not isinstance(name, str):
+    if not isinstance(payload, dict | Mapping):
+        return (), None
+    if not isinstance(host, str) or not isinstance(name, str):
         return (), None
     at = value.get("at")
     if not isinstance(at, str):
@@ -102,7 +110,7 @@ def interpret(
     if event is None or not event.session:
         return (), None
     patterns_to_apply: Sequence[str] | None = patterns
-    if value.get("rules") == rules_mark(patterns):
+    if value.get("rules") == _rules_mark(tuple(patterns)):
         patterns_to_apply = None  # the hook has already applied these very rules
     session = session_of(event, patterns=patterns_to_apply)
     record, message = observe_in_full(event, patterns=patterns_to_apply, paths=paths)
@@ -139,6 +147,8 @@ def with_taint(record: Record, taint: object) -> Record:
 
 def with_loop_origin(record: Record, line: Mapping[str, object]) -> Record:
     """Add the run, iteration and task named in a raw log line to a record's origin."""
+    if _LOOP_MEMBERS.isdisjoint(line):
+        return record
     run = _loop_id(line.get("run"))
     task = _loop_id(line.get("task"))
     iteration = whole_number(line.get("iteration"))
@@ -179,12 +189,18 @@ def session_of(
     if event.kind is EventKind.SESSION_END:
         fields["ended_at"] = at
         fields["reason"] = event.reason
-    redacted = {
-        key: redact_text(remove_terminal_codes(text), patterns) for key, text in fields.items()
-    }
-    if not redacted["id"]:
+    redacted: dict[str, object] = {}
+    for key, text in fields.items():
+        if text:
+            visible = redact_text(_without_terminal_codes(text), patterns)
+            if visible:
+                redacted[key] = visible
+    if "id" not in redacted:
         return None
-    return {key: text for key, text in redacted.items() if text}
+    return redacted
+
+
+_without_terminal_codes = lru_cache(_CACHED_FIELDS)(remove_terminal_codes)
 
 
 # --- the steps ----------------------------------------------------------------------------------
@@ -278,7 +294,30 @@ def drop_injected(event: Event) -> Event:
     """Drop injected text and the answers from Ralph's own tools, which are nothing new."""
     if calls_ralph(event):
         event = replace(event, response="")
+    if _is_plain(event):
+        return event  # nearly every event
     return _map_event(event, without_injected)
+
+
+def _is_plain(event: Event) -> bool:
+    """Return whether an event contains no note of Ralph's, and nothing that would be dropped."""
+    texts = f"{event.prompt}\n{event.response}\n{event.error}\n{event.message}"
+    if NOTE in texts or NOTE in event.source or NOTE in event.reason:
+        return False
+    if len(event.parameters) > _MAX_PLAIN_PARAMETERS:
+        return False
+    for name, value in event.parameters.items():
+        if isinstance(value, str):
+            if NOTE in value:
+                return False
+        elif isinstance(value, dict | list | tuple):
+            return False
+        if NOTE in name:
+            return False
+    for change in event.changes:
+        if NOTE in change.before or NOTE in change.after or NOTE in change.path:
+            return False
+    return True
 
 
 def drop_sigils(event: Event) -> Event:

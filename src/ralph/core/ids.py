@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from ralph.core.errors import Conflict, Hint, NotFound
 from ralph.lean import TYPE_CHECKING
@@ -31,6 +32,7 @@ _MAX_CANDIDATES = 5  # matching ids that an error lists
 _MILLISECOND_DIGITS = 13  # digits of a Unix time in milliseconds
 _EARLIEST_SECONDS = 100_000_000  # 1973; a smaller number in an id is not a time
 _DATE_CHARACTERS = 10  # of YYYY-MM-DD
+_CACHED_TIMES = 16  # the time of an event is parsed several times
 _SLUG_BREAK = r"[\W_]+"
 
 
@@ -58,6 +60,7 @@ def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str
     return (moment or now()).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
+@lru_cache(_CACHED_TIMES)
 def parse_time(text: str) -> datetime | None:
     """Parse an RFC 3339 time, or return None if it is invalid.
 

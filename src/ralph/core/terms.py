@@ -104,6 +104,8 @@ _CAMEL_PART = re.compile(
 )
 
 _JOINERS = "_-./:'’@\\"
+_BLANKED = str.maketrans(dict.fromkeys('!"$%&()*,;<=>?[]^`{|}~', " "))
+"""Blanks for ASCII characters that are in no word. Splitting at blanks is faster than a regex."""
 _ASCII_JOINERS = _JOINERS.encode("ascii", "ignore")
 _REMOVE_JOINERS = str.maketrans("", "", _JOINERS)
 _REMOVE_ACCENTS = dict.fromkeys(range(0x300, 0x370))  # combining marks
@@ -115,9 +117,10 @@ _CJK_RANGES = (
     ("\uf900", "\ufaff"),  # CJK compatibility ideographs
 )
 
-_MAX_CACHED_WORDS = 65_536
+_MAX_CACHED_WORDS = 49_152  # about 10 MB of identifiers
 _MAX_CACHED_WORD_CHARACTERS = 100
 _term_cache: dict[str, tuple[str, ...]] = {}
+_piece_cache: dict[str, tuple[str, ...]] = {}
 _chunk_cache: dict[str, tuple[str, ...]] = {}
 
 
@@ -212,10 +215,36 @@ class QueryWord:
 
 def index_terms(text: str) -> str:
     """Return the terms that the full-text index stores for `text`, separated by spaces."""
-    terms: list[str] = []
-    for word in split_words(unaccented(text)):
-        terms += _term_cache.get(word) or word_terms(word)
-    return " ".join(terms)
+    chunks = unaccented(text).translate(_BLANKED).split()
+    return " ".join(filter(None, map(_joined_terms.__getitem__, chunks)))
+
+
+class _JoinedTerms(dict[str, str]):
+    """The terms of recent chunks of text, separated by spaces. A chunk is a word or a few words.
+
+    Looking up a chunk that is here calls no Python function. A full cache becomes the older one,
+    from which chunks return when they are used again, so that frequent ones are always found.
+    """
+
+    def __init__(self) -> None:
+        self._older: dict[str, str] = {}
+
+    def __missing__(self, chunk: str) -> str:
+        joined = self._older.get(chunk)
+        if joined is None:
+            terms: list[str] = []
+            for word in split_words(chunk):
+                terms += _compute_terms(word)
+            joined = " ".join(terms)
+        if len(chunk) <= _MAX_CACHED_WORD_CHARACTERS:
+            if len(self) >= _MAX_CACHED_WORDS:
+                self._older = dict(self)
+                self.clear()
+            self[chunk] = joined
+        return joined
+
+
+_joined_terms = _JoinedTerms()
 
 
 def query_terms(text: str) -> list[QueryWord]:
@@ -290,6 +319,8 @@ def _compute_terms(word: str) -> tuple[str, ...]:
         return (fold(word[0]) + "plusplus",)
     if word.endswith("#"):
         return (fold(word[0]) + "sharp",)
+    if word.isascii() and "'" not in word:
+        return tuple(dict.fromkeys(_identifier_terms(word)))
     bare = unaccented(word)
     if is_cjk(bare):
         terms = _cjk_terms(bare)
@@ -308,19 +339,31 @@ def _identifier_terms(word: str) -> list[str]:
     pieces = _PIECE.findall(word)
     terms: list[str] = []
     for piece in pieces:
-        parts = [] if _is_plain(piece) else _CAMEL_PART.findall(piece)
-        forms = [piece]
-        if len(parts) > 1:
-            forms += parts
-        for form in forms:
-            folded = fold(form)
-            if folded.isascii() and folded.isalpha():
-                terms += word_terms(folded)  # its stem
-            elif folded:
-                terms.append(folded)
+        # Most identifiers and paths in a log are new, but most of their pieces are not.
+        terms += _piece_cache.get(piece) or _piece_terms(piece)
     if len(pieces) > 1:
         terms.append(fold("".join(pieces)))
     return terms
+
+
+def _piece_terms(piece: str) -> tuple[str, ...]:
+    """Return the terms for a piece of an identifier and for its parts."""
+    forms = [piece]
+    if not _is_plain(piece):
+        parts = _CAMEL_PART.findall(piece)
+        if len(parts) > 1:
+            forms += parts
+    terms: list[str] = []
+    for form in forms:
+        folded = fold(form)
+        if folded.isascii() and folded.isalpha():
+            terms.append(stem(folded))
+        elif folded:
+            terms.append(folded)
+    piece_terms = tuple(terms)
+    if len(piece) <= _MAX_CACHED_WORD_CHARACTERS:
+        _store(_piece_cache, piece, piece_terms)
+    return piece_terms
 
 
 def _without_quotes(text: str) -> str:
