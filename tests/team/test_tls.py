@@ -88,6 +88,15 @@ def test_a_certificate_of_the_given_authority_is_accepted(fleet: Fleet, workshop
         share(ralph, fleet, url_of(fleet, front, workshop.authority.path))
 
 
+def test_a_self_signed_certificate_that_the_url_names_is_accepted(
+    fleet: Fleet, workshop: Workshop
+) -> None:
+    ralph = project_with_a_memory(fleet)
+    certificate = workshop.self_signed()
+    with tls_front(certificate, socket_of(fleet)) as front:
+        share(ralph, fleet, url_of(fleet, front, certificate.path))
+
+
 def test_a_certificate_of_an_authority_of_the_system_is_accepted(
     fleet: Fleet, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
