@@ -34,6 +34,7 @@ from bench.figures import (
 
 MODULES = {
     "large_memory": "Growing memory files",
+    "embedding": "Embedding",
     "hooks": "Hooks",
     "busy": "Hooks on a busy machine",
     "team": "The team's server",

@@ -6,6 +6,7 @@ lower one only with a reason in the changelog.
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +16,23 @@ from bench.metrics import Answered, Figures
 from bench.retrieval import Result
 from bench.sessions import SESSION, Words
 
-from bench import ablate, baselines, busy, large_memory, loaders, metrics, retrieval, scale, speed
+from bench import (
+    ablate,
+    baselines,
+    busy,
+    embedding,
+    large_memory,
+    loaders,
+    metrics,
+    retrieval,
+    scale,
+    speed,
+)
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Family, Hit, Link, MemoryKind, Origin, Record, Status
 from ralph.install import doctor
 from ralph.recall import sessions
-from ralph.search import index, scoring
+from ralph.search import embedding_providers, index, scoring
 from ralph.search.embeddings import ProviderFailed
 from ralph.search.vectors import Matrix
 from ralph.testing import HashEmbedder
@@ -418,3 +430,13 @@ def test_large_memory_files_are_measured_at_both_sizes() -> None:
     assert all(figure.value > 0 and figure.target for figure in measured)
     assert measured[0].name == "ralph memory add, 20 / 10 entries"
     assert measured[-1].name == "ralph status, 40 / 30 entries"
+
+
+@pytest.mark.skipif(
+    bool(embedding_providers.missing_modules("local")) and os.environ.get("CI") != "true",
+    reason="the local extra is not installed",
+)
+def test_the_time_for_new_vectors_is_measured() -> None:
+    measured = embedding.figures(memories=20, searches=2, processes=1)
+    assert [figure.unit for figure in measured] == ["ms", "ms", "ms", "s"]
+    assert all(figure.value >= 0 for figure in measured)
