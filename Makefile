@@ -51,6 +51,8 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 src
 	$(STRICT) $(BIN)/python -m pytest $(CHECKS)
 
 format: $(READY)

@@ -305,6 +305,18 @@ def test_the_family_is_found_with_ps_as_well(
         child.communicate()
 
 
+def test_ps_tells_the_same_start_time_in_every_locale_and_time_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_PROC", tmp_path)  # as on macOS
+    times = set()
+    for zone in ("UTC", "Asia/Seoul", "America/New_York"):
+        monkeypatch.setenv("TZ", zone)
+        times.add(process.started_at(os.getpid()))
+    assert len(times) == 1
+    assert process.is_alive(os.getpid(), times.pop())
+
+
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 WAITING = "print('up', flush=True); input()"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITING}"
@@ -338,6 +350,8 @@ def test_zombie_counts_as_dead() -> None:
     started = process.started_at(program.pid)
     assert process.is_alive(program.pid, started)
     program.kill()
+    if sys.platform != "linux":
+        pytest.skip("needs waitid")
     os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
     assert not process.is_alive(program.pid, started)
     wait_for(program)

@@ -15,6 +15,7 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,6 +244,8 @@ class Client:
 
     def leftovers(self, grace: float = GRACE) -> list[str]:
         """The command lines of processes that still live in this home (Linux only); waits for the dying."""
+        if sys.platform != "linux":
+            return []
         with contextlib.ExitStack() as stack:
             watch = select.poll()
             pids: dict[int, int] = {}

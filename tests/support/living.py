@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import sys
 from pathlib import Path
 
 # A killed process needs a moment to die; this only ends the wait for one that does not.
@@ -12,7 +13,9 @@ _DYING = 10_000
 def living(*pids: int) -> list[int]:
     """Those who live; the dying are waited for, and one that only waits for its parent counts as dead."""
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, AttributeError):  # macOS has no pidfd
+        if sys.platform != "linux":
+            continue  # there is nothing to wait on
+        with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
             try:
                 watch = select.poll()

@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,9 +198,9 @@ def crowd(
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * number)), hard))
     try:
         before = resources(process.pid)
-        resource.prlimit(
-            process.pid, resource.RLIMIT_NOFILE, (1024, hard)
-        )  # as most machines have it
+        if sys.platform == "linux":
+            # as most machines have it
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, hard))
         with contextlib.ExitStack() as many:
             lines = [many.enter_context(connected(port)) for _ in range(number)]
             for line in lines[::2]:

@@ -225,7 +225,8 @@ def _is_absolute(path: str) -> bool:
 def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the files in `more` and those that a call's parameters name, without duplicates."""
     names = [path for path in (*more, *_paths(parameters, 0)) if path.strip() and "\n" not in path]
-    return tuple(dict.fromkeys(relative_path(path, cwd) for path in names))[:_MAX_FILES]
+    relative_names = [discovery.composed(relative_path(path, cwd)) for path in names]
+    return tuple(dict.fromkeys(relative_names))[:_MAX_FILES]
 
 
 def _paths(value: Json, depth: int) -> Iterator[str]:

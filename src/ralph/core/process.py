@@ -621,9 +621,11 @@ def _read_proc(pid: int) -> _ProcessEntry | None:
 
 def _read_ps(*selection: str) -> Iterator[_ProcessEntry]:
     argv = ["ps", *selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
+    # A start time is compared with one that another process has read, perhaps in another locale.
+    env = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     try:
         ended = subprocess.run(
-            argv, capture_output=True, check=False, timeout=_PS_SECONDS, encoding="utf-8"
+            argv, capture_output=True, check=False, timeout=_PS_SECONDS, encoding="utf-8", env=env
         )
     except (OSError, subprocess.SubprocessError):
         return

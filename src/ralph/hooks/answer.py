@@ -288,7 +288,7 @@ def _touched_files(payload: Payload) -> list[str]:
     if payload.text("tool_name") not in _FILE_TOOLS:
         return []
     parameters = payload.object("tool_input")
-    names = _texts(parameters, _PATH_MEMBERS)
+    names = [discovery.composed(name) for name in _texts(parameters, _PATH_MEMBERS)]
     if names:
         return names
     patch = payload.text("tool_input")

@@ -71,7 +71,7 @@ def _has_long_paths() -> bool:
             value, _ = winreg.QueryValueEx(folder, "LongPathsEnabled")
     except OSError:  # it has never been set
         return False
-    return value == 1
+    return bool(value == 1)
 
 
 def find_long_paths(state: Path) -> Iterator[Finding]:

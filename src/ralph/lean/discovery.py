@@ -212,6 +212,18 @@ def with_slashes(path: str) -> str:
     return path
 
 
+def composed(name: str) -> str:
+    """Return a file name with composed characters, as people type them.
+
+    Programs on macOS may decompose them: a letter and its accent are two characters then.
+    """
+    if name.isascii():
+        return name
+    from unicodedata import normalize  # few names need it
+
+    return normalize("NFC", name)
+
+
 def _real_path(path: str) -> str:
     return with_slashes(os.path.realpath(path))
 

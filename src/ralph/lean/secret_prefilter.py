@@ -1010,12 +1010,16 @@ def _is_name(word: str) -> bool:
 
 
 def may_match_glob(text: str, globs: tuple[str, ...]) -> bool:
-    """Check whether a text may name a file that matches `privacy.paths`."""
+    """Check whether a text may name a file that matches `privacy.paths`.
+
+    A name with other letters than those of ASCII can be written in several ways.
+    """
     lowered = text.lower()
     for glob in globs:
         for character in "*?[]/\\~!":
             glob = glob.replace(character, "\n")
         longest_part = max(glob.lower().split("\n"), key=len)
-        if len(longest_part) < 2 or longest_part in lowered:
+        is_certain = len(longest_part) >= 2 and longest_part.isascii()
+        if not is_certain or longest_part in lowered:
             return True
     return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, discovery
 from ralph.privacy.json_values import all_texts
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class PrivatePaths:
 
     A glob that has no slash or begins with `**/` matches anywhere. Any other glob matches from the
     session's folder or from the root of the file system. Everything inside a matching folder is
-    private, and case is ignored: hiding too much is a nuisance, hiding too little is a leak.
+    private. Case is ignored, and so is whether accents are characters of their own: hiding too much
+    is a nuisance, hiding too little is a leak.
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
@@ -38,7 +39,8 @@ class PrivatePaths:
         anywhere: list[str] = []
         rooted: list[str] = []
         for raw_glob in globs:
-            glob = _with_slashes(expanduser(raw_glob.strip())).lower().removeprefix("./")
+            glob = discovery.composed(_with_slashes(expanduser(raw_glob.strip())))
+            glob = glob.lower().removeprefix("./")
             glob = glob.rstrip("/").removesuffix("/**")
             if not glob:
                 continue
@@ -58,8 +60,9 @@ class PrivatePaths:
         """Check whether a file is private or inside a private folder."""
         from os.path import expanduser, join, normpath  # few projects have globs
 
-        folder = _with_slashes(folder)
-        full = _with_slashes(normpath(join(folder, expanduser(_with_slashes(name))))).lower()
+        folder = discovery.composed(_with_slashes(folder))
+        name = discovery.composed(_with_slashes(name))
+        full = _with_slashes(normpath(join(folder, expanduser(name)))).lower()
         inner = full
         if folder:
             inner = full.removeprefix(folder.rstrip("/") + "/")
