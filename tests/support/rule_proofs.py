@@ -173,9 +173,12 @@ def _judge(name: str, function: FunctionType) -> Iterator[Switch]:
     if code.co_freevars:
         return
     for constant in constants.get(str(function.__annotations__.get("return")), ()):
+        replacement = constant.__code__
+        if inspect.isgeneratorfunction(function):  # only another generator can take its place
+            replacement = _yields_nothing.__code__
         yield Switch(
             f"{name} {constant.__name__.removeprefix('_')}",
-            partial(setattr, function, "__code__", constant.__code__),
+            partial(setattr, function, "__code__", replacement),
             partial(setattr, function, "__code__", code),
             code,
         )
@@ -203,6 +206,10 @@ def _says_none(*_arguments: object, **_names: object) -> None:
 
 def _finds_nothing(*_arguments: object, **_names: object) -> list[object]:
     return []
+
+
+def _yields_nothing(*_arguments: object, **_names: object) -> Iterator[object]:
+    yield from ()
 
 
 def _forget_values() -> None:
