@@ -1,5 +1,6 @@
 """Graphs for tests: made from records in memory, or written down as pairs of names."""
 
+import atexit
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -12,6 +13,15 @@ from ralph.search.graph_facts import source_facts
 from ralph.storage import graph, graph_sync, index
 from ralph.storage.source_contents import Contents, PlacedRecord
 
+_opened: list[sqlite3.Connection] = []
+"""Kept, because Python 3.13 warns of a connection that is dropped before it is closed."""
+
+
+@atexit.register
+def _close() -> None:
+    for connection in _opened:
+        connection.close()
+
 
 def indexed(
     *files: Sequence[Record], tasks: Sequence[Task] = (), names: Sequence[str] = ()
@@ -23,12 +33,15 @@ def indexed(
     ]
     if tasks:
         told[0] = Contents(told[0].records, tuple(tasks))
-    return index.in_memory(told, terms.index_terms, names)
+    connection = index.in_memory(told, terms.index_terms, names)
+    _opened.append(connection)
+    return connection
 
 
 def graph_of(connection: sqlite3.Connection) -> sqlite3.Connection:
     """The graph over an index, made anew."""
     made = graph.in_memory()
+    _opened.append(made)
     graph_sync.sync(made, connection, lambda key, path: source_facts(connection, key, path))
     return made
 

@@ -45,7 +45,7 @@ _SESSION_COLUMNS = (
 _RUN_COLUMNS = ("goal", "iterations", "status", "reason", "started_at", "ended_at")
 _ADD_LONG_MESSAGE = """
 INSERT OR REPLACE INTO long_messages(id, source, text)
-SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM observations WHERE id = ?1)
+SELECT :id, :source, :text WHERE EXISTS (SELECT 1 FROM observations WHERE id = :id)
 """
 _COMPLETE_SESSIONS = """
 UPDATE session_rows SET
@@ -174,5 +174,6 @@ def add_long_messages(
         for message in messages:
             match message:
                 case {"id": str(name), "text": str(text)} if not is_forgotten(text):
-                    rows.append((storable_text(name), source, storable_text(text)))
+                    row = {"id": storable_text(name), "source": source, "text": storable_text(text)}
+                    rows.append(row)
     connection.executemany(_ADD_LONG_MESSAGE, rows)

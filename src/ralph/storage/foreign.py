@@ -25,7 +25,7 @@ WHERE s.id = ? ORDER BY m.time_created, m.id, p.id
 _CURSOR_VALUE = "SELECT value FROM cursorDiskKV WHERE key = ?"
 _CURSOR_WORKSPACE = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
 # claude-mem names a worktree `project/worktree`.
-_IN_PROJECT = "(project = ?1 OR substr(project, 1, length(?1) + 1) = ?1 || '/')"
+_IN_PROJECT = "(project = :project OR substr(project, 1, length(:project) + 1) = :project || '/')"
 _CLAUDE_MEM = f"""
 SELECT id, type, text, title, subtitle, facts, narrative, concepts, created_at,
     created_at_epoch AS at
@@ -98,5 +98,5 @@ def claude_mem_observations(
 
     The `learned` field of each session summary is included as an observation.
     """
-    for row in connection.execute(_CLAUDE_MEM, (project,)):
+    for row in connection.execute(_CLAUDE_MEM, {"project": project}):
         yield dict(row)

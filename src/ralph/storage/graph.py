@@ -22,10 +22,10 @@ _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 _RESOLVED = "source IS NOT NULL AND +target IS NOT NULL"
 """The `+` makes SQLite use the index that covers every column, so nothing needs sorting."""
 _EDGES_AT = f"""
-SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON source = value
+SELECT value, {_EDGE} FROM json_each(?) CROSS JOIN edges ON source = value
     WHERE target IS NOT NULL
 UNION ALL
-SELECT value, {_EDGE} FROM json_each(?1) CROSS JOIN edges ON target = value
+SELECT value, {_EDGE} FROM json_each(?) CROSS JOIN edges ON target = value
     WHERE source IS NOT NULL
 """
 """The keys are passed as one JSON value, so SQLite compiles this once for any number of keys."""
@@ -129,7 +129,8 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
 
 def edges_at(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
     """Return every edge at these nodes. An edge between two of them is returned twice."""
-    return list(map(EdgeRow._make, _select(graph, _EDGES_AT, json.dumps(list(keys)))))
+    listed = json.dumps(list(keys))
+    return list(map(EdgeRow._make, _select(graph, _EDGES_AT, listed, listed)))
 
 
 def edges(graph: sqlite3.Connection) -> list[EdgeRow]:

@@ -29,8 +29,8 @@ UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
 _BY_TEXT = """
 SELECT id FROM session_rows WHERE instr(lower(
     id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
-), lower(?1))
-UNION SELECT session_id FROM observations WHERE instr(lower(title || ' ' || content), lower(?1))
+), lower(?))
+UNION SELECT session_id FROM observations WHERE instr(lower(title || ' ' || content), lower(?))
 """
 """Uses `instr` and not LIKE, because SQLite limits the length of a LIKE pattern."""
 _ENDED = """
@@ -147,7 +147,7 @@ def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
 
 def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
     """Return the ids of the sessions that contain a string in a field or an observation."""
-    return set(_column(connection, _BY_TEXT, text))
+    return set(_column(connection, _BY_TEXT, text, text))
 
 
 def ended_sessions(connection: sqlite3.Connection, names: Collection[str]) -> set[str]:

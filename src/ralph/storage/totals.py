@@ -39,8 +39,8 @@ UPDATE session_list SET started_at = coalesce(
 WHERE id {_IN_JSON}
 """
 _SESSIONS_OF_SOURCE = """
-SELECT session_id AS id FROM observations WHERE source = ?1
-UNION SELECT id FROM session_rows WHERE source = ?1
+SELECT session_id AS id FROM observations WHERE source = ?
+UNION SELECT id FROM session_rows WHERE source = ?
 """
 
 
@@ -144,7 +144,7 @@ def subtract_source(connection: sqlite3.Connection, source: int) -> list[str]:
     """
     for family in FAMILIES:
         subtract_records(connection, family, "source = ?", (source,))
-    rows = connection.execute(_SESSIONS_OF_SOURCE, (source,))
+    rows = connection.execute(_SESSIONS_OF_SOURCE, (source, source))
     return [row["id"] for row in rows if row["id"]]
 
 
