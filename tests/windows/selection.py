@@ -3,9 +3,9 @@
 PART = (
     "tests/windows",
     "tests/core/test_pattern_process.py",
-    "tests/lean/test_hook_files.py",
+    "tests/formats/test_memories.py",
+    "tests/lean/test_windows_paths.py",
     "tests/memory/test_memory.py",
-    "tests/storage/test_db.py",
 )
 """What CI runs."""
 
