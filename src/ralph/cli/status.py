@@ -23,7 +23,6 @@ from ralph.install.status import project_status
 from ralph.lean import discovery
 from ralph.learning import weekly
 from ralph.search import meaning
-from ralph.sharing.earlier_sessions import count_earlier_sessions
 from ralph.storage.pattern_limit import PatternLimit
 
 if TYPE_CHECKING:
@@ -111,8 +110,6 @@ def _load_config(call: Invocation) -> Config:
 def _print_status(call: Invocation, config: Config, form: str) -> None:
     state = project_status(call.root, os.environ)
     state["missing_vectors"] = meaning.count_missing(call.root, config.embedding)
-    earlier = count_earlier_sessions(call.root, os.environ)
-    state["earlier_sessions"] = earlier.count
     running = _running(call.root)
     report = weekly.weekly_report(call.root)
     if form == "json":
@@ -132,7 +129,6 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
         "activity": (
             f"{counts.get('observations', 0)} entries in {counts.get('sessions', 0)} session(s)"
         ),
-        "earlier": str(earlier),
         "running": _CONTINUATION.join(loops) or "no run",
         "last session": _describe_last_session(state["last_session"]),
         "index": _describe_index(state),

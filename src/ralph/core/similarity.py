@@ -43,6 +43,7 @@ _MIN_SHARE_OF_WORDS = 0.55
 _CJK_ROOT_LENGTH = 2
 _MIN_SUBJECT_LENGTH = 8
 _CACHED_TEXTS = 1024
+_CACHED_WORDS = 65_536  # about 10 MB
 
 _COMMON_WORDS = EVERYDAY_WORDS | frozenset(
     {
@@ -418,14 +419,20 @@ def split_statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, 
     numbers: list[str] = []
     is_negated = False
     for word in words:
-        numbers += _NUMBER.findall(word)
+        if not word.isalpha():
+            numbers += _NUMBER.findall(word)
         if word in _NEGATIONS:
             is_negated = True
         elif word not in _AFFIRMATIONS:
-            subject.append(_NUMBER.sub("#", stem(word)))
+            subject.append(_subject_word(word))
     if len(subject) < 2 or sum(map(len, subject)) < _MIN_SUBJECT_LENGTH:
         subject = []
     return tuple(subject), (is_negated, tuple(numbers))
+
+
+@lru_cache(_CACHED_WORDS)
+def _subject_word(word: str) -> str:
+    return _NUMBER.sub("#", stem(word))
 
 
 @lru_cache(_CACHED_TEXTS)

@@ -68,9 +68,9 @@ class Connections:
 
 def list_connections(root: Path, env: Env) -> Connections:
     """Return the clients that are connected or found on this machine, connected ones first."""
+    recorded = index.ask(root, sessions.recorded_hosts)  # syncs the index, so it comes first
     hooks = hooks_status(root, env)
     installed = hook_state.find_installed(root, env)
-    recorded = index.ask(root, sessions.recorded_hosts)
     launcher_problems = [
         finding.what for _, finding in hook_state.launcher_problems(env, installed)
     ]

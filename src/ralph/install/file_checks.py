@@ -36,17 +36,18 @@ Parser = Callable[[str], Any]
 """Parses the text of a file. The result has a `problems` attribute."""
 
 
-def files_to_scan(root: Path) -> list[Path]:
+def files_to_scan(root: Path, *, logs: bool = True) -> list[Path]:
     """Return every file that may contain a secret, without duplicates.
 
-    Files that people write come first, and backups come last.
+    Files that people write come first, and backups come last. Logs are left out unless `logs` is
+    set.
     """
     library = Library(root)
     candidates: list[Path] = []
     for collection in (library.memories, library.guardrails, library.personal):
         candidates += collection.places
     candidates.append(paths.scratchpad(root))
-    candidates += [path for path, _ in _other_files(root)]
+    candidates += [path for path, _ in _other_files(root, logs=logs)]
     unique: dict[str, Path] = {}
     for path in candidates:
         unique.setdefault(os.path.realpath(path), path)
@@ -188,7 +189,9 @@ def _unreadable(path: Path, error: RalphError) -> Problem:
     return Problem(1, what, hint, "error", "unreadable")
 
 
-def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, Parser]]:
+def _other_files(
+    root: Path, *, without: Container[str] = (), logs: bool = True
+) -> Iterator[tuple[Path, Parser]]:
     """Yield each file except memories and guardrails, together with its parser."""
     tasks = paths.tasks_folder(root)
     groups: list[tuple[Iterable[Path], Parser]] = [
@@ -199,8 +202,9 @@ def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[
         (sorted(tasks.glob("*/prd.json")), parse_prd),
         (sorted(tasks.glob("*/progress.txt")), parse_progress),
         (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
-        (_logs(root, without), parse_log),
     ]
+    if logs:
+        groups.append((_logs(root, without), parse_log))
     for group, parse in groups:
         for path in group:
             yield path, parse
@@ -225,9 +229,7 @@ def find_forgotten(root: Path, limit: TimeLimit = UNLIMITED) -> Iterator[Finding
     hidden = forgotten.load()
     if not hidden.hashes:
         return
-    searched = [
-        source for source in sources(root) if source.format not in (Format.LOG, Format.TASK)
-    ]
+    searched = [source for source in sources(root, logs=False) if source.format is not Format.TASK]
     for number, source in enumerate(searched):
         if limit.is_over:
             yield from _unchecked_files([other.path for other in searched[number:]], limit)

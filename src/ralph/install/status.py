@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ralph.install.clients import CLIENTS, Host
 from ralph.recall import usage
 from ralph.search import index
 from ralph.storage.library import Library
-from ralph.storage.sources import log_folders, scan_logs
+from ralph.storage.sources import FoundLog, log_folders, scan_logs
 
 _MAX_FIELD_LENGTH = 200  # characters of a session's id, time or host in the status
 
@@ -26,11 +26,14 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """
     library = Library(root)
     outside = index.outside(root)
+    logs: list[FoundLog] = []
+    if outside is None:
+        logs = list(scan_logs(root))
     paused = recorder.paused_since(root)
     recent_session = None
     recording_problem = None
     if outside is None:
-        recent_session = _last_session(root)
+        recent_session = _last_session(root, logs)
         recording_problem = recorder.recording_problem(root) or None
     return {
         "root": str(root),
@@ -40,9 +43,9 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "memories": library.count(library.memories),
         "guardrails": library.count(library.guardrails),
         "memory_bytes": _memory_bytes(root),
-        **index.status(root),
+        **index.status(root, logs),
         "last_session": recent_session,
-        "hooks": hooks_status(root, env),
+        "hooks": hooks_status(root, env, logs),
         "outside": None if outside is None else str(outside),
         "recording_problem": recording_problem,
         "paused": paused is not None,
@@ -59,9 +62,14 @@ def _memory_bytes(root: Path) -> int:
     return sum(path.stat().st_size for path in curated if path.is_file())
 
 
-def hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the clients with hooks, their problems, and the events and failures of hooks."""
-    hook_usage = usage.hook_usage(root)
+def hooks_status(
+    root: Path, env: Mapping[str, str], logs: Sequence[FoundLog] | None = None
+) -> dict[str, Any]:
+    """Return the clients with hooks, their problems, and the events and failures of hooks.
+
+    A caller that has scanned the logs passes them.
+    """
+    hook_usage = usage.hook_usage(root, logs)
     installed = []
     for entry in hook_state.find_installed(root, env):
         if not CLIENTS[Host(entry.host)].events:
@@ -81,12 +89,12 @@ def hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     return {"installed": installed, "problems": problems, **hook_usage}
 
 
-def _last_session(root: Path) -> dict[str, str] | None:
+def _last_session(root: Path, logs: Sequence[FoundLog]) -> dict[str, str] | None:
     """Return the id, time and host of the session with the latest event, or None.
 
     They are read from the end of the session's log, because the index may be stale.
     """
-    log = _newest_log(root)
+    log = _newest_log(root, logs)
     if log is None:
         return None
     session = ""
@@ -104,16 +112,13 @@ def _last_session(root: Path) -> dict[str, str] | None:
     return {"id": session or log.stem, "at": at, "host": host}
 
 
-def _newest_log(root: Path) -> Path | None:
+def _newest_log(root: Path, logs: Sequence[FoundLog]) -> Path | None:
     """Return the session log that was written to last, or None."""
     folder = f"{log_folders(root)[0]}/"
-    logs = []
-    for log in scan_logs(root):
-        if log.path.startswith(folder):
-            logs.append((log.state.mtime_ns, log.path))
-    if not logs:
+    times = [(log.state.mtime_ns, log.path) for log in logs if log.path.startswith(folder)]
+    if not times:
         return None
-    _, path = max(logs)
+    _, path = max(times)
     return Path(path)
 
 

@@ -492,7 +492,7 @@ def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
     """Yield entries in committed files that are neither committed nor written by a command."""
     by_path: dict[Path, list[Stored]] = {}
     for stored in entries:
-        if not stored.record.extra.get(AT) and not quarantine.is_suspicious(stored.record):
+        if not stored.record.extra.get(AT):
             by_path.setdefault(stored.path, []).append(stored)
     for path, group in by_path.items():
         committed = Repository(path.parent, _GIT_SECONDS).text(f"HEAD:./{path.name}")
@@ -500,19 +500,20 @@ def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
             continue
         committed = committed.replace("\r", "")
         for stored in group:
-            if f"### {stored.record.id}\n" not in committed:
+            is_committed = f"### {stored.record.id}\n" in committed
+            if not is_committed and not quarantine.is_suspicious(stored.record):
                 why = "it is not committed, and no command of Ralph wrote it"
                 yield _memory_item(root, EDIT, stored, why)
 
 
 def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
-    first_about: dict[tuple[str, ...], Stored] = {}
+    first_about: dict[tuple[str, ...], tuple[Record, object]] = {}
     for stored in entries:
-        subject, value = split_statement(stored.record.text)
+        subject, claim = split_statement(stored.record.text)
         if not subject:
             continue
-        other = first_about.setdefault(subject, stored).record
-        if split_statement(other.text)[1] != value:
+        other, other_claim = first_about.setdefault(subject, (stored.record, claim))
+        if other_claim != claim:
             why = f"it contradicts {other.id}: {other.text}"
             yield _memory_item(
                 root, CONTRADICTION, stored, why, other=other.id, other_text=other.text

@@ -143,7 +143,7 @@ def _earlier_lines(root: Path, unchecked: set[str], timed_out: set[tuple[str, st
 
 
 def _read_records(root: Path) -> Iterator[CitationReport]:
-    for source in sources(root):
+    for source in sources(root, logs=False):
         if source.format not in _CITING_FORMATS:
             continue
         with suppress(Unreadable):

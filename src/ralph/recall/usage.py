@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from ralph.recall.injection_ledger import (
 )
 from ralph.recall.references import stored_memories
 from ralph.search import index
-from ralph.storage import files, queries
-from ralph.storage.sources import log_folders
+from ralph.storage import files, queries, sessions
+from ralph.storage.sources import FoundLog, log_folders
 
 _WEEK_DAYS = 7
 _MEMORY_PREFIXES = ("mem-", *(f"{kind.value}-" for kind in MemoryKind), "know-", "pat-", "sign-")
@@ -95,25 +95,19 @@ def _injected_since(injections: Iterable[Injection], since: str) -> list[Injecti
     return [injection for injection in injections if injection.at >= since]
 
 
-def hook_usage(root: Path) -> dict[str, Any]:
+def hook_usage(root: Path, logs: Sequence[FoundLog] | None = None) -> dict[str, Any]:
     """Count the recorded events and the failures of hooks, from the index where possible.
 
-    Raises Unreadable if a log cannot be read.
+    A caller that has scanned the logs passes them. Raises Unreadable if a log cannot be read.
     """
     recorded = 0
     failures = recorder.Failures(0, "", "")
     hosts: set[str] = set()
     if index.outside(root) is None:  # do not follow a link out of the project
-        sessions_folder = f"{log_folders(root)[0]}/"
-        for path, read in index.read_logs(root).items():
-            if not path.startswith(sessions_folder):
-                continue
-            recorded += read.events
-            hosts.update(read.hosts.split())
-            if read.unread_bytes > 0:
-                new_events = _count_events(path, read.offset)
-                recorded += new_events.total()
-                hosts.update(new_events)
+        if index.is_known_to_be_current(root):
+            recorded, hosts = index.ask(root, sessions.recorded_events)
+        else:
+            recorded, hosts = _read_events(root, logs)
         failures = recorder.read_failures(root) or failures
     return {
         "recorded": recorded,
@@ -123,6 +117,23 @@ def hook_usage(root: Path) -> dict[str, Any]:
         "last_failure_at": failures.at,
         "last_failure": failures.what,
     }
+
+
+def _read_events(root: Path, logs: Sequence[FoundLog] | None) -> tuple[int, set[str]]:
+    """Count the events in the logs of sessions, and collect the hosts that sent them."""
+    recorded = 0
+    hosts: set[str] = set()
+    sessions_folder = f"{log_folders(root)[0]}/"
+    for path, read in index.read_logs(root, logs).items():
+        if not path.startswith(sessions_folder):
+            continue
+        recorded += read.events
+        hosts.update(read.hosts.split())
+        if read.unread_bytes > 0:
+            new_events = _count_events(path, read.offset)
+            recorded += new_events.total()
+            hosts.update(new_events)
+    return recorded, hosts
 
 
 def _count_events(path: str, offset: int) -> Counter[str]:

@@ -23,13 +23,13 @@ from ralph.core.record import Family, Record
 from ralph.core.settings import Privacy
 from ralph.privacy import injection
 from ralph.search.unknown_names import names_unknown
-from ralph.storage import db, files, queries
+from ralph.storage import changes, db, files, queries
 from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.storage.index_files import current_seal, discard
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.read_progress import LogProgress, log_progress
 from ralph.storage.source_contents import Interpret
-from ralph.storage.sources import log_folders, scan_logs, sources
+from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
 
 T = TypeVar("T")
 
@@ -213,20 +213,34 @@ def _comparable_rows(
     return rows
 
 
-def read_logs(root: Path) -> dict[str, LogProgress]:
-    """Return how far the index has read each log, by path, without syncing."""
+def read_logs(root: Path, logs: Sequence[FoundLog] | None = None) -> dict[str, LogProgress]:
+    """Return how far the index has read each log, by path, without syncing.
+
+    A caller that has scanned the logs passes them.
+    """
+    if logs is None:
+        logs = list(scan_logs(root))
     index = _index(root)
     # If the index is missing or damaged, no part of any log has been read.
     with suppress(RalphError, sqlite3.Error):
         if index.outside() is None and index.path.exists():
             with db.explained(index.path), closing(index.connect()) as connection:
                 if db.version_of(connection) == SCHEMA_VERSION:
-                    return log_progress(connection, root)
-    return {log.path: LogProgress(unread_bytes=log.state.size) for log in scan_logs(root)}
+                    return log_progress(connection, logs)
+    return {log.path: LogProgress(unread_bytes=log.state.size) for log in logs}
 
 
-def status(root: Path) -> dict[str, Any]:
-    """Measure the index and the logs. `indexed` holds the number of rows by table."""
+def is_known_to_be_current(root: Path) -> bool:
+    """Return whether this process has synced the index, and nothing has changed since then."""
+    index = _index(root)
+    return index.outside() is None and changes.is_unchanged(root, current_seal(index.path))
+
+
+def status(root: Path, logs: Sequence[FoundLog] | None = None) -> dict[str, Any]:
+    """Measure the index and the logs. `indexed` holds the number of rows by table.
+
+    A caller that has scanned the logs passes them.
+    """
     index = _index(root)
     size: dict[str, Any] = {
         "indexed": {},
@@ -238,8 +252,9 @@ def status(root: Path) -> dict[str, Any]:
         return size
     for path in paths.log_folder(root).glob("*.jsonl"):
         size["log_bytes"] += path.stat().st_size
-    for _, _, (_, log_bytes, _) in scan_logs(root):
-        size["log_bytes"] += log_bytes
+    if logs is None:
+        logs = list(scan_logs(root))
+    size["log_bytes"] += sum(log.state.size for log in logs)
     if not index.path.exists():
         return size
     for path in index.path.parent.glob("ralph.db*"):

@@ -26,7 +26,7 @@ from ralph.core.extras import add_command
 from ralph.core.record import Family, Query, Record
 from ralph.search import candidates, embedding_providers, index, local_embedder, vectors
 from ralph.search.embeddings import Embedder, ProviderFailed
-from ralph.storage import db, files, lookup, queries, query_filters, record_filters
+from ralph.storage import db, files, lookup, queries, query_filters, record_filters, totals
 from ralph.storage.index import Progress
 from ralph.storage.index_schema import family_of
 from ralph.storage.vectors import VectorCache
@@ -41,6 +41,7 @@ _SEARCH_SECONDS = 0.2  # spent on new vectors during a search
 _MAX_RECORDS_PER_SEARCH = 60  # read for new vectors during a search; few chunks take below 3 ms
 _FIXED_COST = 100  # characters that take as long as the part that does not depend on the length
 _CHUNKS_PER_WRITE = 32  # between two writes to the cache, so a kill loses at most these
+_MAX_COMPARED_RECORDS = 20_000  # whose texts are compared one by one, in about 20 ms
 _DIGESTS_PER_READ = 5_000  # from the cache
 _KEYS_PER_FILTER = 500
 _FAMILY_ORDER = (Family.MEMORY, Family.JOURNAL, Family.OBSERVATION)
@@ -208,7 +209,8 @@ def _is_local(settings: Embedding) -> bool:
 def count_missing(root: Path, settings: Embedding) -> int:
     """Count the distinct indexed texts that have no vector. Nothing is written.
 
-    The count is 0 if no provider is set, or if it cannot be used.
+    The count is 0 if no provider is set, or if it cannot be used. In a large index, records are
+    counted instead of distinct texts, because comparing texts reads every row.
     """
     try:
         embedder = embedder_of(settings)
@@ -221,6 +223,9 @@ def count_missing(root: Path, settings: Embedding) -> int:
     if file.exists():
         with suppress(RalphError, sqlite3.Error, OSError), VectorCache(file) as cache:
             embedded = cache.digests(embedder.name)
+    stored = sum((index.peek(root, totals.count_records) or {}).values())
+    if stored > _MAX_COMPARED_RECORDS:
+        return max(0, stored - len(embedded))
     return len(index.indexed_digests(root) - embedded)
 
 

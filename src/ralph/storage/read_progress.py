@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ralph.storage import files
-from ralph.storage.sources import FileState, FoundLog, scan_logs
+from ralph.storage.sources import FileState, FoundLog
 
 _MAX_DIGESTED_BYTES = 4_000_000  # of a longer file, only the two ends are digested
 _DIGESTED_END_BYTES = 65_536  # at each end
@@ -47,13 +48,15 @@ def source_states(connection: sqlite3.Connection) -> dict[str, FileState]:
     return {name: FileState(mtime_ns, size, inode) for name, mtime_ns, size, inode in rows}
 
 
-def log_progress(connection: sqlite3.Connection, root: Path) -> dict[str, LogProgress]:
-    """Return how far the index has read each log, by path.
+def log_progress(
+    connection: sqlite3.Connection, logs: Sequence[FoundLog]
+) -> dict[str, LogProgress]:
+    """Return how far the index has read each of these logs, by path.
 
     A log whose beginning has changed counts as unread.
     """
     indexed_logs = _indexed_logs(connection)
-    return {log.path: _progress_of(log, indexed_logs.get(log.name)) for log in scan_logs(root)}
+    return {log.path: _progress_of(log, indexed_logs.get(log.name)) for log in logs}
 
 
 def _progress_of(log: FoundLog, indexed: _IndexedLog | None) -> LogProgress:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from ralph.lean import discovery
 from ralph.storage import record_filters
 from ralph.storage.queries import limit_value
 from ralph.storage.record_rows import storable_text
@@ -166,6 +167,17 @@ def recorded_hosts(connection: sqlite3.Connection) -> dict[str, tuple[int, str]]
     """Return the number of sessions of each host, and the time of its last activity."""
     rows = connection.execute(_RECORDED_HOSTS)
     return {host: (count, last_at) for host, count, last_at in rows}
+
+
+def recorded_events(connection: sqlite3.Connection) -> tuple[int, set[str]]:
+    """Return the number of events in the logs of sessions, and the hosts that sent them."""
+    sql = "SELECT hosts, sum(events) FROM sources WHERE path LIKE ? GROUP BY hosts"
+    total = 0
+    hosts: set[str] = set()
+    for names, events in connection.execute(sql, (f"{discovery.SESSIONS}/%",)):
+        total += events
+        hosts.update(names.split())
+    return total, hosts
 
 
 def short_talks(connection: sqlite3.Connection, most: int) -> dict[str, list[str]]:

@@ -89,9 +89,12 @@ class FoundLog(NamedTuple):
 # --- listing ------------------------------------------------------------------------------------
 
 
-def sources(root: Path) -> Iterator[Source]:
-    """Yield every existing source in a fixed order. A file with two names is yielded once."""
-    for found in scan(root):
+def sources(root: Path, *, logs: bool = True) -> Iterator[Source]:
+    """Yield every existing source in a fixed order. A file with two names is yielded once.
+
+    Logs are left out unless `logs` is set.
+    """
+    for found in scan(root, logs=logs):
         yield found.source
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import date, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ MAX_SESSIONS = 6
 MAX_MEMORIES = 4
 
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # recorded before they are answered
+_MAX_CACHED_FILES = 4_096  # of which the number of secrets is remembered
 _MAX_ANSWERS = 2_000  # the newest answers, whose times are measured
 _MAX_ANSWER_SECONDS = 60.0  # a later answer belongs to another event
 _DATE_CHARACTERS = 10  # the date in a timestamp that begins with YYYY-MM-DD
@@ -97,14 +99,18 @@ def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
 
     Logs are not searched, because they are redacted when they are written.
     """
-    logs = paths.log_folder(root)
     count = 0
-    for path in file_checks.files_to_scan(root):
-        if path.is_relative_to(logs):
-            continue
+    for path in file_checks.files_to_scan(root, logs=False):
         with suppress(OSError, RalphError):  # the file is gone, or `ralph doctor` reports it
-            count += len(privacy.find_secrets(files.read(path) or "", patterns))
+            state = path.stat()
+            count += _secrets_in_file(path, state.st_mtime_ns, state.st_size, tuple(patterns))
     return {"secrets": count}
+
+
+@lru_cache(_MAX_CACHED_FILES)
+def _secrets_in_file(path: Path, _mtime_ns: int, _size: int, patterns: tuple[str, ...]) -> int:
+    """Count the possible secrets in a file, again only if the file has changed."""
+    return len(privacy.find_secrets(files.read(path) or "", patterns))
 
 
 # --- hook timings -------------------------------------------------------------------------------
