@@ -2,6 +2,7 @@
 
 import pytest
 
+from ralph.capture.command_lines import split_commands
 from ralph.lean import taint
 from ralph.lean.foreign_commands import taint_of_command
 from ralph.lean.taint import DEPENDENCY, NETWORK, OUTSIDE, Repository, may_be_foreign
@@ -82,3 +83,10 @@ def test_a_file_that_the_session_wrote_does_not_taint_in_another_case() -> None:
     repository = shop()
     repository.written.add(repository.resolve(r"D:\Temp\Out.log"))
     assert repository.taint_of("d:/temp/out.log") == ""
+
+
+def test_programs_are_found_in_paths_with_backslashes() -> None:
+    [command] = split_commands(r".venv\Scripts\pytest.exe -q tests\test_a.py", "win32")
+    assert command.words == (".venv/Scripts/pytest.exe", "-q", "tests/test_a.py")
+    [escaped] = split_commands(r"cat a\ b", "win32")
+    assert escaped.words == ("cat", "a b")

@@ -13,10 +13,13 @@ contains.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
+
+from ralph.lean import discovery
 
 Words = tuple[str, ...]
 
@@ -50,12 +53,12 @@ _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 
 
 @lru_cache(_CACHED_LINES)
-def split_commands(line: str) -> tuple[SimpleCommand, ...]:
+def split_commands(line: str, platform: str = sys.platform) -> tuple[SimpleCommand, ...]:
     """Split a command line into simple commands, without redirections and heredocs."""
     commands: list[SimpleCommand] = []
     words: list[str] = []
     is_redirect_target = False
-    line = line[:_MAX_CHARACTERS]
+    line = discovery.slash_paths(line[:_MAX_CHARACTERS], platform)
     if "<<" in line:
         line = _HEREDOC.sub(r"\3", line)
     has_quotes = any(quote in line for quote in "'\"\\")

@@ -31,6 +31,7 @@ from ralph.capture.short_text import LIMIT, trim
 from ralph.core.ids import parse_time
 from ralph.core.prompts import FORGET_COMMAND, NOTE, PROSE, calls_forget, human_prompt
 from ralph.core.record import NO_EXTRA, TAINT, ObservationKind, Record, mark_unconfirmed
+from ralph.lean import discovery
 from ralph.lean.secret_rules import rules_mark
 from ralph.privacy.json_values import map_texts, redact_members
 from ralph.privacy.privacy import redact
@@ -179,7 +180,7 @@ def session_of(
     fields = {
         "id": event.session,
         "session_id": event.session,
-        "project_path": event.cwd,
+        "project_path": discovery.with_slashes(event.cwd),
         "mode": event.mode,
         "host": event.host,
         "branch": branch,

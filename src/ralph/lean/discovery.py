@@ -224,6 +224,21 @@ def composed(name: str) -> str:
     return normalize("NFC", name)
 
 
+def slash_paths(line: str, platform: str = sys.platform) -> str:
+    """Return a command line with slashes in its paths. On Windows, they may have backslashes.
+
+    A backslash before anything but a name escapes that character, as it does for bash.
+    """
+    if platform != "win32":
+        return line
+    slashed, *pieces = line.split("\\")
+    for piece in pieces:
+        is_in_path = piece[:1].isalnum() or piece.startswith(("_", ".", "~"))
+        slashed += "/" if is_in_path else "\\"
+        slashed += piece
+    return slashed
+
+
 def _real_path(path: str) -> str:
     return with_slashes(os.path.realpath(path))
 

@@ -263,11 +263,12 @@ class Repository:
     (`/c/Users`), and in any case. They are compared in lower case and with slashes.
     """
 
-    __slots__ = ("_is_windows", "_root", "_session", "folder", "written")
+    __slots__ = ("_is_windows", "_platform", "_root", "_session", "folder", "written")
 
     def __init__(
         self, root: str, folder: str, session: str = "", platform: str = sys.platform
     ) -> None:
+        self._platform = platform
         self._is_windows = platform == "win32"
         self._root = root.rstrip("/\\") if self._is_windows else root.rstrip("/")
         self._session = session.lower() if self._is_windows else session
@@ -315,15 +316,8 @@ class Repository:
         return self._is_windows and (word[1:2] == ":" or word.startswith(_WINDOWS_PATH_MARKS))
 
     def command_line(self, line: str) -> str:
-        """Return a command line with slashes in its paths. Other backslashes escape a character."""
-        if not self._is_windows:
-            return line
-        converted, *pieces = line.split(_BACKSLASH)
-        for piece in pieces:
-            is_in_path = piece[:1].isalnum() or piece.startswith(("_", ".", "~"))
-            converted += "/" if is_in_path else _BACKSLASH
-            converted += piece
-        return converted
+        """Return a command line with slashes in its paths."""
+        return discovery.slash_paths(line, self._platform)
 
     def _path_inside(self, path: str) -> str | None:
         """Return the part of a path within the repository, or None if it is outside."""

@@ -144,7 +144,7 @@ def append_chat(
         "started_at": began,
         "created_at": began,
         "updated_at": at,
-        "project_path": str(chat_folder(root, chat)),
+        "project_path": chat_folder(root, chat).as_posix(),
     }
     state = asdict(chat)
     del state["id"]

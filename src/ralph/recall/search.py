@@ -21,6 +21,7 @@ from ralph.core.match_windows import best_match_position
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.record_lines import NEIGHBOUR_TOKENS, record_moment
 from ralph.core.render import SPEECH_TITLES
+from ralph.lean import discovery
 from ralph.recall import outdated, stale_citations
 from ralph.search import engine, index, meaning, record_ids, visibility
 from ralph.storage import lookup, queries
@@ -160,7 +161,7 @@ def _limit_to_project(root: Path, query: Query) -> Query | None:
     if not query.project:
         return query
     # Do not resolve symlinks, because clients record the path unresolved.
-    project = os.path.abspath(query.project)  # noqa: PTH100
+    project = discovery.with_slashes(os.path.abspath(query.project))  # noqa: PTH100
     limited = query._replace(project=project)
     if root.is_relative_to(project):
         return limited

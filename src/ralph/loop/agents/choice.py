@@ -211,7 +211,7 @@ def _check_program(root: Path, loop: Loop) -> None:
     if not program:
         return
     location = program
-    if "/" in program:
+    if "/" in program or os.sep in program:
         location = str(root / program)
     if shutil.which(location) is None:
         raise UsageError(
