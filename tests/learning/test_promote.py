@@ -1,9 +1,12 @@
 """Promotion at the end of a task and by hand: what is added, refused or already there."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.insights import BUILD, PROTO, PROTO_AGAIN, TOKEN, note, observe, stored
 from tests.support.situations import TEACHING, session
 
@@ -13,7 +16,7 @@ from ralph.core.record import MemoryKind, Record, Status
 from ralph.formats.patterns import parse_patterns
 from ralph.formats.regions import REGION_END, REGION_START, parse_region
 from ralph.learning import insights, promotion, review, task_insights
-from ralph.learning.promotion import Target
+from ralph.learning.promotion import Target, unified_diff
 from ralph.memory import memory, reading
 from ralph.storage import files
 from ralph.tasks import task
@@ -372,3 +375,39 @@ def test_same_text_is_never_added_again_and_other_text_always(root: Path, to: Ta
     assert not promotion.promote(root, first, to).changed
     assert promotion.promote(root, saved(root, OTHER), to).changed
     assert bullets(root, to) == [FIRST, OTHER]
+
+
+# --- diffs ----------------------------------------------------------------------------------------
+
+
+def applied(before: str, diff: str) -> str:
+    """Apply a unified diff, and fail if a line is not where the diff says."""
+    old = before.splitlines(keepends=True)
+    new: list[str] = []
+    taken = 0
+    for line in diff.splitlines(keepends=True)[2:]:
+        header = re.match(r"@@ -(\d+)(?:,(\d+))? \+(\d+)", line)
+        if header is not None:
+            start = int(header[1]) - (header[2] != "0")
+            new += old[taken:start]
+            taken = start
+            assert len(new) == int(header[3]) - 1 or not old or header[2] == "0"
+            continue
+        if line[0] in " -":
+            assert old[taken] == line[1:]
+            taken += 1
+        if line[0] in " +":
+            new.append(line[1:])
+    return "".join(new + old[taken:])
+
+
+lines = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "@@ x\n"]), max_size=12).map("".join)
+
+
+@given(lines, lines, lines, lines)
+def test_a_diff_leads_from_one_text_to_the_other(
+    above: str, before: str, after: str, below: str
+) -> None:
+    old = above * 3 + before + below * 3
+    new = above * 3 + after + below * 3
+    assert applied(old, unified_diff("x", old, new)) == new

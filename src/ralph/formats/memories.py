@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 from ralph.core import documents, ids
@@ -311,7 +311,7 @@ class MemoriesDocument:
         if removed is not None:
             before.remove(documents.find_number(self.entries, removed.record.id))
         for text in candidate_texts:
-            after = MemoriesDocument(text, self.layout)
+            after = parse_memories(text, self.layout)
             kept = list(range(len(after.entries)))
             if added is not None:
                 found = [number for number in kept if after.entries.ids[number] == added.id]
@@ -333,7 +333,10 @@ class MemoriesDocument:
         )
 
 
-parse_memories = MemoriesDocument
+@lru_cache(maxsize=8)  # a command needs the same file several times, and a server again and again
+def parse_memories(text: str, layout: Layout = MEMORIES) -> MemoriesDocument:
+    """Parse the text of memories.md or guardrails.md."""
+    return MemoriesDocument(text, layout)
 
 
 def _reads_back(found: Record, written: Record) -> bool:

@@ -46,6 +46,10 @@ from ralph.storage.library import Library, check_folders
 from ralph.storage.write_observers import WriteObserver
 
 _MAX_BULLET_CHARACTERS = 700  # longer text has to be reworded first
+_CONTEXT_LINES = 3  # around a change in a diff
+_HUNK = re.compile(
+    r"@@ -(?P<old>\d+)(?P<old_length>,\d+)? \+(?P<new>\d+)(?P<new_length>,\d+)? @@\n"
+)
 _LABEL = re.compile(
     r"\s*[*_]{0,3}(\w{1,30})(?: discovered| encountered| found)?[*_]{0,3}:[*_]{0,3}\s+"
 )
@@ -446,9 +450,38 @@ def unified_diff(name: str, before: str, after: str) -> str:
     old_name = f"a/{name}" if before else "/dev/null"
     old = before.splitlines(keepends=True)
     new = after.splitlines(keepends=True)
+    # difflib needs much more time for the lines that are the same than it takes to leave them out.
+    above = max(0, _count_equal(old, new) - _CONTEXT_LINES)
+    old = old[above:]
+    new = new[above:]
+    below = max(0, _count_equal(old[::-1], new[::-1]) - _CONTEXT_LINES)
+    old = old[: len(old) - below]
+    new = new[: len(new) - below]
     diff = ""
-    for line in difflib.unified_diff(old, new, old_name, f"b/{name}"):
-        diff += line
+    for line in difflib.unified_diff(old, new, old_name, f"b/{name}", n=_CONTEXT_LINES):
+        diff += _shift_hunk(line, above)
         if not line.endswith("\n"):
             diff += "\n\\ No newline at end of file\n"
     return diff
+
+
+def _count_equal(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many lines at the beginning of two texts are equal."""
+    count = 0
+    for old_line, new_line in zip(old, new, strict=False):
+        if old_line != new_line:
+            break
+        count += 1
+    return count
+
+
+def _shift_hunk(line: str, above: int) -> str:
+    """Add the lines that were left out above to the line numbers, if this is a hunk's header."""
+    match = _HUNK.match(line)
+    if match is None:
+        return line
+    old_start = int(match["old"]) + above
+    new_start = int(match["new"]) + above
+    old_length = match["old_length"] or ""
+    new_length = match["new_length"] or ""
+    return f"@@ -{old_start}{old_length} +{new_start}{new_length} @@\n"

@@ -154,7 +154,11 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
     """Parse a memory file. `slug` is the name of a knowledge file without its suffix."""
     if form is Format.KNOWLEDGE:
         return _parse_knowledge(text, slug)
-    return _parse_memory_file(form, text)
+    if form in (Format.PATTERNS, Format.INSIGHTS):
+        return _parse_list(form, text)
+    if form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS):
+        return parse_memories(text, GUARDRAILS)
+    return parse_memories(text, MEMORIES)
 
 
 # Codecs are imported when needed, because hooks only read logs.
@@ -168,18 +172,14 @@ def _parse_knowledge(text: str, slug: str) -> EditableDocument:
 
 
 @lru_cache(maxsize=8)  # a command or a session's start needs the same file several times
-def _parse_memory_file(form: Format, text: str) -> EditableDocument:
+def _parse_list(form: Format, text: str) -> EditableDocument:
     if form is Format.PATTERNS:
         from ralph.formats.patterns import parse_patterns
 
         return parse_patterns(text)
-    if form is Format.INSIGHTS:
-        from ralph.formats.insight_files import parse_insights
+    from ralph.formats.insight_files import parse_insights
 
-        return parse_insights(text)
-    if form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS):
-        return parse_memories(text, GUARDRAILS)
-    return parse_memories(text, MEMORIES)
+    return parse_insights(text)
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:
