@@ -14,6 +14,7 @@ from ralph.capture import recorder
 from ralph.core import config, paths
 from ralph.hooks.handler import run_event
 
+_WINDOWS_NEEDS = ("SYSTEMROOT",)  # without it, programs do not start there
 HOOKS = Path(ralph.hooks.__file__).parent
 SESSION = "00000000-0000-4000-8000-000000000000"
 
@@ -34,6 +35,7 @@ class World:
             "HOME": str(self.home),
             "CLAUDE_PROJECT_DIR": str(self.root),
             "PATH": "/usr/bin:/bin",
+            **{name: os.environ[name] for name in _WINDOWS_NEEDS if name in os.environ},
             **self.more,
         }
 
