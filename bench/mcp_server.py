@@ -1,22 +1,34 @@
-"""Measure `ralph mcp serve` from start to first responses, compared with an empty server of the same SDK.
+"""Measure the processor time of `ralph mcp serve` until it has answered.
 
-Each round starts both, one after the other, and asks both for their tools; ours also has to search a thousand memories,
-which loads the verbs. Load on the machine slows both alike, so the measure is the median of the rounds' ratios. The
-module is not called `mcp` because the SDK is.
+Each round starts all servers one after the other, and kills each as soon as it has answered, so
+that what it loads afterwards does not count. The answer to `initialize` is compared with importing
+the SDK's stdio server, later answers with those of an empty server of the same SDK. The module is
+not called `mcp` because the SDK is.
 """
 
+from __future__ import annotations
+
 import json
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.figures import Figure, show
+from bench.timing import processor_seconds
+
 from bench import big
 
-ROUNDS, COUNT, AT_MOST = 20, 1_000, 1.5
+TITLE = "The MCP server"
+ROUNDS = 7
+COUNT = 1_000
+"""Memories in the project."""
+IMPORT = (sys.executable, "-I", "-c", "import mcp.server.stdio")
 EMPTY = (
     sys.executable,
     "-I",
@@ -24,65 +36,91 @@ EMPTY = (
     "from mcp.server.mcpserver import MCPServer; MCPServer('empty').run()",
 )
 OURS = (sys.executable, "-I", "-m", "ralph", "mcp", "serve")
+MAX_INITIALIZE = 1.2
+MAX_ANSWER = 1.5
 _HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
     "clientInfo": {"name": "bench", "version": "1"},
 }
-_SEARCH = {"name": "memory_search", "arguments": {"query": "connection refused"}}
+_LIST: dict[str, object] = {"method": "tools/list"}
+_SEARCH: dict[str, object] = {
+    "method": "tools/call",
+    "params": {"name": "memory_search", "arguments": {"query": "connection refused"}},
+}
 
 
-def answered(command: Sequence[str], root: Path, last: dict[str, object]) -> float:
-    """Return the milliseconds from a server's start to its response to the last of three requests."""
-    begun = time.perf_counter()
+def until_answered(
+    command: Sequence[str], root: Path, request: dict[str, object] | None = None
+) -> float:
+    """Return the processor time of a server until it has answered a request, by default `initialize`.
+
+    Raises RuntimeError if the answer is an error.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen(
-        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-
-        def say(**message: object) -> None:
-            assert server.stdin is not None
-            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-            server.stdin.flush()
-
-        say(id=1, method="initialize", params=_HELLO)
-        server.stdout.readline()
-        say(method="notifications/initialized")
-        say(id=2, **last)
-        heard = json.loads(server.stdout.readline())
-        taken = (time.perf_counter() - begun) * 1000
-        if "result" not in heard:
-            raise RuntimeError(f"{command}: {heard}")
-        return taken
+        answer = _ask(server, {"id": 1, "method": "initialize", "params": _HELLO})
+        if request is not None:
+            _send(server, {"method": "notifications/initialized"})
+            answer = _ask(server, {"id": 2, **request})
+        server.kill()
+    if "result" not in answer:
+        raise RuntimeError(f"{command}: {answer}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def run(rounds: int = ROUNDS) -> list[str]:
-    """Return the table and the limit."""
-    tasks: dict[str, tuple[Sequence[str], dict[str, object]]] = {
-        "empty server: tools/list": (EMPTY, {"method": "tools/list"}),
-        "ralph mcp serve: tools/list": (OURS, {"method": "tools/list"}),
-        "ralph mcp serve: memory_search": (OURS, {"method": "tools/call", "params": _SEARCH}),
-    }
-    times: dict[str, list[float]] = {name: [] for name in tasks}
+def _ask(server: subprocess.Popen[bytes], message: dict[str, object]) -> dict[str, object]:
+    _send(server, message)
+    assert server.stdout is not None
+    answer: dict[str, object] = json.loads(server.stdout.readline())
+    return answer
+
+
+def _send(server: subprocess.Popen[bytes], message: dict[str, object]) -> None:
+    assert server.stdin is not None
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    server.stdin.flush()
+
+
+def figures(rounds: int = ROUNDS) -> list[Figure]:
+    """Measure the ratios."""
+    imported = []
+    initialized = []
+    empty = []
+    listed = []
+    searched = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         big.write(root, COUNT)
-        answered(
-            OURS, root, {"method": "tools/call", "params": _SEARCH}
-        )  # builds the index, as any earlier use would
+        until_answered(OURS, root, _SEARCH)  # builds the index, as any earlier use would
         for _ in range(rounds):
-            for name, (command, last) in tasks.items():
-                times[name].append(answered(command, root, last))
-    empty, *ours = times
-    lines = [f"MCP server, start to answer, {rounds} rounds, {COUNT} memories"]
-    lines += [f"  {name:<44} {median(taken):9.1f} ms" for name, taken in times.items()]
-    for name in ours:
-        ratio = median(one / other for one, other in zip(times[name], times[empty], strict=True))
-        verdict = "ok" if ratio <= AT_MOST else "BROKEN"
-        lines.append(f"  {f'{name} / {empty}':<60} {ratio:5.2f} (at most {AT_MOST}) {verdict}")
-    return lines
+            imported.append(processor_seconds(IMPORT, root))
+            initialized.append(until_answered(OURS, root))
+            empty.append(until_answered(EMPTY, root, _LIST))
+            listed.append(until_answered(OURS, root, _LIST))
+            searched.append(until_answered(OURS, root, _SEARCH))
+    return [
+        Figure(
+            "MCP initialize / import the SDK's stdio server",
+            median(initialized) / median(imported),
+            baseline=1.28,
+            target=MAX_INITIALIZE,
+        ),
+        Figure(
+            "MCP tools/list / an empty server's",
+            median(listed) / median(empty),
+            target=MAX_ANSWER,
+        ),
+        Figure(
+            "MCP memory_search / an empty server's tools/list",
+            median(searched) / median(empty),
+            target=MAX_ANSWER,
+        ),
+    ]
 
 
 if __name__ == "__main__":
-    print("\n".join(run()))
+    sys.exit(show(TITLE, figures()))

@@ -20,6 +20,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.figures import Figure, show
 from bench.sessions import SESSION, Words
 from bench.web import asked, served
 
@@ -29,6 +30,7 @@ from ralph.search import index as indexes
 from ralph.storage import db, index_files, totals
 from ralph.storage.index_schema import FAMILIES, TABLES
 
+TITLE = "Growth with the project"
 SIZES = (10_000, 1_000_000)
 SEED = 50 * SESSION
 ROUNDS = 3
@@ -177,26 +179,20 @@ def _run(root: Path, words: Sequence[str]) -> None:
     subprocess.run(command, cwd=root, capture_output=True, check=False, timeout=600)
 
 
-def run(sizes: Sequence[int] = SIZES) -> list[str]:
-    """Return the table and the limits."""
+def figures(sizes: Sequence[int] = SIZES) -> list[Figure]:
+    """Return the ratio of each request between the two sizes."""
     measured: list[dict[str, float]] = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             make(Path(folder), size)
             measured.append(measure(Path(folder)))
-    lines = [
-        "growth with the project: " + " against ".join(f"{size:,}" for size in sizes) + " records"
+    small, large = measured
+    condition = " / ".join(f"{size:,}" for size in reversed(sizes))
+    return [
+        Figure(f"{name}, {condition} records", large[name] / small[name], target=_AT_MOST.get(name))
+        for name in small
     ]
-    for name, times in ((name, [each[name] for each in measured]) for name in measured[0]):
-        numbers = " ".join(f"{value:9.1f}" for value in times)
-        at_most = _AT_MOST.get(name)
-        ratio = times[-1] / times[0]
-        verdict = f"{ratio:7.2f}"
-        if at_most is not None:
-            verdict += f" (at most {at_most:g}) {'ok' if ratio <= at_most else 'BROKEN'}"
-        lines.append(f"  {name:<24} {numbers} ms {verdict}")
-    return lines
 
 
 if __name__ == "__main__":
-    print("\n".join(run([int(word) for word in sys.argv[1:]] or SIZES)))
+    sys.exit(show(TITLE, figures([int(word) for word in sys.argv[1:]] or SIZES)))
