@@ -248,7 +248,8 @@ def _user_config_path(env: Mapping[str, str]) -> Path:
     named = env.get("GIT_CONFIG_GLOBAL")
     if named:
         return Path(named)
-    home = Path(env.get(discovery.HOME_VARIABLE) or "")
+    # On Windows, git prefers $HOME, if it is set, to the user's folder.
+    home = Path(env.get("HOME") or env.get(discovery.HOME_VARIABLE) or "")
     in_home = home / ".gitconfig"
     in_config_folder = Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"
     if in_config_folder.is_file() and not in_home.is_file():
