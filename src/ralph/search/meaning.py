@@ -192,8 +192,10 @@ def _embed_singly(
         records = index.peek(root, partial(queries.records, keys=some)) or {}
         for key in some:
             rows: list[bytes] = []
-            record = records.get(key)
-            for chunk in () if record is None else _chunks_of(record):
+            chunks: tuple[str, ...] = ()  # for a record that is gone
+            if key in records:
+                chunks = _chunks_of(records[key])
+            for chunk in chunks:
                 if not may_continue():
                     return done
                 rows += vectors.quantize(embedder.embed([chunk]))

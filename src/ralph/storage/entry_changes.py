@@ -50,5 +50,7 @@ def compare_entries(
         entry = same.pop(0)
         if entry.line != lines[number]:
             moved.append(MovedEntry(lines[number], entry.key))
-    gone = [entry.key for rest in unmatched.values() for entry in rest]
+    gone: list[int] = []
+    for rest in unmatched.values():
+        gone += [entry.key for entry in rest]
     return EntryChanges(gone, moved, new)
