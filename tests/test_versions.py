@@ -129,7 +129,7 @@ RECORDED = {
     "index": (26, "a79182ec455f6fef"),
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
-    "team": (2, "256612ab9d4de1fd"),
+    "team": (2, "0bcfad9f88895864"),
     "secrets": (9, "491ddd4a298935b3"),
 }
 

@@ -159,6 +159,19 @@ class ThrowawayServer:
         self._copy(self.folder / "backup", self.folder / "data")
         self.start()
 
+    def become_replica(self) -> None:
+        """Start again as a replica, which can only be read."""
+        self.stop()
+        mark = self.folder / "data" / "standby.signal"
+        mark.touch()
+        if self._user:
+            os.chown(mark, _NOBODY, _NOBODY)
+        self.start()
+
+    def promote(self) -> None:
+        """Let a replica become the primary server, as after the loss of the one before."""
+        self.execute("SELECT pg_promote()")
+
     def _copy(self, source: Path, target: Path) -> None:
         """Copy a folder with the owners and modes of its files, which PostgreSQL checks."""
         subprocess.run(["cp", "-a", str(source), str(target)], check=True, timeout=_SECONDS)

@@ -62,7 +62,7 @@ FUNCTIONS = {
     "epoch_of": "{project}",
     "notice_restore": "{project}, {number}",
     "report_pull": "{project}, 'probe', '', 1, 2, 3",
-    "finish_push": "{project}, 'probe'",
+    "finish_push": "{project}, 'probe', '{{}}'",
     "check_rows": "{project}, 'probe'",
     "remove_again": "{project}, {number}, 9000000000000000000",
     "size_of": "{project}",

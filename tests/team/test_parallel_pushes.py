@@ -28,7 +28,7 @@ def open_push(machine: Machine) -> Iterator[TeamServer]:
             described = shared.describe(part, git_state(machine.root))
             rows = list(shared.rows(connection, part))
             server.push("shop", machine_name(machine.root), described, None, rows)
-        server.call("finish_push", "shop", machine_name(machine.root))
+        server.call("finish_push", "shop", machine_name(machine.root), [])
         yield server
 
 

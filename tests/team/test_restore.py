@@ -4,6 +4,7 @@ import psycopg
 import pytest
 from tests.support.machines import Fleet, Machine, iteration, observation
 
+from ralph.core import paths
 from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.sharing import team
@@ -45,7 +46,7 @@ def test_a_machine_that_pulled_more_than_the_backup_has_misses_nothing(
     fleet.restore(kind)
     expected += learn(ann, ROWS, ROWS + later)
     assert ann.push().rows == ROWS - IN_BACKUP + later  # only what the backup lacks
-    assert (ben.sync().kept, ben.pulled()) == (0, expected)
+    assert (ben.sync().lost, ben.pulled()) == (0, expected)
     eve = fleet.machine("e", "eve")
     eve.sync()
     assert eve.pulled() == expected
@@ -69,13 +70,13 @@ def test_rows_that_the_server_lost_are_kept_until_their_machine_sends_them(
     ben.sync()
     fleet.restore(kind)
     everything = sorted(in_backup + later)
-    assert ben.sync().kept == len(later)
+    assert ben.sync().lost == len(later)
     assert ben.pulled() == everything
     assert f"still has {len(later)} row(s) that the server lost" in problems(fleet)
     assert "has not synced since the server was restored" in problems(fleet)
-    assert ben.sync().kept == len(later)  # as often as it is asked
+    assert ben.sync().lost == len(later)  # as often as it is asked
     ann.sync()
-    assert (ben.sync().kept, ben.pulled()) == (0, everything)
+    assert (ben.sync().lost, ben.pulled()) == (0, everything)
     assert problems(fleet) == ""
 
 
@@ -120,10 +121,28 @@ def test_a_kept_row_that_the_team_forgets_is_deleted(fleet: Fleet) -> None:
     fleet.restore("dump")
     ben.sync()
     assert gone in ben.pulled()
-    with fleet.server("eve") as server:
-        server.call("forget", "shop", [gone])
+    team.forget(eve.root, eve.config, gone)  # the server does not have it
     ben.sync()
     assert ben.pulled() == ["obs-s1-000000", *stay]
+
+
+def test_rows_of_a_log_that_was_deleted_to_save_space_stay(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    rows = learn(ann, 0, IN_BACKUP)
+    ann.sync()
+    fleet.back_up("dump")
+    rows += learn(ann, IN_BACKUP, ROWS)
+    rows += learn(ann, 0, 3, "s2")
+    ann.sync()
+    ben.sync()
+    for log in (paths.log_folder(ann.root) / "sessions").iterdir():
+        log.unlink()
+    fleet.restore("dump")
+    ann.sync()
+    assert (ben.sync().lost, ben.pulled()) == (0, rows)  # no other machine has them
+    team.leave(ann.root, ann.config.team, delete_mine=True)
+    ben.sync()
+    assert ben.pulled() == []
 
 
 def test_the_memories_of_others_still_change_while_lost_ones_are_kept(fleet: Fleet) -> None:
@@ -151,9 +170,23 @@ def test_a_rebuilt_server_is_filled_and_the_machines_keep_their_rows(fleet: Flee
     fleet.make()
     for role in ("ann", "ben"):
         fleet.join(role, "shop")
-    assert (ben.sync().kept, ben.pulled()) == (len(rows), rows)
+    assert (ben.sync().lost, ben.pulled()) == (len(rows), rows)
     ann.sync()
-    assert (ben.sync().kept, ben.pulled(), ann.pulled()) == (0, rows, own)
+    assert (ben.sync().lost, ben.pulled(), ann.pulled()) == (0, rows, own)
+    assert problems(fleet) == ""
+
+
+def test_every_machine_syncs_again_after_a_replica_was_promoted(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    rows = learn(ann, 0, 5)
+    for machine in (ann, ben):
+        machine.sync()
+    fleet.postgres.become_replica()
+    assert (ben.pull().lost, ben.pulled()) == (0, rows)
+    fleet.postgres.promote()
+    assert problems(fleet).count("has not synced since the server was restored or moved") == 2
+    for machine in (ann, ben):
+        machine.sync()
     assert problems(fleet) == ""
 
 
@@ -197,4 +230,4 @@ def test_a_machine_that_the_administrator_deleted_is_gone(fleet: Fleet) -> None:
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
         for table in ("records", "sources", "machines", "pulls"):
             owner.execute(f"DELETE FROM ralph_team.{table}".encode())
-    assert (ben.sync().kept, ben.pulled()) == (0, [])
+    assert (ben.sync().lost, ben.pulled()) == (0, [])

@@ -115,9 +115,9 @@ def _pull(call: Invocation) -> None:
         f"{result.rows} row(s) of {result.sources} source(s) pulled, "
         f"{result.removed} source(s) gone."
     )
-    if result.kept:
+    if result.lost:
         warn(
-            f"the server was restored from a backup and lost {result.kept} row(s) that are kept "
+            f"the server was restored from a backup and lost {result.lost} row(s) that are kept "
             "here; `ralph team sync` on the machines that they come from sends them again"
         )
     if result.missing:

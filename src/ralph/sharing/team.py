@@ -28,7 +28,7 @@ from ralph.sharing.team_pull import pull
 from ralph.sharing.team_push import push
 from ralph.sharing.team_rows import machine_name
 from ralph.storage import config as settings
-from ralph.storage import db, files, team_db, team_server, team_url
+from ralph.storage import db, files, queries, team_db, team_server, team_url
 from ralph.storage.team_db import _remember_forgotten
 from ralph.storage.team_server import VERSION
 
@@ -119,16 +119,18 @@ def forget(root: Path, config: Config, name: str) -> ForgetResult:
     """Delete a record from the server, and from what each machine has pulled at its next sync.
 
     Files are not changed: `kept_records` finds the record if it is in one of them. Raises NotFound
-    if the server does not know the record.
+    if neither the server nor this machine knows the record.
     """
     root = paths.main_checkout(root)
     full_id = record_ids.expand_id(root, name)
+    is_pulled = False  # and kept here, although a server that was restored has lost it
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         if full_id == name:
             full_id = record_ids.resolve_id(connection, name)
+        is_pulled = queries.key_of(connection, full_id) is not None
     with connect_project(root, config.team) as (server, project):
         is_stored = bool(server.call("keys_with", project, [full_id]))
-        if not is_stored and full_id not in tombstones(server, project):
+        if not (is_stored or is_pulled or full_id in tombstones(server, project)):
             raise NotFound(
                 f"the team's server has no record {name}",
                 hint=Hint("find-record", "`ralph search --team` shows the ids"),

@@ -52,7 +52,7 @@ class PullResult(NamedTuple):
     sources: int = 0  # number of updated sources
     rows: int = 0  # number of rows received
     removed: int = 0  # number of sources that no longer exist on the server
-    kept: int = 0  # number of rows here that the server lost
+    lost: int = 0  # number of rows that the server lost and that are kept here
     missing: int = 0  # number of rows that the server counts and does not have
 
 
@@ -91,12 +91,19 @@ class _Received(NamedTuple):
     checksum: int
 
 
+class _MachineState(NamedTuple):
+    """What the server knows about another machine."""
+
+    synced_at: int  # when it last completed a push
+    keeps: Sequence[str]  # formats whose files it may delete while their rows stay on the server
+
+
 class _Listing(NamedTuple):
     """What the server lists in one snapshot about the other machines."""
 
     epoch: ServerEpoch
     sources: Mapping[str, ServerSource]  # by their local names
-    synced_at: Mapping[str, int]  # when each machine last completed a push
+    machines: Mapping[str, _MachineState]
     last_key: int  # the highest key of any source, including our own
 
 
@@ -152,10 +159,10 @@ def _list_sources(server: TeamServer, project: str, machine: str) -> _Listing:
         last_key = max(last_key, source.last)
         if source.machine != machine:
             sources[_local_name(source)] = source
-    synced_at = {}
-    for name, _, synced in server.call("machines_of", project):
-        synced_at[name] = int(synced)
-    return _Listing(server.epoch(project), sources, synced_at, last_key)
+    machines = {}
+    for name, synced_at, keeps in server.call("machines_of", project):
+        machines[name] = _MachineState(synced_at, keeps)
+    return _Listing(server.epoch(project), sources, machines, last_key)
 
 
 def formats_not_pulled(config: Config) -> set[str]:
@@ -220,8 +227,9 @@ class _Pull:
         self._states = team.states()
         self._result = PullResult()
         self._kept: set[str] = set()  # sources of which the server has an earlier state
+        formats = team.formats()
         for name, state in self._states.items():
-            if _is_newer_here(name, state, listing):
+            if _is_newer_here(name, formats.get(name, ""), state, listing):
                 self._kept.add(name)
         self._curated: dict[str, ServerSource] = {}
         self._logs: dict[str, ServerSource] = {}
@@ -408,37 +416,38 @@ class _Pull:
             for name, state in self._states.items():
                 if name in self._kept or name in self._logs or name in self._curated:
                     continue
-                removed_at = self._listing.synced_at.get(machine_of(name))
-                if name in self._listing.sources or removed_at is None:
+                machine = self._listing.machines.get(machine_of(name))
+                if name in self._listing.sources or machine is None:
                     self._team.drop_state(name)
                 elif state.row_count:
-                    gone = PulledState(self._listing.epoch.epoch, "", 0, 0, 0, removed_at)
+                    gone = PulledState(self._listing.epoch.epoch, "", 0, 0, 0, machine.synced_at)
                     self._team.set_state(name, gone)
 
     def finish(self) -> PullResult:
         """Note what is known about the server, tell it what is here, and return the result."""
         epoch = self._listing.epoch
         states = self._team.states()
-        kept = 0
+        lost = 0
         row_count = 0
         expected = 0
         for name in self._kept:
-            lost = states[name].row_count
+            state = states[name]
             source = self._listing.sources.get(name)
             if source is not None:
-                lost -= source.row_count
-                self._remove_again(source, states[name])
-            kept += max(lost, 0)
+                self._remove_again(source, state)
+            if not _has_synced_since(state, self._listing.machines.get(machine_of(name))):
+                rows_there = source.row_count if source is not None else 0
+                lost += max(state.row_count - rows_there, 0)
         for name, source in (*self._logs.items(), *self._curated.items()):
             if name not in self._kept:
                 expected += source.row_count
                 row_count += states[name].row_count
         if not epoch.is_replica:
             self._server.call(
-                "report_pull", self._project, self._machine, epoch.epoch, row_count, expected, kept
+                "report_pull", self._project, self._machine, epoch.epoch, row_count, expected, lost
             )
         self._team.set_server(PulledServer(epoch.epoch, self._listing.last_key))
-        return self._result._replace(kept=kept)
+        return self._result._replace(lost=lost)
 
     def _remove_again(self, source: ServerSource, state: PulledState) -> None:
         """Remove a source from the server if its machine had removed it before a restore.
@@ -450,19 +459,24 @@ class _Pull:
                 self._server.call("remove_again", self._project, source.key, state.changed_at)
 
 
-def _is_newer_here(name: str, state: PulledState, listing: _Listing) -> bool:
+def _is_newer_here(name: str, form: str, state: PulledState, listing: _Listing) -> bool:
     """Return whether the server has an earlier state of a source than the one that was pulled.
 
     That is so after the server was restored from a backup, until the machine of the source has
-    completed a push.
+    completed a push. It remains so if that machine has deleted a log to save space.
     """
     source = listing.sources.get(name)
     if source is not None and source.changed_at >= state.changed_at:
         return False
-    synced_at = listing.synced_at.get(machine_of(name))
-    if synced_at is None:  # the machine was removed by the administrator, or is not in the backup
+    machine = listing.machines.get(machine_of(name))
+    if machine is None:  # the administrator deleted the machine, or it is not in the backup
         return state.epoch != listing.epoch.epoch
-    return synced_at < state.changed_at
+    return form in machine.keeps or not _has_synced_since(state, machine)
+
+
+def _has_synced_since(state: PulledState, machine: _MachineState | None) -> bool:
+    """Return whether a machine has completed a push since one of its sources was in this state."""
+    return machine is not None and machine.synced_at >= state.changed_at
 
 
 def _has_same_rows(source: ServerSource, pulled: PulledState) -> bool:

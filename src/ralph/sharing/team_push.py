@@ -165,17 +165,22 @@ class _Push:
         Session logs that were deleted here by retention stay on the server, because retention only
         saves space on this machine.
         """
-        kept_formats = {shared.value for shared in self._shared.share} - CURATED_FORMATS
+        kept_formats = self._kept_formats()
         for path, source in self._pushed.items():
             if path not in self._present and source.format not in kept_formats:
                 self.result.removed.append(path)
         if self.result.removed and not self._dry_run:
             self._server.call("remove_sources", self._project, self._machine, self.result.removed)
 
+    def _kept_formats(self) -> set[str]:
+        """Return the formats of which rows stay on the server after their file was deleted here."""
+        return {shared.value for shared in self._shared.share} - CURATED_FORMATS
+
     def finish(self) -> None:
         """Tell the server that it now has everything that this machine shares."""
         if not self._dry_run and not self.result.refused:
-            self._server.call("finish_push", self._project, self._machine)
+            kept_formats = sorted(self._kept_formats())
+            self._server.call("finish_push", self._project, self._machine, kept_formats)
 
 
 def sources_of(machine: str, sources: Iterable[ServerSource]) -> dict[str, ServerSource]:

@@ -21,7 +21,8 @@ ALTER TABLE sources
 ALTER TABLE machines
     ADD COLUMN records bigint NOT NULL DEFAULT 0,
     ADD COLUMN tokens bigint NOT NULL DEFAULT 0,
-    ADD COLUMN synced_at timestamptz NOT NULL DEFAULT to_timestamp(0);      -- when its last complete push ended
+    ADD COLUMN synced_at timestamptz NOT NULL DEFAULT to_timestamp(0),      -- when its last complete push ended
+    ADD COLUMN keeps text[] NOT NULL DEFAULT '{}';  -- formats whose files it may delete while their rows stay here
 
 CREATE TABLE vocabulary_changes (           -- to be added to the vocabulary: see count_words
     project integer NOT NULL,
@@ -38,7 +39,7 @@ CREATE TABLE pulls (                        -- what a machine had after its last
     at timestamptz NOT NULL DEFAULT now(),
     row_count bigint NOT NULL,              -- rows of other machines that it has
     expected bigint NOT NULL,               -- rows of other machines that the server listed
-    kept bigint NOT NULL,                   -- rows that it has and that the server lost
+    lost bigint NOT NULL,                   -- rows that it has and that the server lost
     PRIMARY KEY (project, member, machine)
 );
 
@@ -238,14 +239,18 @@ BEGIN
     RETURN added;
 END $$;
 
--- Called at the end of a push: from now on, what the server lists is all that this machine shares.
-CREATE FUNCTION finish_push(p_project text, p_machine text) RETURNS void
+-- Called at the end of a push: from now on, what the server lists is all that this machine shares, except in the given
+-- formats. Of those, it may have deleted files whose rows are meant to stay.
+CREATE FUNCTION finish_push(p_project text, p_machine text, p_keeps text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
 DECLARE
     pid integer := member_of(p_project, true);
 BEGIN
+    IF (p_machine ~ '^[[:alnum:]_-]{1,64}$' AND octet_length(p_keeps::text) <= 500) IS NOT TRUE THEN
+        RAISE check_violation USING MESSAGE = 'this is no machine';
+    END IF;
     INSERT INTO machines (project, machine) VALUES (pid, p_machine) ON CONFLICT DO NOTHING;
-    UPDATE machines SET synced_at = greatest(later_than(synced_at),
+    UPDATE machines SET keeps = p_keeps, synced_at = greatest(later_than(synced_at),
         (SELECT max(changed_at) FROM sources WHERE project = pid AND machine = p_machine))
     WHERE project = pid AND machine = p_machine AND member = session_user;
     IF EXISTS (SELECT FROM vocabulary_changes WHERE project = pid) THEN
@@ -294,7 +299,9 @@ BEGIN  -- null: all of them
         AND member = session_user AND (p_paths IS NULL OR path = ANY (p_paths)));
     PERFORM drop_rows(pid, (SELECT array_agg(key) FROM records WHERE source = ANY (keys)));
     UPDATE machines m SET synced_at = greatest(later_than(m.synced_at),
-        (SELECT max(changed_at) FROM sources WHERE key = ANY (keys)))
+        (SELECT max(changed_at) FROM sources WHERE key = ANY (keys))),
+        keeps = ARRAY(SELECT f FROM unnest(m.keeps) f
+            WHERE p_paths IS NOT NULL AND f NOT IN (SELECT format FROM sources WHERE key = ANY (keys)))
     WHERE m.project = pid AND m.machine = p_machine AND m.member = session_user;
     DELETE FROM sessions WHERE source = ANY (keys);
     DELETE FROM sources WHERE key = ANY (keys);
@@ -339,12 +346,12 @@ BEGIN
         records, last, row_count, checksum, microseconds(changed_at) FROM sources WHERE project = pid ORDER BY key;
 END $$;
 
-CREATE FUNCTION machines_of(p_project text) RETURNS TABLE (machine text, member name, synced_at bigint)
+CREATE FUNCTION machines_of(p_project text) RETURNS TABLE (machine text, synced_at bigint, keeps text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY SELECT machine, member, microseconds(synced_at) FROM machines WHERE project = pid;
+    RETURN QUERY SELECT machine, microseconds(synced_at), keeps FROM machines WHERE project = pid;
 END $$;
 
 -- `last_key` is the last key that was given to any row: it only goes back if the server does.
@@ -383,7 +390,7 @@ BEGIN
     RETURN stale IS NOT NULL;
 END $$;
 
-CREATE FUNCTION report_pull(p_project text, p_machine text, p_epoch text, p_rows bigint, p_expected bigint, p_kept bigint)
+CREATE FUNCTION report_pull(p_project text, p_machine text, p_epoch text, p_rows bigint, p_expected bigint, p_lost bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE pid integer := member_of(p_project, false);
@@ -391,10 +398,10 @@ BEGIN
     IF (p_machine ~ '^[[:alnum:]_-]{1,64}$' AND octet_length(p_epoch) <= 64) IS NOT TRUE THEN
         RAISE check_violation USING MESSAGE = 'this is no machine';
     END IF;
-    INSERT INTO pulls AS p (project, machine, epoch, row_count, expected, kept)
-        VALUES (pid, p_machine, p_epoch, p_rows, p_expected, p_kept)
+    INSERT INTO pulls AS p (project, machine, epoch, row_count, expected, lost)
+        VALUES (pid, p_machine, p_epoch, p_rows, p_expected, p_lost)
         ON CONFLICT (project, member, machine) DO UPDATE SET epoch = excluded.epoch, at = excluded.at,
-            row_count = excluded.row_count, expected = excluded.expected, kept = excluded.kept;
+            row_count = excluded.row_count, expected = excluded.expected, lost = excluded.lost;
 END $$;
 
 -- Each source is read by itself: without statistics, a planner that joins many of them with rows reads the whole project.

@@ -43,8 +43,8 @@ UNION ALL SELECT format('machine %s of %s has %s of %s row(s) of the other machi
     machine, member, row_count, expected)
 FROM ralph_team.pulls WHERE row_count < expected
 UNION ALL SELECT format('machine %s of %s still has %s row(s) that the server lost: `ralph team sync` sends them again on the '
-    'machines that they come from', machine, member, kept)
-FROM ralph_team.pulls WHERE kept > 0
+    'machines that they come from', machine, member, lost)
+FROM ralph_team.pulls WHERE lost > 0
 UNION ALL SELECT format('machine %s of %s has not synced since the server was restored or moved: `ralph team sync` there sends '
     'what the server lost and fetches what it lacks', machine, member)
 FROM (
