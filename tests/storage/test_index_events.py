@@ -13,6 +13,7 @@ from tests.support.index_sources import LOG, dump, put, seen
 from tests.support.sampling import examples
 
 from ralph.core import terms
+from ralph.core.errors import DeadlineExceeded
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_line
 from ralph.storage import lookup, queries
@@ -201,6 +202,40 @@ def test_read_in_portions_or_at_once_a_log_gives_the_same_rows(
     portions = held(root)
     index_of(root).rebuild()
     assert portions == held(root) == made_new(root)
+
+
+LARGE = [event(number % 60, f"word{number} " + "filler" * 300) for number in range(2_400)]
+"""More than 4 MB, so that the full-text indexes gather rows."""
+
+
+def settings_of_the_words(root: Path) -> dict[str, int]:
+    with closing(index_of(root).connect()) as connection:
+        rows = connection.execute("SELECT k, v FROM search_config").fetchall()
+    return {row["k"]: row["v"] for row in rows}
+
+
+def test_a_large_sync_gives_the_same_rows_and_merges_words_as_usual_afterwards(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, LOG, "".join(LARGE))
+    put(tmp_path, "log/sessions/s2.jsonl", event(1, "alpha beta", session="s2"))
+    index_of(tmp_path).sync()
+    assert held(tmp_path) == made_new(tmp_path)
+    assert settings_of_the_words(tmp_path)["automerge"] == 4
+
+
+def test_the_sync_after_a_large_one_that_ran_out_of_time_finishes_it(tmp_path: Path) -> None:
+    def end(done: int, total: int) -> None:
+        if done == 1 and total == 2:
+            raise DeadlineExceeded("too late")
+
+    put(tmp_path, LOG, "".join(LARGE))
+    put(tmp_path, "log/sessions/s2.jsonl", event(1, "alpha beta", session="s2"))
+    with pytest.raises(DeadlineExceeded):
+        index_of(tmp_path).sync(progress=end)
+    assert settings_of_the_words(tmp_path)["automerge"] == 4
+    index_of(tmp_path).sync()
+    assert held(tmp_path) == made_new(tmp_path)
 
 
 def test_a_part_of_a_log_is_read_as_a_log(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.storage.index_files import current_seal, discard
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.read_progress import LogProgress, log_progress
-from ralph.storage.source_contents import Interpret
+from ralph.storage.source_contents import Interpret, IsRalphCall
 from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
 
 T = TypeVar("T")
@@ -90,9 +90,14 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
 
 
 def _is_own_traffic(record: Record) -> bool:
+    return _own_traffic_test()(record)
+
+
+@cache
+def _own_traffic_test() -> IsRalphCall:
     from ralph.capture.own_traffic import is_own_traffic  # an up-to-date index does not need it
 
-    return is_own_traffic(record)
+    return is_own_traffic
 
 
 def _is_order(root: Path, record: Record) -> bool:
@@ -112,17 +117,15 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
     """
 
     @cache
-    def rules() -> Privacy:
-        if privacy is not None:
-            return privacy
+    def interpret_by_rules() -> Interpret:
+        from ralph.capture.pipeline import interpret  # an up-to-date index needs no interpreter
         from ralph.storage.config import privacy_rules
 
-        return privacy_rules(root)
+        rules = privacy_rules(root) if privacy is None else privacy
+        return partial(interpret, patterns=rules.patterns, paths=rules.paths)
 
     def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
-        from ralph.capture.pipeline import interpret  # an up-to-date index needs no interpreter
-
-        return interpret(value, patterns=rules().patterns, paths=rules().paths)
+        return interpret_by_rules()(value)
 
     return read
 

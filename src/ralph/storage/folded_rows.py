@@ -142,9 +142,9 @@ def _fold_line(
     is_forgotten: Callable[[object], bool],
 ) -> None:
     """Set the columns of a row that a line has members for."""
-    for column, current in row.items():
-        member = line.get(column)
-        is_news = member is not None and member != current
+    for column, member in line.items():
+        current = row.get(column)
+        is_news = column in row and member is not None and member != current
         if not is_news or (column == "summary" and is_forgotten(member)):
             continue
         value = column_value(member, _ALLOWED_VALUES.get(column))

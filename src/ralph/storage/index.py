@@ -18,7 +18,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -419,11 +419,8 @@ class Index:
                 writer.remove_source(rows[name]["key"])
         unread_bytes = sum(found.state.size for found in differing)
         is_large = within is None and unread_bytes >= _LARGE_BYTES
-        if is_large or _is_gathering(connection):
-            _set_gathering(connection, is_large)
-        loaded = _load_sources(writer, changed, rows, pace, progress)
-        if is_large:
-            _set_gathering(connection, False)
+        with _gathering_words(connection) if is_large else nullcontext():
+            loaded = _load_sources(writer, changed, rows, pace, progress)
         return Synced(
             loaded,
             len(gone),
@@ -499,27 +496,26 @@ def _load_sources(
     return count
 
 
-def _is_gathering(connection: sqlite3.Connection) -> bool:
-    """Return whether the full-text indexes still gather rows for a large sync that was killed."""
-    sql = "SELECT 1 FROM search_config WHERE k = 'automerge' AND v = 0"
-    return connection.execute(sql).fetchone() is not None
+@contextmanager
+def _gathering_words(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let the full-text indexes write few large segments, and not merge them yet.
 
-
-def _set_gathering(connection: sqlite3.Connection, gathers: bool) -> None:
-    """Tell the full-text indexes whether to write few large segments, and not to merge them yet.
-
-    FTS5 stores these settings in the database, and the next sync restores them after a kill.
+    FTS5 stores these settings in the database. If the process is killed, the database does not fit
+    its seal and is rebuilt.
     """
-    hash_bytes = _FTS_HASH_BYTES
-    merged_segments = _FTS_AUTOMERGE
-    if gathers:
-        hash_bytes = _GATHERED_HASH_BYTES
-        merged_segments = 0
+    _set_gathering(connection, _GATHERED_HASH_BYTES, merged_segments=0)
+    try:
+        yield
+    finally:
+        _set_gathering(connection, _FTS_HASH_BYTES, _FTS_AUTOMERGE)
+
+
+def _set_gathering(connection: sqlite3.Connection, hash_bytes: int, merged_segments: int) -> None:
     with db.atomic(connection):
         for table in ("search", TEXT_INDEXES[Family.OBSERVATION].table):
-            for name, value in (("hashsize", hash_bytes), ("automerge", merged_segments)):
-                sql = f"INSERT INTO {table}({table}, rank) VALUES (?, ?)"
-                connection.execute(sql, (name, value))
+            sql = f"INSERT INTO {table}({table}, rank) VALUES (?, ?)"
+            connection.execute(sql, ("hashsize", hash_bytes))
+            connection.execute(sql, ("automerge", merged_segments))
 
 
 def _compact(connection: sqlite3.Connection) -> None:
