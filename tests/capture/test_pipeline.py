@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -598,3 +599,25 @@ def test_the_fixtures_name_no_real_machine() -> None:
     for path in (Path(__file__).parents[1] / "golden" / "hooks").glob("*.json"):
         text = path.read_text(encoding="utf-8")
         assert not any(f'"/{place}/' in text for place in ("root", "work", "tmp", "opt", "Users"))
+
+
+LINES_OF_CODE = st.lists(st.sampled_from(["", "}", "a = 1", "b = 2", "c = 3", "return a"]))
+
+
+@given(before=LINES_OF_CODE, after=LINES_OF_CODE)
+@settings(max_examples=examples(200, 50), deadline=None)
+def test_an_edit_is_described_by_the_lines_that_difflib_finds(
+    before: list[str], after: list[str]
+) -> None:
+    edit = {"old_string": "\n".join(before), "new_string": "\n".join(after)}
+    payload = {
+        "session_id": SESSION,
+        "tool_name": "Edit",
+        "tool_input": {"file_path": "a.py", **edit},
+    }
+    found = event_of("claude", "PostToolUse", payload, AT)
+    expected = []
+    for line in unified_diff(edit["old_string"].split("\n"), edit["new_string"].split("\n"), n=0):
+        if line[0] in "+-" and line[1:].strip() and not line.startswith(("--- ", "+++ ")):
+            expected.append(f"{line[0]} {line[1:]}")
+    assert kept(found).text.split("\n")[1:] == expected

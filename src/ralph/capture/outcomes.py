@@ -17,42 +17,43 @@ from ralph.capture.events import WRITERS, Action, Event
 from ralph.core.record import ObservationKind
 
 _SEARCHED_END = 40_000  # characters to search at each end of an output
-_FAILURE = r"""(?mx)
+_FAILURE_LINE = r"""(?x)
+    # Counts and single tests: `1 error generated`, `FAILED tests/test_a.py::test_b`, `not ok 3`.
+    [ ]*[1-9]\d{0,6}[ ]errors?(?:,|$|[ ]generated)|\#[ ]fail[ ][1-9]
+    |(?:FAILED|FAIL|ERRORS!|FAILURES!)(?:[ ]\(|\b[:!]|[ \t]+\S|$)|ERROR[ ]\S+(?:::|\.py)
+    |[ ]*---[ ]FAIL:|[ ]*✖[ ]|not[ ]ok[ ]\d
+    # Compilers and linters: `error[E0382]: `, `a.c:3:1: error`, `a.py:3:1: F401`.
+    |[ ]*error(?:\[E\d{4}\])?:[ ]
+    |[^\s:][^\n:]{0,300}:\d{1,7}:(?:\d{1,7}:)?[ ](?:fatal[ ])?error\b
+    |[^\s:]{1,300}:\d{1,7}:\d{1,7}:[ ][A-Z]{1,4}\d{1,4}\b
+    |(?:\./)?[^\s:]{1,300}\.go:\d{1,7}:\d{1,7}:[ ]
+    # Package managers and build tools: `npm ERR!`, `make: *** [all] Error 2`, `CMake Error`.
+    |npm[ ](?:ERR!|error\b)|error[ ]Command[ ]failed|[ ]?(?:ERR_PNPM|ELIFECYCLE)
+    |g?make(?:\[\d+\])?:[ ]\*\*\*|ninja:[ ]build[ ]stopped|CMake[ ]Error|\#\#\[error\]
+    # Crashes, and programs that are not installed.
+    |Traceback[ ]\(most[ ]recent[ ]call[ ]last\)
+    |(?:Uncaught[ ])?(?:Syntax|Reference|ModuleNotFound|Import)Error:[ ]
+    |[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$
+"""
+"""How a line begins that a test run, a build, a linter or a type checker prints if it fails."""
+_FAILURE_PART = r"""(?x)
     # Counts: `3 failed`, `2 test suites failing`, `Failures: 1`, `= 4 errors in 2s`, `(1 error)`.
     \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?
       (?:failed|failures?|failing|fails|errored)\b
     |\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed):?[ =]{1,8}[1-9]
     |=[ ][^=\n]{0,80}\b[1-9]\d{0,6}[ ]errors?\b
     |\bFound[ ][1-9]\d{0,6}[ ]errors?\b(?![ ]\(\d+[ ]fixed,[ ]0[ ]remaining)
-    |\([1-9]\d{0,6}[ ]errors?[,)]|^[ ]*[1-9]\d{0,6}[ ]errors?(?:,|$|[ ]generated)
-    |^\#[ ]fail[ ][1-9]
-    # Single tests: `FAILED tests/test_a.py::test_b`, `--- FAIL: TestB`, `not ok 3`, `✖ adds`.
-    |^(?:FAILED|FAIL|ERRORS!|FAILURES!)(?:[ ]\(|\b[:!]|[ \t]+\S|$)|^ERROR[ ]\S+(?:::|\.py)
-    |^[ ]*---[ ]FAIL:|\btest[ ]result:[ ]FAILED|\bFailed!
-    |\bThe[ ]following[ ]tests[ ]FAILED|\bFAILED[ ]\||^[ ]*✖[ ]|^not[ ]ok[ ]\d
-    # Compilers and linters: `error TS2304`, `error[E0382]: `, `a.c:3:1: error`, `a.py:3:1: F401`.
-    |\berror[ ]?(?:TS|CS|FS|BC|MSB|NU|LNK|C)\d{2,6}\b
-    |^[ ]*error(?:\[E\d{4}\])?:[ ]
-    |^[^\s:][^\n:]{0,300}:\d{1,7}:(?:\d{1,7}:)?[ ](?:fatal[ ])?error\b
-    |^[^\s:]{1,300}:\d{1,7}:\d{1,7}:[ ][A-Z]{1,4}\d{1,4}\b
-    |^(?:\./)?[^\s:]{1,300}\.go:\d{1,7}:\d{1,7}:[ ]
-    # Package managers: `npm ERR!`, `error Command failed`, `Missing script:`.
-    |^npm[ ](?:ERR!|error\b)|^error[ ]Command[ ]failed
-    |^[ ]?(?:ERR_PNPM|ELIFECYCLE)|\bMissing[ ]script:
-    # Build tools: `make: *** [all] Error 2`, `BUILD FAILED`, `CMake Error`.
-    |^g?make(?:\[\d+\])?:[ ]\*\*\*|^ninja:[ ]build[ ]stopped
-    |^CMake[ ]Error|\bexited[ ]with[ ]code[ ][1-9]
-    |\bBUILD[ ]FAIL(?:ED|URE)\b|\bBuild[ ]FAILED\b
-    |\*\*[ ](?:BUILD|TEST)[ ]FAILED|\bFAILED[ ]TO[ ]BUILD\b
-    |\bdid[ ]NOT[ ]complete[ ]successfully|^\#\#\[error\]
-    # Formatters that only check: `would reformat a.py`, `Code style issues found`.
-    |\bwould[ ]reformat\b|\bCode[ ]style[ ]issues\b
-    # Crashes, and programs that are not installed.
-    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\)
-    |^(?:Uncaught[ ])?(?:Syntax|Reference|ModuleNotFound|Import)Error:[ ]
-    |^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$
+    |\([1-9]\d{0,6}[ ]errors?[,)]
+    |\b(?:test[ ]result:[ ]FAILED|Failed!|The[ ]following[ ]tests[ ]FAILED|FAILED[ ]\|
+      # Compilers, package managers and build tools: `error TS2304`, `Missing script:`.
+      |error[ ]?(?:TS|CS|FS|BC|MSB|NU|LNK|C)\d{2,6}\b|Missing[ ]script:
+      |exited[ ]with[ ]code[ ][1-9]|did[ ]NOT[ ]complete[ ]successfully
+      |BUILD[ ]FAIL(?:ED|URE)\b|Build[ ]FAILED\b|FAILED[ ]TO[ ]BUILD\b
+      # Formatters that only check: `would reformat a.py`, `Code style issues found`.
+      |would[ ]reformat\b|Code[ ]style[ ]issues\b)
+    |\*\*[ ](?:BUILD|TEST)[ ]FAILED
 """
-"""What a test run, a build, a linter or a type checker prints if it fails."""
+"""What such a line contains anywhere. One pattern for both would take twice as long."""
 _PLAIN_FAILURE = r"""(?mx)
     ^npm[ ](?:ERR!|error[ ]code)|^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$|^fatal:[ ]
     |^error:[ ](?:failed|could[ ]not|cannot|unable)\b|^ERROR:[ ](?:Could[ ]not|Failed|No[ ]matching)
@@ -129,23 +130,28 @@ def reports_failure(output: str, *, check: bool = True) -> bool:
     if len(output) > 2 * _SEARCHED_END:
         text = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
     lines = _lines_with_signs(text)
-    return bool(lines) and re.search(_FAILURE if check else _PLAIN_FAILURE, lines) is not None
+    if not check:
+        return bool(lines) and re.search(_PLAIN_FAILURE, "\n".join(lines)) is not None
+    if any(map(re.compile(_FAILURE_LINE).match, lines)):
+        return True
+    return bool(lines) and re.search(_FAILURE_PART, "\n".join(lines)) is not None
 
 
-def _lines_with_signs(text: str) -> str:
+def _lines_with_signs(text: str) -> list[str]:
     """Return the lines that may report a failure. The patterns take long on ordinary output."""
+    lines = text.split("\n")
+    if re.search(_PLACE, text):
+        return lines
     lowered = text.lower()
     signs = [sign for sign in _FAILURE_SIGNS if sign in lowered]
-    if re.search(_PLACE, text):
-        return text
     if not signs:
-        return ""
-    lines = []
-    for line in text.split("\n"):
+        return []
+    found = []
+    for line in lines:
         lowered_line = line.lower()
         if any(sign in lowered_line for sign in signs):
-            lines.append(line)
-    return "\n".join(lines)
+            found.append(line)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ _rules_mark = lru_cache(rules_mark)
 MESSAGES = "messages"
 """The member of a session line with messages in full, each with the id of its observation."""
 _MAX_MESSAGE_CHARACTERS = 200_000
-_CACHED_FIELDS = 256  # the lines of a session repeat its fields
+_CACHED_SESSIONS = 64
 _MAX_PLAIN_PARAMETERS = 100  # fewer than `map_texts` limits
 _LOOP_MEMBERS = frozenset(("run", "iteration", "task"))
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
@@ -174,34 +174,49 @@ def session_of(
     Every event has a `started_at`. The earliest one of a session counts. `branch` is the branch
     that was checked out.
     """
-    at = event.at
-    if parse_time(at) is None:
-        at = ""
-    fields = {
-        "id": event.session,
-        "session_id": event.session,
-        "project_path": discovery.with_slashes(event.cwd),
-        "mode": event.mode,
-        "host": event.host,
-        "branch": branch,
-        "started_at": at,
-        "updated_at": at,
-    }
-    if event.kind is EventKind.SESSION_END:
-        fields["ended_at"] = at
-        fields["reason"] = event.reason
-    redacted: dict[str, object] = {}
-    for key, text in fields.items():
-        if text:
-            visible = redact_text(_without_terminal_codes(text), patterns)
-            if visible:
-                redacted[key] = visible
-    if "id" not in redacted:
+    if patterns is not None:
+        patterns = tuple(patterns)
+    fields = dict(
+        _session_fields(event.session, event.cwd, event.mode, event.host, branch, patterns)
+    )
+    if not fields.get("id"):
         return None
-    return redacted
+    at = ""
+    if parse_time(event.at) is not None:
+        at = _visible_field(event.at, patterns)
+    if at:
+        fields["started_at"] = at
+        fields["updated_at"] = at
+    if event.kind is EventKind.SESSION_END:
+        reason = _visible_field(event.reason, patterns)
+        fields |= {key: text for key, text in (("ended_at", at), ("reason", reason)) if text}
+    return fields
 
 
-_without_terminal_codes = lru_cache(_CACHED_FIELDS)(remove_terminal_codes)
+@lru_cache(_CACHED_SESSIONS)
+def _session_fields(
+    session: str,
+    cwd: str,
+    mode: str,
+    host: str,
+    branch: str,
+    patterns: tuple[str, ...] | None,
+) -> Mapping[str, str]:
+    """Return the fields that each event of a session repeats, without empty ones."""
+    fields = {
+        "id": session,
+        "session_id": session,
+        "project_path": discovery.with_slashes(cwd),
+        "mode": mode,
+        "host": host,
+        "branch": branch,
+    }
+    visible = {key: _visible_field(text, patterns) for key, text in fields.items()}
+    return {key: text for key, text in visible.items() if text}
+
+
+def _visible_field(text: str, patterns: tuple[str, ...] | None) -> str:
+    return redact_text(remove_terminal_codes(text), patterns)
 
 
 # --- the steps ----------------------------------------------------------------------------------
