@@ -33,6 +33,7 @@ from bench.figures import (
 )
 
 MODULES = {
+    "first_index": "First index and import",
     "large_memory": "Growing memory files",
     "embedding": "Embedding",
     "startup": "Start-up",

@@ -21,6 +21,7 @@ from bench import (
     baselines,
     busy,
     embedding,
+    first_index,
     large_memory,
     loaders,
     metrics,
@@ -422,6 +423,13 @@ def test_a_session_on_a_quiet_machine_is_recorded_and_answered(tmp_path: Path) -
     recorded, answered, *_ = busy.figures(outcomes)
     assert (recorded.name, recorded.value) == ("50 events recorded", 1.0)
     assert (answered.name, answered.value) == ("11 starts, prompts and calls answered", 1.0)
+
+
+def test_a_first_index_and_an_import_are_measured() -> None:
+    measured = first_index.figures(140, 70, 0.003)
+    assert len({figure.name for figure in measured}) == 6
+    assert all(figure.value > 0 for figure in measured)
+    assert measured[0].name == "first index of 140 events / plain FTS5 insert"
 
 
 def test_large_memory_files_are_measured_at_both_sizes() -> None:

@@ -1,0 +1,191 @@
+"""Measure the first index of a project, and `ralph import`, against the unavoidable work.
+
+`python bench/first_index.py [EVENTS]`. The project has sessions of events as hooks write them
+(`sessions.py`). Its index is built by `ralph index sync --rebuild` in a process of its own. The
+limit is a multiple of the processor time that SQLite takes to insert the same titles, texts, tags
+and files into a plain FTS5 table, measured before and after. Processor time includes all child
+processes. An import is compared with decoding the JSON of its transcripts (`transcripts.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.figures import Figure, show
+from bench.sessions import Words
+
+from bench import speed, transcripts
+from ralph.core import paths
+
+TITLE = "First index and import"
+EVENTS = 100_000
+FEW_EVENTS = 10_000
+TRANSCRIPTS_SHARE = 0.25
+"""The share of the 300 transcripts (120 MB) that is imported."""
+_BASELINE_RATIO = 45.0
+_MAX_RATIO = 12.0
+_MAX_SIZE = 1.1  # of the logs
+_MAX_MEMORY_GROWTH = 1.5
+_KILOBYTES_PER_MEGABYTE = 1_024
+_FTS_COLUMNS = "title, content, tags, files"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The processor time of a command in seconds, and its peak memory in MB."""
+
+    seconds: float
+    peak_mb: float
+
+
+@dataclass(frozen=True, slots=True)
+class FirstIndex:
+    """What a first index takes. `plain_seconds` is the time of the plain FTS5 insert."""
+
+    command: Command
+    plain_seconds: float
+    size_ratio: float
+
+    @property
+    def ratio(self) -> float:
+        """The processor time relative to the plain insert."""
+        return self.command.seconds / self.plain_seconds
+
+
+@contextmanager
+def _new_project() -> Iterator[tuple[Path, Path]]:
+    """Yield a new folder and a project in it. The user's home is in the folder as well."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "home").mkdir()
+        (folder / "project" / ".ralph").mkdir(parents=True)
+        usual_home = os.environ["HOME"]
+        os.environ["HOME"] = str(folder / "home")
+        try:
+            yield folder, folder / "project"
+        finally:
+            os.environ["HOME"] = usual_home
+
+
+def measure(events: int) -> FirstIndex:
+    """Create a project with this number of events, and index it."""
+    with _new_project() as (folder, project):
+        log_bytes = speed.write(project, events, Words(events))
+        ralph(project, "index", "sync")
+        database = paths.index_file(project)
+        before = _plain_insert(database, folder / "plain.db")
+        command = ralph(project, "index", "sync", "--rebuild")
+        after = _plain_insert(database, folder / "plain.db")
+        size = sum(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))
+        return FirstIndex(command, min(before, after), size / log_bytes)
+
+
+def ralph(project: Path, *words: str) -> Command:
+    """Run a command of Ralph, and return what it took together with its child processes."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ralph", *words],
+        cwd=project,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"ralph {' '.join(words)}: exit status {process.returncode}")
+    return Command(_seconds(usage), usage.ru_maxrss / _KILOBYTES_PER_MEGABYTE)
+
+
+def _seconds(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
+
+
+def _plain_insert(index: Path, target: Path) -> float:
+    """Return the processor time of inserting the texts of an index into a plain FTS5 table."""
+    with closing(sqlite3.connect(index)) as connection:
+        sql = f"SELECT {_FTS_COLUMNS} FROM observations ORDER BY key"
+        rows = connection.execute(sql).fetchall()
+    target.unlink(missing_ok=True)
+    with closing(sqlite3.connect(target)) as connection:
+        connection.execute(f"CREATE VIRTUAL TABLE plain USING fts5({_FTS_COLUMNS})")
+        start = time.process_time()
+        with connection:
+            connection.executemany("INSERT INTO plain VALUES (?, ?, ?, ?)", rows)
+        return time.process_time() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What an import takes. `json_seconds` is the time to decode its transcripts."""
+
+    command: Command
+    json_seconds: float
+
+
+def measure_import(share: float) -> Import:
+    """Import a share of the generated transcripts."""
+    with _new_project() as (folder, project):
+        source = folder / "home" / ".claude" / "projects" / "-project"
+        transcripts.make(source, project, share)
+        before = _decode_all(source)
+        command = ralph(project, "import", "--yes")
+        return Import(command, min(before, _decode_all(source)))
+
+
+def _decode_all(folder: Path) -> float:
+    start = time.process_time()
+    for path in folder.glob("*.jsonl"):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                json.loads(line)
+    return time.process_time() - start
+
+
+def figures(
+    events: int = EVENTS, few_events: int = FEW_EVENTS, share: float = TRANSCRIPTS_SHARE
+) -> list[Figure]:
+    """Return the costs of a first index and of an import."""
+    few = measure(few_events)
+    many = measure(events)
+    imported = measure_import(share)
+    growth = many.command.peak_mb / few.command.peak_mb
+    return [
+        Figure(
+            f"first index of {events:,} events / plain FTS5 insert",
+            many.ratio,
+            "x",
+            _BASELINE_RATIO,
+            _MAX_RATIO,
+        ),
+        Figure("first index, size / size of the logs", many.size_ratio, "x", None, _MAX_SIZE),
+        Figure(
+            f"first index, memory at {events:,} / {few_events:,} events",
+            growth,
+            "x",
+            None,
+            _MAX_MEMORY_GROWTH,
+        ),
+        Figure("first index, peak memory", many.command.peak_mb, "MB"),
+        Figure(
+            "import of transcripts / decoding their JSON",
+            imported.command.seconds / imported.json_seconds,
+        ),
+        Figure("import of transcripts, peak memory", imported.command.peak_mb, "MB"),
+    ]
+
+
+if __name__ == "__main__":
+    counts = [int(word) for word in sys.argv[1:]]
+    sys.exit(show(TITLE, figures(*counts)))
