@@ -83,6 +83,15 @@ def test_a_path_that_needs_quotes_is_shortened_or_refused(folder: str) -> None:
         shell_words.any_shell_line(words, no_short_form)
 
 
+def test_only_the_names_that_need_it_are_shortened_so_that_the_entry_stays_ours() -> None:
+    words = [PYTHON, r"C:\Users\John Doe\AppData\Local\ralph\bin\ralph-hook.py"]
+    line = shell_words.any_shell_line(
+        words, lambda _: r"C:\Users\JOHNDO~1\AppData\Local\ralph\bin\RALPH-~1.PY"
+    )
+    assert line.endswith(" C:/Users/JOHNDO~1/AppData/Local/ralph/bin/ralph-hook.py")
+    assert is_ralph_hook({"command": line})
+
+
 @pytest.mark.parametrize("program", [r"\\server\share\python.exe", "//server/share/python.exe"])
 def test_a_program_on_a_share_is_refused_because_its_backslashes_cannot_be_doubled(
     program: str,

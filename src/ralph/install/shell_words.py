@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 
 from ralph.core.errors import Refused
 
@@ -21,16 +21,22 @@ Shorten = Callable[[str], str]
 
 
 def short_path(path: str) -> str:
-    """Return the short form (8.3) of a path on Windows, or the path itself if it has none."""
+    """Return the short form (8.3) of a path on Windows, or the path itself if it has none.
+
+    Only files that exist have one, so the launcher's name is kept before it is written.
+    """
     if sys.platform != "win32":
         return path
     import ctypes
 
+    existing = Path(path)
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
     buffer = ctypes.create_unicode_buffer(_MAX_SHORT_PATH)
-    length = ctypes.windll.kernel32.GetShortPathNameW(path, buffer, _MAX_SHORT_PATH)
+    length = ctypes.windll.kernel32.GetShortPathNameW(str(existing), buffer, _MAX_SHORT_PATH)
     if not 0 < length < _MAX_SHORT_PATH:
         return path
-    return buffer.value
+    return str(Path(buffer.value, Path(path).relative_to(existing)))
 
 
 def powershell_line(words: Sequence[str]) -> str:
@@ -69,7 +75,7 @@ def _plain_path(word: str, shorten: Shorten) -> str:
     """Return a word that no shell interprets, or raise Refused."""
     if _is_plain(word):
         return word
-    short = shorten(word)
+    short = _shorten_names(word, shorten)
     if _is_plain(short):
         return short
     raise Refused(
@@ -77,6 +83,21 @@ def _plain_path(word: str, shorten: Shorten) -> str:
         hint="install Ralph in a folder whose path contains only letters, digits, '.', '-' and "
         "'_', and set XDG_STATE_HOME to such a folder; nothing was written",
     )
+
+
+def _shorten_names(path: str, shorten: Shorten) -> str:
+    """Return a path with short forms only where they are needed.
+
+    The name of our launcher stays as it is, because it shows that an entry is ours.
+    """
+    names = path.split("\\")
+    short_names = shorten(path).split("\\")
+    if len(names) != len(short_names):
+        return path
+    shortened = []
+    for name, short_name in zip(names, short_names, strict=True):
+        shortened.append(name if _is_plain(name) else short_name)
+    return "\\".join(shortened)
 
 
 def _is_plain(word: str) -> bool:
