@@ -4,14 +4,14 @@
 (`sessions.py`). Its index is built by `ralph index sync --rebuild` in a process of its own. The
 limit is a multiple of the processor time that SQLite takes to insert the same titles, texts, tags
 and files into a plain FTS5 table, measured before and after. Processor time includes all child
-processes. An import is compared with decoding the JSON of its transcripts (`transcripts.py`).
+processes. Nothing is embedded, which would take as long as it is allowed to. An import is compared
+with decoding the JSON of its transcripts (`transcripts.py`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -40,6 +40,13 @@ _MAX_RATIO = 12.0
 _MAX_SIZE = 1.1  # of the logs
 _MAX_MEMORY_GROWTH = 1.5
 _KILOBYTES_PER_MEGABYTE = 1_024
+_MEASURE_CHILD = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+"""
+"""Runs a command from a small process: the peak of a child is at least that of its parent."""
 _FTS_COLUMNS = "title, content, tags, files"
 
 
@@ -95,21 +102,17 @@ def measure(events: int) -> FirstIndex:
 
 def ralph(project: Path, *words: str) -> Command:
     """Run a command of Ralph, and return what it took together with its child processes."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "ralph", *words],
+    measured = subprocess.run(
+        [sys.executable, "-c", _MEASURE_CHILD, sys.executable, "-m", "ralph", *words],
         cwd=project,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"ralph {' '.join(words)}: exit status {process.returncode}")
-    return Command(_seconds(usage), usage.ru_maxrss / _KILOBYTES_PER_MEGABYTE)
-
-
-def _seconds(usage: resource.struct_rusage) -> float:
-    return usage.ru_utime + usage.ru_stime
+        env={**os.environ, "RALPH_EMBEDDING_PROVIDER": "none"},
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    seconds, kilobytes = measured.stdout.split()
+    return Command(float(seconds), int(kilobytes) / _KILOBYTES_PER_MEGABYTE)
 
 
 def _plain_insert(index: Path, target: Path) -> float:
