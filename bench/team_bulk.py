@@ -56,8 +56,7 @@ _SAMPLE = (
     "SELECT sum(records), sum(tokens) FROM ralph_team.machines WHERE project = %s",
     "SELECT path, records, row_count, checksum FROM ralph_team.sources WHERE project = %s ORDER BY 1",
 )
-# Without `metadata`, where a pull marks texts that look like orders to an agent.
-_LOCAL = "id, line, session_id, seq, type, title, content, tags, files, scope, created_at, digest"
+_LOCAL = "id, line, session_id, seq, type, title, content, tags, files, scope, metadata, created_at, digest"
 
 Observation = tuple[Record, tuple[str, str, str, str], int]
 """A record, the terms of its text, title, tags and files, and its position in the session."""

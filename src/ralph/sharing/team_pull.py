@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths, terms
+from ralph.core.record import Family, Record
 from ralph.core.settings import Config, Shared, TeamSearch
 from ralph.formats.log import encode_record, parse_log
 from ralph.privacy import injection
@@ -116,7 +117,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
     machine = machine_name(root)
     with (
         connect_project(root, config.team) as (server, project),
-        team_db.open_team(paths.team_database(root), terms.index_terms, injection.is_order) as team,
+        team_db.open_team(paths.team_database(root), terms.index_terms, _is_order) as team,
     ):
         _notice_restore(server, project, team)
         with server.snapshot():
@@ -138,6 +139,14 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         result = pull_run.finish()
     files.write(paths.team_pulled(root), ids.timestamp() + "\n", mode=files.PRIVATE)
     return result
+
+
+def _is_order(record: Record) -> bool:
+    """Return whether a memory or a journal entry reads like an instruction to an agent.
+
+    Observations are judged when they are about to be given to a session, as those of the index are.
+    """
+    return record.family is not Family.OBSERVATION and injection.is_order(record)
 
 
 def _notice_restore(server: TeamServer, project: str, team: TeamDatabase) -> None:
