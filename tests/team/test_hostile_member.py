@@ -254,3 +254,50 @@ def test_the_counters_of_a_transaction_tell_no_name_and_no_number_of_rows(fleet:
         for key in (1, 999)
     )
     assert theirs == none
+
+
+# --- what only a restored server is told -----------------------------------------------------------
+
+LATER = 9_000_000_000_000_000_000
+
+
+def test_nobody_can_claim_that_another_machine_removed_its_rows(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    name = ann.remember("The build needs two cores")
+    ann.push()
+    fleet.join("mal", "shop")
+    with fleet.server("mal") as server:
+        (source,) = server.sources("shop")
+        for proof in [*(row[-1] for row in server.call("machines_of", "shop")), "", None]:
+            for time in (LATER, source.changed_at + 1):
+                assert server.call("remove_again", "shop", source.key, time, proof) == [(False,)]
+    ben.pull()
+    assert ben.pulled() == [name]
+
+
+def test_nobody_can_claim_that_the_server_was_restored(fleet: Fleet) -> None:
+    ann = fleet.machine("a", "ann")
+    ann.remember("The build needs two cores")
+    ann.sync()
+    fleet.join("mal", "shop")
+    with fleet.server("mal") as server:
+        before = server.epoch("shop")
+        for proof in (before.proof, "", None):
+            for key in (before.highest_key, before.last_key + 1, LATER):
+                assert server.call("notice_restore", "shop", key, proof) == [(False,)]
+        assert server.epoch("shop") == before
+
+
+def test_claiming_a_machine_on_a_rebuilt_server_deletes_nothing_elsewhere(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    name = ann.remember("The build needs two cores")
+    ann.log(observation(1, "an observation"))
+    ann.sync()
+    ben.sync()
+    fleet.drop()
+    fleet.make()
+    for role in ("ann", "ben", "mal"):
+        fleet.join(role, "shop")
+    with fleet.server("mal") as server:
+        server.call("finish_push", "shop", machine_name(ann.root), [])
+    assert (ben.sync().lost, ben.pulled()) == (2, [name, "obs-s1-000001"])

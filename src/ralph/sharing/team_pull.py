@@ -97,6 +97,7 @@ class _MachineState(NamedTuple):
 
     synced_at: int  # when it last completed a push
     keeps: Sequence[str]  # formats whose files it may delete while their rows stay on the server
+    proof: str  # of `synced_at`
 
 
 class _Listing(NamedTuple):
@@ -104,8 +105,14 @@ class _Listing(NamedTuple):
 
     epoch: ServerEpoch
     sources: Mapping[str, ServerSource]  # by their local names
-    machines: Mapping[str, _MachineState]
-    last_key: int  # the highest key of any source, including our own
+    machines: Mapping[str, _MachineState]  # by the beginning of the local names of their sources
+
+    def machine_of(self, name: str) -> _MachineState | None:
+        """Return the machine of a pulled source.
+
+        A machine that another member has claimed meanwhile is not the one that it comes from.
+        """
+        return self.machines.get("/".join(name.split("/")[: _NAME_PARTS - 1]))
 
 
 def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
@@ -156,22 +163,20 @@ def _notice_restore(server: TeamServer, project: str, team: TeamDatabase) -> Non
     """
     before = team.server()
     epoch = server.epoch(project)
-    if before.epoch == epoch.epoch and before.last_key > epoch.last_key and not epoch.is_replica:
-        server.call("notice_restore", project, before.last_key)
+    if before.epoch == epoch.epoch and before.highest_key > epoch.last_key and not epoch.is_replica:
+        server.call("notice_restore", project, before.highest_key, before.proof)
 
 
 def _list_sources(server: TeamServer, project: str, machine: str) -> _Listing:
     """Ask the server for the sources of the other machines."""
     sources = {}
-    last_key = 0
     for source in server.sources(project):
-        last_key = max(last_key, source.last)
         if source.machine != machine:
             sources[_local_name(source)] = source
     machines = {}
-    for name, synced_at, keeps in server.call("machines_of", project):
-        machines[name] = _MachineState(synced_at, keeps)
-    return _Listing(server.epoch(project), sources, machines, last_key)
+    for member, name, *state in server.call("machines_of", project):
+        machines[f"{PREFIX}{member}/{name}"] = _MachineState(*state)
+    return _Listing(server.epoch(project), sources, machines)
 
 
 def formats_not_pulled(config: Config) -> set[str]:
@@ -324,8 +329,8 @@ class _Pull:
             if item.pulled is None:
                 start = _Received([], 0, 0, 0)
             else:
-                _, _, last, row_count, checksum, _ = item.pulled
-                start = _Received([], last, row_count, checksum)
+                pulled = item.pulled
+                start = _Received([], pulled.last, pulled.row_count, pulled.checksum)
             received[item.source.key] = start
             positions.append((item.source.key, start.last))
         for source_key, row_key, record_id, line in self._server.rows(self._project, positions):
@@ -425,11 +430,12 @@ class _Pull:
             for name, state in self._states.items():
                 if name in self._kept or name in self._logs or name in self._curated:
                     continue
-                machine = self._listing.machines.get(machine_of(name))
+                machine = self._listing.machine_of(name)
                 if name in self._listing.sources or machine is None:
                     self._team.drop_state(name)
                 elif state.row_count:
-                    gone = PulledState(self._listing.epoch.epoch, "", 0, 0, 0, machine.synced_at)
+                    epoch = self._listing.epoch.epoch
+                    gone = PulledState(epoch, "", 0, 0, 0, machine.synced_at, machine.proof)
                     self._team.set_state(name, gone)
 
     def finish(self) -> PullResult:
@@ -444,7 +450,7 @@ class _Pull:
             source = self._listing.sources.get(name)
             if source is not None:
                 self._remove_again(source, state)
-            if not _has_synced_since(state, self._listing.machines.get(machine_of(name))):
+            if not _has_synced_since(state, self._listing.machine_of(name)):
                 rows_there = source.row_count if source is not None else 0
                 lost += max(state.row_count - rows_there, 0)
         for name, source in (*self._logs.items(), *self._curated.items()):
@@ -455,7 +461,7 @@ class _Pull:
             self._server.call(
                 "report_pull", self._project, self._machine, epoch.epoch, row_count, expected, lost
             )
-        self._team.set_server(PulledServer(epoch.epoch, self._listing.last_key))
+        self._team.set_server(PulledServer(epoch.epoch, epoch.highest_key, epoch.proof))
         return self._result._replace(lost=lost)
 
     def _remove_again(self, source: ServerSource, state: PulledState) -> None:
@@ -465,7 +471,9 @@ class _Pull:
         """
         if not state.row_count and not self._listing.epoch.is_replica:
             with suppress(ServerError):
-                self._server.call("remove_again", self._project, source.key, state.changed_at)
+                self._server.call(
+                    "remove_again", self._project, source.key, state.changed_at, state.proof
+                )
 
 
 def _is_newer_here(name: str, form: str, state: PulledState, listing: _Listing) -> bool:
@@ -477,7 +485,7 @@ def _is_newer_here(name: str, form: str, state: PulledState, listing: _Listing) 
     source = listing.sources.get(name)
     if source is not None and source.changed_at >= state.changed_at:
         return False
-    machine = listing.machines.get(machine_of(name))
+    machine = listing.machine_of(name)
     if machine is None:  # the administrator deleted the machine, or it is not in the backup
         return state.epoch != listing.epoch.epoch
     return form in machine.keeps or not _has_synced_since(state, machine)

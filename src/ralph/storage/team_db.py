@@ -50,12 +50,19 @@ _STATE_TABLES = (
         last INTEGER NOT NULL,
         row_count INTEGER NOT NULL,
         checksum INTEGER NOT NULL,
-        changed_at INTEGER NOT NULL
+        changed_at INTEGER NOT NULL,
+        proof TEXT NOT NULL
     )
     """,
-    "CREATE TABLE IF NOT EXISTS pulled_server (epoch TEXT NOT NULL, last_key INTEGER NOT NULL)",
+    """
+    CREATE TABLE IF NOT EXISTS pulled_server (
+        epoch TEXT NOT NULL,
+        highest_key INTEGER NOT NULL,
+        proof TEXT NOT NULL
+    )
+    """,
 )
-_SET_STATE = "INSERT OR REPLACE INTO pulled_sources VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SET_STATE = "INSERT OR REPLACE INTO pulled_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 # --- rows of other machines ---------------------------------------------------------------------
@@ -64,7 +71,8 @@ _SET_STATE = "INSERT OR REPLACE INTO pulled_sources VALUES (?, ?, ?, ?, ?, ?, ?)
 class PulledState(NamedTuple):
     """What was pulled of a source, as the server described it then.
 
-    A source that was removed from the server has no rows here, and the time of its removal.
+    A source that was removed from the server has no rows here, the time of its removal, and the
+    server's proof of that time.
     """
 
     epoch: str
@@ -73,13 +81,15 @@ class PulledState(NamedTuple):
     row_count: int
     checksum: int
     changed_at: int  # microseconds on the server's clock
+    proof: str = ""
 
 
 class PulledServer(NamedTuple):
-    """The epoch of the server at the last pull, and the highest key seen in it."""
+    """The epoch of the server at the last pull, and the highest key seen in it with its proof."""
 
     epoch: str = ""
-    last_key: int = 0
+    highest_key: int = 0
+    proof: str = ""
 
 
 class TeamDatabase:
@@ -91,7 +101,7 @@ class TeamDatabase:
 
     def server(self) -> PulledServer:
         """Return what was known about the server at the last pull."""
-        row = self.connection.execute("SELECT epoch, last_key FROM pulled_server").fetchone()
+        row = self.connection.execute("SELECT * FROM pulled_server").fetchone()
         if row is None:
             return PulledServer()
         return PulledServer(*row)
@@ -100,7 +110,7 @@ class TeamDatabase:
         """Keep what is known about the server after a pull."""
         with db.atomic(self.connection):
             self.connection.execute("DELETE FROM pulled_server")
-            self.connection.execute("INSERT INTO pulled_server VALUES (?, ?)", server)
+            self.connection.execute("INSERT INTO pulled_server VALUES (?, ?, ?)", server)
 
     def states(self) -> dict[str, PulledState]:
         """Return what was pulled of each source, by the source's name."""

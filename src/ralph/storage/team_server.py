@@ -94,6 +94,8 @@ class ServerEpoch(NamedTuple):
     epoch: str
     last_key: int  # the last key given to any row
     is_replica: bool
+    highest_key: int  # of the project's sources
+    proof: str  # that the server has given that key
 
 
 def row_digest(line: str) -> int:

@@ -9,7 +9,9 @@ CREATE FUNCTION row_digest(body text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $
     SELECT ('x' || left(encode(sha256(convert_to(body, 'UTF8')), 'hex'), 16))::bit(64)::bigint;
 $$;
 
-ALTER TABLE projects ADD COLUMN epoch uuid NOT NULL DEFAULT gen_random_uuid();
+ALTER TABLE projects
+    ADD COLUMN epoch uuid NOT NULL DEFAULT gen_random_uuid(),
+    ADD COLUMN secret uuid NOT NULL DEFAULT gen_random_uuid();              -- no member learns it: see proof
 
 ALTER TABLE sources
     ADD COLUMN row_count integer NOT NULL DEFAULT 0,        -- records and sessions
@@ -87,6 +89,21 @@ $$;
 
 CREATE FUNCTION microseconds(p_time timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM p_time) * 1000000)::bigint;
+$$;
+
+-- Members keep what the server told them with a proof, and show both to a server that does not know it any more. Without
+-- it, any member could claim that the server was restored, or that another machine had removed its rows.
+CREATE FUNCTION proof(p_project integer, p_fact text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT left(encode(sha256(convert_to(concat_ws('/', p.secret, p_fact), 'UTF8')), 'hex'), 32)
+    FROM ralph_team.projects p WHERE p.id = p_project;
+$$;
+
+CREATE FUNCTION proof_of_key(p_project integer, p_key bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT ralph_team.proof(p_project, concat_ws('/', 'key', p_key));
+$$;
+
+CREATE FUNCTION proof_of_push(p_project integer, p_machine text, p_synced_at bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT ralph_team.proof(p_project, concat_ws('/', 'push', p_machine, p_synced_at));
 $$;
 
 -- Pushes to a project do not exclude each other; only `forget` excludes them, so that no push can miss its tombstone.
@@ -235,7 +252,8 @@ BEGIN
         branch = p_branch, commit = p_commit, committed_at = least(p_committed_at, today), is_default = p_is_default,
         records = records + added, row_count = row_count + added + sessions_added,
         checksum = checksum # coalesce(row_checksum, 0), epoch = project_epoch(pid),
-        last = coalesce(highest, last), pushed_at = now(), changed_at = later_than(changed_at) WHERE key = s.key;
+        last = coalesce(highest, last), pushed_at = now(), changed_at = later_than(greatest(changed_at,
+            (SELECT synced_at FROM machines WHERE project = pid AND machine = p_machine))) WHERE key = s.key;
     RETURN added;
 END $$;
 
@@ -346,42 +364,52 @@ BEGIN
         records, last, row_count, checksum, microseconds(changed_at) FROM sources WHERE project = pid ORDER BY key;
 END $$;
 
-CREATE FUNCTION machines_of(p_project text) RETURNS TABLE (machine text, synced_at bigint, keeps text[])
+CREATE FUNCTION machines_of(p_project text)
+RETURNS TABLE (member name, machine text, synced_at bigint, keeps text[], proof text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY SELECT machine, microseconds(synced_at), keeps FROM machines WHERE project = pid;
+    RETURN QUERY SELECT member, machine, microseconds(synced_at), keeps,
+        proof_of_push(pid, machine, microseconds(synced_at)) FROM machines WHERE project = pid;
 END $$;
 
--- `last_key` is the last key that was given to any row: it only goes back if the server does.
-CREATE FUNCTION epoch_of(p_project text) RETURNS TABLE (epoch text, last_key bigint, is_replica boolean)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
+-- `last_key` is the last key that was given to any row: it only goes back if the server does. `highest_key` is that of the
+-- project's sources, with its proof.
+CREATE FUNCTION epoch_of(p_project text)
+RETURNS TABLE (epoch text, last_key bigint, is_replica boolean, highest_key bigint, proof text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY SELECT project_epoch(pid), (SELECT last_value FROM row_keys), pg_is_in_recovery();
+    RETURN QUERY SELECT project_epoch(pid), (SELECT last_value FROM row_keys), pg_is_in_recovery(), k.highest,
+        proof_of_key(pid, k.highest)
+    FROM (SELECT coalesce(max(last), 0) AS highest FROM sources WHERE project = pid) k;
 END $$;
 
 -- A machine has seen a later key than any that was given: the server's files were replaced by earlier ones.
-CREATE FUNCTION notice_restore(p_project text, p_last_key bigint) RETURNS boolean
+CREATE FUNCTION notice_restore(p_project text, p_highest_key bigint, p_proof text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    UPDATE projects SET epoch = gen_random_uuid() WHERE id = pid AND p_last_key > (SELECT last_value FROM row_keys);
+    UPDATE projects SET epoch = gen_random_uuid() WHERE id = pid AND p_highest_key > (SELECT last_value FROM row_keys)
+        AND p_proof = proof_of_key(pid, p_highest_key);
     RETURN FOUND;
 END $$;
 
 -- A source that its machine removed after the backup that the server was restored from: another machine remembers when.
-CREATE FUNCTION remove_again(p_project text, p_source bigint, p_removed_at bigint) RETURNS boolean
+-- The proof shows that the server knew a later push of the machine, and so that it was restored.
+CREATE FUNCTION remove_again(p_project text, p_source bigint, p_removed_at bigint, p_proof text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
 DECLARE
     pid integer := member_of(p_project, true);
     stale bigint;
 BEGIN
+    PERFORM FROM machines WHERE project = pid
+        AND machine = (SELECT machine FROM sources WHERE key = p_source AND project = pid) FOR NO KEY UPDATE;
     SELECT s.key INTO stale FROM sources s JOIN machines m ON m.project = pid AND m.machine = s.machine
     WHERE s.key = p_source AND s.project = pid AND microseconds(greatest(s.changed_at, m.synced_at)) < p_removed_at
-    FOR NO KEY UPDATE OF m;
+        AND p_proof = proof_of_push(pid, s.machine, p_removed_at);
     IF stale IS NOT NULL THEN
         PERFORM drop_rows(pid, (SELECT array_agg(key) FROM records WHERE source = stale));
         DELETE FROM sessions WHERE source = stale;
@@ -507,4 +535,5 @@ END $$;
 UPDATE version SET number = 2;
 SELECT hide_statistics();
 REVOKE ALL ON ALL TABLES IN SCHEMA ralph_team FROM PUBLIC;
-REVOKE ALL ON FUNCTION row_digest, project_epoch, later_than, microseconds, count_words FROM PUBLIC;
+REVOKE ALL ON FUNCTION row_digest, project_epoch, later_than, microseconds, count_words, proof,
+    proof_of_key, proof_of_push FROM PUBLIC;
