@@ -441,8 +441,8 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     if not near:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     records = {**queries.records(connection, near), key: record}
-    pairs = sorted(records.items(), key=lambda pair: (pair[1].added_at, pair[0]))
-    return [neighbour for _, neighbour in pairs]
+    position_of = lookup.sort_values(connection, list(records))
+    return [records[key] for key in sorted(position_of, key=position_of.__getitem__)]
 
 
 def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:

@@ -298,12 +298,12 @@ def sort_values(
 ) -> dict[int, tuple[str, str, int]]:
     """Return the time, file and position of records, by key.
 
-    They define an order that survives rebuilding the index. The position of a memory is its line,
-    and that of any other record is its key.
+    They define an order that survives rebuilding the index. The position of an observation is its
+    key, and that of any other record is its line.
     """
     sort_keys: dict[int, tuple[str, str, int]] = {}
     for family in FAMILIES:
-        position = "line" if family is Family.MEMORY else "{key}"
+        position = "{key}" if family is Family.OBSERVATION else "line"
         columns = f"{{key}}, created_at, {_PATH_OF_SOURCE}, {position}"
         for key, created_at, path, place in select_keys(connection, family, columns, keys):
             sort_keys[key] = (created_at, path, place)

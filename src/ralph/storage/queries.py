@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NEWEST_ITERATION_FIRST = (
     "ORDER BY created_at DESC, (SELECT mtime_ns FROM sources WHERE key = source) DESC, "
-    "run_id DESC, iteration DESC, id"
+    "run_id DESC, iteration DESC, line, id"
 )
 """The order of journal entries. Of the same second, the run whose log changed last is newer."""
 _NO_LIMIT = -1
@@ -256,7 +256,7 @@ def page(
     all_values: list[object] = []
     for family, test, values in record_filter:
         table, key = TABLES[family]
-        position = "line" if family is Family.MEMORY else key
+        position = key if family is Family.OBSERVATION else "line"
         sql = (
             f"SELECT created_at, {path} AS place, {position} AS position, {key} AS key "
             f"FROM {table} WHERE {test or '1'}"
@@ -297,7 +297,10 @@ def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
 def keys_of(
     connection: sqlite3.Connection, record_id: str, query: Query | None = None
 ) -> list[int]:
-    """Return the keys of all records with this id that pass the query's filters."""
+    """Return the keys of all records with this id that pass the query's filters.
+
+    Those of one file are in its order.
+    """
     record_filter: Filter = [(family, "", []) for family in FAMILIES]
     if query is not None:
         record_filter = filter_of(query)
@@ -306,7 +309,8 @@ def keys_of(
         table, key = TABLES[family]
         column = "record_id" if family is Family.JOURNAL else "id"
         sql = (
-            f"SELECT {key} AS key FROM {table} WHERE {column} = ? AND {test or '1'} ORDER BY {key}"
+            f"SELECT {key} AS key FROM {table} WHERE {column} = ? AND {test or '1'} "
+            f"ORDER BY source, line, {key}"
         )
         rows = connection.execute(sql, (storable_text(record_id), *values))
         keys += [row["key"] for row in rows]
@@ -319,7 +323,8 @@ def adjacent_keys(
     """Return the keys of the records just before and after a record in time.
 
     Only records of the same family that are visible to the task are considered. `number` is the
-    record's key, and `reach` is how many records to return on either side.
+    record's key, and `reach` is how many records to return on either side. Those of the same time
+    are in the order of their files.
     """
     table, key = TABLES[record.family]
     _, test, values = family_filter(record.family, Query(task=task))
@@ -327,9 +332,10 @@ def adjacent_keys(
     keys: list[int] = []
     for relation, order in (("<", "DESC"), (">", "ASC")):
         sql = (
-            f"SELECT {key} AS key FROM {table} WHERE (created_at, {key}) {relation} (?, ?) "
+            f"SELECT {key} AS key FROM {table} WHERE (created_at, source, line, {key}) {relation} "
+            f"(SELECT ?, source, line, {key} FROM {table} WHERE {key} = ?) "
             f"AND created_at <> '' AND {test or '1'} "
-            f"ORDER BY created_at {order}, {key} {order} LIMIT ?"
+            f"ORDER BY created_at {order}, source {order}, line {order}, {key} {order} LIMIT ?"
         )
         rows = connection.execute(sql, (added_at, number, *values, reach))
         keys += [row["key"] for row in rows]
