@@ -23,9 +23,9 @@ from tests.support.runner import Block, numbered, page
 from tests.support.sampling import examples
 
 from ralph.core import paths, terms
-from ralph.core.record import MemoryKind, Outcome
+from ralph.core.record import Family, MemoryKind, Outcome
 from ralph.formats.log import encode_line
-from ralph.storage import db, lookup, queries
+from ralph.storage import db, lookup, queries, record_filters
 from ralph.storage.index import Index, in_memory
 from ralph.storage.index_files import sole_writer
 from ralph.storage.source_contents import read_source
@@ -351,6 +351,99 @@ def test_only_the_entries_that_changed_get_new_rows(root: Path, after: str, kept
     }
     assert same_rows & {numbered(number) for number in (1, 2, 3)} == set(map(numbered, kept))
     same_as_new(root)
+
+
+PROGRESS = """# Progress
+
+## Codebase Patterns
+- Run `make gen` before the tests.
+- The lexer skips tabs.
+
+---
+
+## 2026-01-31 - Add the parser
+- Wrote the grammar.
+- Learnings:
+  - Gotcha: the cache is cold at night.
+
+---
+
+## 2026-01-31 - Add the printer
+- Wrote the layout.
+
+---
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("skips tabs", "keeps tabs", id="a pattern is edited"),
+        pytest.param("- The lexer skips tabs.\n", "", id="a pattern is removed"),
+        pytest.param("## Codebase", "Some words.\n\n## Codebase", id="everything moves"),
+        pytest.param("cold at night", "warm at night", id="a learning is edited"),
+        pytest.param("the grammar", "the whole grammar", id="the first block is edited"),
+        pytest.param("Wrote the layout", "Wrote the margins", id="the last block is edited"),
+        pytest.param("\n", "\r\n", id="other line ends"),
+    ],
+)
+def test_a_changed_progress_file_leaves_no_old_rows_and_doubles_none(
+    root: Path, old: str, new: str
+) -> None:
+    name = ".ralph/tasks/t-1/progress.txt"
+    put(root, name, PROGRESS)
+    index = index_of(root)
+    index.sync()
+    put(root, name, PROGRESS.replace(old, new))
+    index.sync()
+    same_as_new(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        pytest.param(
+            ".agent/memories.md",
+            page(Block("one", numbered(1)), Block("two", numbered(1)), Block("three", numbered(2))),
+            page(
+                Block("else", numbered(1)), Block("two", numbered(1)), Block("three", numbered(2))
+            ),
+            id="memories",
+        ),
+        pytest.param(
+            ".ralph/tasks/t-1/progress.txt",
+            PROGRESS,
+            PROGRESS.replace("the grammar", "the whole grammar"),
+            id="progress",
+        ),
+    ],
+)
+def test_records_of_the_same_day_stay_in_the_order_of_their_file(
+    tmp_path: Path, name: str, before: str, after: str
+) -> None:
+    def orders(index: Index) -> list[list[str]]:
+        with closing(index.connect()) as connection:
+            keys = queries.page(connection, record_filters.EVERYTHING, None)
+            records = queries.records(connection, keys)
+            found = [keys]
+            for key, record in records.items():
+                found.append(queries.keys_of(connection, record.id))
+                found.append(queries.adjacent_keys(connection, key, record, 1))
+            values = lookup.sort_values(connection, keys)
+            found.append(sorted(keys, key=values.__getitem__))
+            newest = f"1 {queries.NEWEST_ITERATION_FIRST}"
+            rows = queries.select_records(connection, Family.JOURNAL, newest, ())
+            texts = [[records[key].text for key in each] for each in found]
+            return [*sorted(texts), [record.text for _, record in rows]]
+
+    put(tmp_path, name, before)
+    index = index_of(tmp_path)
+    index.sync()
+    put(tmp_path, name, after)
+    index.sync()
+    changed = orders(index)
+    index.rebuild()
+    assert changed == orders(index)
 
 
 def test_the_same_size_and_time_but_another_file_is_noticed(root: Path) -> None:

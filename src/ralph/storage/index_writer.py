@@ -31,7 +31,15 @@ from ralph.storage.folded_rows import (
     add_long_messages,
     fold_lines,
 )
-from ralph.storage.index_schema import FAMILIES, KEY_STEP, TABLES, make_key
+from ralph.storage.index_schema import (
+    FAMILIES,
+    KEY_STEP,
+    TABLES,
+    family_of,
+    keys_of_family,
+    make_key,
+)
+from ralph.storage.lookup import IS_ORDER
 from ralph.storage.read_progress import digest_to
 from ralph.storage.record_filters import placeholders
 from ralph.storage.record_rows import (
@@ -55,6 +63,7 @@ from ralph.storage.sources import Format, Source
 SLICE_BYTES = 1_000_000  # of a log, read at a time
 _RECORDS_AT_ONCE = 500  # added or removed between two checks of the clock
 _PARTLY_READ = -1  # the size of a source of which some entries are not in the index yet
+_ENTRY_FAMILIES = (Family.MEMORY, Family.JOURNAL)  # progress.txt has entries of both
 _MAX_INDEXED_CHARACTERS = 100_000  # of a record's text; the rest is only in its file
 _TASK_COLUMNS = (
     "id",
@@ -281,39 +290,63 @@ class IndexWriter:
             self.connection.execute("DELETE FROM tasks WHERE source = ?", (key,))
             self.add_contents(key, parse_contents(source, text))
             return LoadedPortion(len(payload), complete=True)
-        is_complete = self._update_entries(key, source, text, deadline)
+        is_continued = row is not None and row["size"] == _PARTLY_READ
+        is_complete = self._update_entries(key, source, text, deadline, is_continued=is_continued)
         if not is_complete:
             sql = "UPDATE sources SET size = ? WHERE key = ?"
             self.connection.execute(sql, (_PARTLY_READ, key))
         return LoadedPortion(len(payload), is_complete)
 
-    def _update_entries(self, key: int, source: Source, text: str, deadline: float) -> bool:
-        """Update the rows of the entries that have changed.
+    def _update_entries(
+        self, key: int, source: Source, text: str, deadline: float, *, is_continued: bool
+    ) -> bool:
+        """Update the rows of the entries that have changed, and of those that read like orders.
 
-        Return whether there was time for all of them.
+        The latter may have named something that the project did not know and knows now. Return
+        whether there was time for all of them.
         """
-        family = Family.JOURNAL if source.format is Format.PROGRESS else Family.MEMORY
-        table, key_column = TABLES[family]
         entries = CuratedEntries(source, text)
-        sql = f"SELECT {key_column}, line, fingerprint FROM {table} WHERE source = ? ORDER BY line"
-        indexed = map(IndexedEntry._make, self.connection.execute(sql, (key,)))
+        indexed = self._indexed_entries(key, is_continued=is_continued)
         changes = compare_entries(indexed, entries.lines, entries.fingerprints)
         for gone in _portions(changes.gone, deadline):
-            self._remove_records(family, gone)
+            self._remove_entries(gone)
             if time.monotonic() > deadline:
                 return False
         for new in _portions(changes.new, deadline):
             self.add_contents(key, Contents(tuple(map(entries.placed, new))))
             if time.monotonic() > deadline:
                 return False
-        self.connection.executemany(
-            f"UPDATE {table} SET line = ? WHERE {key_column} = ?", changes.moved
-        )
+        for family in _ENTRY_FAMILIES:
+            table, key_column = TABLES[family]
+            moved = [entry for entry in changes.moved if family_of(entry.key) is family]
+            self.connection.executemany(
+                f"UPDATE {table} SET line = ? WHERE {key_column} = ?", moved
+            )
         return True
+
+    def _indexed_entries(self, source: int, *, is_continued: bool) -> list[IndexedEntry]:
+        """Return the entries of a source that the index has.
+
+        Those to judge again have no fingerprint, unless an earlier call has begun with them.
+        """
+        fingerprint = "fingerprint" if is_continued else f"iif({IS_ORDER}, x'', fingerprint)"
+        indexed: list[IndexedEntry] = []
+        for family in _ENTRY_FAMILIES:
+            table, key_column = TABLES[family]
+            sql = f"SELECT {key_column}, line, {fingerprint} FROM {table} WHERE source = ?"
+            indexed += map(IndexedEntry._make, self.connection.execute(sql, (source,)))
+        return sorted(indexed, key=lambda entry: entry.line)
+
+    def _remove_entries(self, keys: Sequence[int]) -> None:
+        """Remove the rows of entries from the index."""
+        self.finish_rows()
+        for family in _ENTRY_FAMILIES:
+            family_keys = keys_of_family(keys, family)
+            if family_keys:
+                self._remove_records(family, family_keys)
 
     def _remove_records(self, family: Family, keys: Sequence[int]) -> None:
         """Remove records of one family from the index."""
-        self.finish_rows()
         table, key_column = TABLES[family]
         condition = f"{key_column} IN (SELECT value FROM json_each(?))"
         values = (json.dumps(keys),)
