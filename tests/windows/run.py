@@ -24,9 +24,11 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="arguments for pytest instead of the selection")
     chosen = parser.parse_args()
     newest, *older = PYTHONS
+    if chosen.part:
+        older = []
     try:
         wine = Wine()
-        for python in PYTHONS:
+        for python in (newest, *older):
             ensure_python(python)
         with wine.running():
             if chosen.words:

@@ -11,10 +11,10 @@ PART = (
     "tests/lean/test_windows_paths.py",
     "tests/memory/test_memory.py",
 )
-"""What CI runs."""
+"""What CI runs, with the newest Python only."""
 
 STORY = ("tests/windows/test_story.py",)
-"""What every supported Python runs."""
+"""What `make windows` runs with the older Pythons as well."""
 
 WHOLE = (
     "tests/windows",
