@@ -101,6 +101,24 @@ def test_when_every_record_has_its_vector_the_index_is_not_read_until_it_changes
     assert server.looks == 2
 
 
+def test_no_record_gets_the_vector_of_one_that_took_its_place_in_the_index(
+    tmp_path: Path,
+) -> None:
+    server = Server(tmp_path, count=40)
+    put(tmp_path, ".agent/memories.md", page(Block("another memory", numbered(7))))
+
+    def rebuild() -> bool:
+        if len(server.texts) == 5:
+            index.rebuild(tmp_path)
+        return True
+
+    meaning.embed_while_with(tmp_path, server, rebuild)
+    server.texts.clear()
+    server.write(40)
+    meaning.embed_with(tmp_path, server)
+    assert set(server.texts) == {f"memory {number}" for number in range(8)}
+
+
 def test_of_two_idle_processes_only_one_embeds(tmp_path: Path) -> None:
     first = Server(tmp_path)
     second = Server(tmp_path)

@@ -29,6 +29,7 @@ from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import db, files, lookup, queries, query_filters, record_filters, totals
 from ralph.storage.index import Progress
 from ralph.storage.index_schema import family_of
+from ralph.storage.record_rows import digest_of
 from ralph.storage.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -191,11 +192,11 @@ def _embed_singly(
         some = keys[start : start + _CHUNKS_PER_WRITE]
         records = index.peek(root, partial(queries.records, keys=some)) or {}
         for key in some:
+            record = records.get(key)
+            if record is None or digest_of(record) != digests[key]:
+                continue  # it is gone, or the index was rebuilt and the key is another record's
             rows: list[bytes] = []
-            chunks: tuple[str, ...] = ()  # for a record that is gone
-            if key in records:
-                chunks = _chunks_of(records[key])
-            for chunk in chunks:
+            for chunk in _chunks_of(record):
                 if not may_continue():
                     return done
                 rows += vectors.quantize(embedder.embed([chunk]))
