@@ -255,6 +255,14 @@ def test_only_judgements_of_the_present_rules_count(root: Path, is_current: bool
     assert (waiting_entries.find_all(root) == []) is is_current
 
 
+def test_what_is_remembered_is_not_needed(root: Path) -> None:
+    add_harmless(root)
+    paths.harmless_texts(root).mkdir(parents=True)  # nobody can read or write this
+    append_entry(root, ORDER)
+    assert HARMLESS in Project(root)("memory", "list").out
+    assert [stored.record.text for stored in waiting_entries.find_all(root)] == [ORDER]
+
+
 def test_a_listing_creates_no_state_folder(root: Path) -> None:
     append_entry(root, HARMLESS)
     assert Project(root)("memory", "list").code == 0

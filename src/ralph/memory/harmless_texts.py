@@ -30,7 +30,9 @@ class HarmlessTexts:
         self._path = paths.harmless_texts(root)
         self._state_folder = paths.state_folder(root)
         self._boundary = paths.state_boundary(root)
-        text = files.read(self._path) or ""
+        text = ""
+        with contextlib.suppress(RalphError):  # such as a file that `sudo ralph` has written
+            text = files.read(self._path) or ""
         self._is_usable = text.startswith(_HEAD) and len(text) < _MAX_BYTES
         self._known = frozenset(text.split("\n")[1:] if self._is_usable else ())
         self._new: list[str] = []
