@@ -90,6 +90,41 @@ def test_rows_of_another_id_or_shape_that_are_there_anyway_are_skipped(fleet: Fl
     assert "mem-good" in ben.found("zirconium", server=True)
 
 
+UNWRITABLE = {
+    "infinite number": "1e999",
+    "large number": "9" * 400,
+    "deep list": "[" * 400 + "]" * 400,
+    "number too long to read": "9" * 5000,
+    "list too deep to read": "[" * 3000 + "]" * 3000,
+}
+
+
+@pytest.mark.parametrize("value", UNWRITABLE.values(), ids=UNWRITABLE)
+def test_a_row_that_ralph_could_not_write_keeps_nobody_from_pulling(
+    fleet: Fleet, value: str
+) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    name = ann.remember("The build needs two cores")
+    ann.push()
+    fleet.join("mal", "shop")
+    fleet.back_up("dump")
+    line = f'{body("mem-odd")[:-1]}, "odd": {value}}}'
+    log_line = f'{body("obs-odd", type="observation", kind="note")[:-1]}, "odd": {value}}}'
+    with fleet.server("mal") as server:
+        push(server, memory("mem-odd", line))
+        log = PushedRow(1, "obs-odd", "", 0, log_line, COLUMNS, "5zirconium", 1)
+        push(server, log, machine="mach-log", form="observations")
+    ben.pull()
+    assert name in ben.pulled()
+    fleet.restore("dump")
+    later = ann.remember("The tests need two cores")
+    ann.push()
+    team.forget(ben.root, ben.config, name)  # rewrites the rows that the server lost
+    ben.pull()
+    assert name not in ben.pulled()
+    assert later in ben.pulled()
+
+
 def test_what_was_forgotten_here_is_not_pulled_again(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
     name = ann.remember("The launch code")

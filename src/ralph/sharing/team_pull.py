@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths, terms
+from ralph.core.errors import Refused
 from ralph.core.record import Family, Record
 from ralph.core.settings import Config, Shared, TeamSearch
 from ralph.formats.log import encode_record, parse_log
@@ -378,9 +379,12 @@ class _Pull:
         rows = 0
         for row in self._server.call("memories_of", self._project, self._machine, older_keys):
             memory = _ServerMemory(*row)
-            if memory.id not in kept_ids and self._is_wanted(memory.id, memory.body):
-                line = _IdLine(memory.id, _with_origin(memory))
-                lines.setdefault(names_by_key[memory.source], []).append(line)
+            if memory.id in kept_ids or not self._is_wanted(memory.id, memory.body):
+                continue
+            line = _with_origin(memory)
+            if line is not None:
+                name = names_by_key[memory.source]
+                lines.setdefault(name, []).append(_IdLine(memory.id, line))
                 rows += 1
         with db.atomic(self._team.connection):
             for name in stored:
@@ -521,12 +525,17 @@ def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:
         yield batch
 
 
-def _with_origin(memory: _ServerMemory) -> str:
-    """Return a memory's line with the member who pushed it, the branch and the commit added."""
+def _with_origin(memory: _ServerMemory) -> str | None:
+    """Return a memory's line with the member who pushed it, the branch and the commit added.
+
+    Returns None for a line that Ralph would not write, such as one with the number 1e999.
+    """
     entries = parse_log(memory.body).entries
     if not entries:
-        return memory.body
+        return None
     record = entries[0].record
     origin = {"member": memory.member, "branch": memory.branch, "commit": memory.commit}
     team = {name: value for name, value in origin.items() if value}
-    return encode_record(replace(record, extra={**record.extra, "team": team})).rstrip("\n")
+    with suppress(Refused):
+        return encode_record(replace(record, extra={**record.extra, "team": team})).rstrip("\n")
+    return None

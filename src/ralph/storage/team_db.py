@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import paths
-from ralph.core.errors import NotFound
+from ralph.core.errors import NotFound, Refused
 from ralph.core.record import Family, Record
 from ralph.formats.log import encode_record
 from ralph.storage import db, files, index_schema, queries
@@ -144,7 +144,10 @@ class TeamDatabase:
             self.writer.remove_source(row["key"])
 
     def remove_ids(self, name: str, forgotten: set[str]) -> None:
-        """Remove the records with these ids from a source."""
+        """Remove the records with these ids from a source.
+
+        Others that Ralph would not write, such as one with the number 1e999, are removed with them.
+        """
         sql = "SELECT key, format FROM sources WHERE path = ?"
         row = self.connection.execute(sql, (name,)).fetchone()
         if row is None:
@@ -156,7 +159,8 @@ class TeamDatabase:
             for _, record in found:
                 if record.id in forgotten:
                     has_forgotten = True
-                else:
+                    continue
+                with suppress(Refused):
                     lines.append((record.id, encode_record(record).rstrip("\n")))
         if has_forgotten:
             self.remove(name)
