@@ -136,6 +136,19 @@ def test_what_was_forgotten_here_is_not_pulled_again(fleet: Fleet) -> None:
     assert ben.pulled() == []
 
 
+def test_an_id_of_two_lines_forgets_nothing_in_the_name_of_another_member(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    name = ann.remember("The build needs two cores")
+    ann.push()
+    fleet.join("mal", "shop")
+    with fleet.server("mal") as server:
+        server.call("forget", "shop", [f"mem-1\n{name}", "x" * 1001, ""])
+        assert server.call("tombstones_of", "shop") == []
+        assert push(server, memory("mem-1\nmem-2"), memory("mem-3")) == 1
+    ben.sync()
+    assert ben.pulled() == sorted((name, "mem-3"))
+
+
 def test_a_machine_belongs_to_the_member_who_used_it_first(fleet: Fleet) -> None:
     ann = fleet.machine("a", "ann")
     ann.remember("mine")
@@ -321,6 +334,21 @@ def test_nobody_can_claim_that_the_server_was_restored(fleet: Fleet) -> None:
             for key in (before.highest_key, before.last_key + 1, LATER):
                 assert server.call("notice_restore", "shop", key, proof) == [(False,)]
         assert server.epoch("shop") == before
+
+
+def test_nobody_can_lock_the_machine_of_another_member(fleet: Fleet) -> None:
+    ann = fleet.machine("a", "ann")
+    ann.remember("The build needs two cores")
+    ann.push()
+    fleet.join("mal", "shop")
+    call = (
+        "SELECT ralph_team.remove_again('shop', key, changed_at, proof) "
+        "FROM ralph_team.sources_of('shop'), ralph_team.machines_of('shop')"
+    )
+    with psycopg.connect(fleet.url("mal")) as connection:  # in an open transaction
+        assert connection.execute(call.encode()).fetchall() == [(False,)]
+        ann.remember("The tests need two cores")
+        assert ann.push().rows == 2
 
 
 def test_claiming_a_machine_on_a_rebuilt_server_deletes_nothing_elsewhere(fleet: Fleet) -> None:

@@ -62,6 +62,15 @@ _EXPLANATIONS = {
         "the server refused: {}",
         "its administrator adds members: `ralph team admin URL --project NAME --member ROLE`",
     ),
+    "Reader": _Explanation(
+        "the server refused: {}",
+        "`ralph team sync --pull-only` fetches what the others share; to let you write, its "
+        "administrator runs `ralph team admin URL --project NAME --member ROLE`",
+    ),
+    "NotOwner": _Explanation(
+        "the server refused: {}",
+        "only the role that owns Ralph's tables, or the database, may do this",
+    ),
     "UniqueViolation": _Explanation(
         "the server refused: {}",
         "a machine belongs to the first member that used it; to change that, the administrator "
@@ -117,6 +126,10 @@ _REFUSALS = {
 """Parts of messages with which PostgreSQL or PgBouncer refuses a connection, by explanation."""
 
 
+_DENIALS = {"may not write to this project": "Reader", "permission denied for": "NotOwner"}
+"""Parts of messages with which a server denies a right, by explanation."""
+
+
 @contextmanager
 def explained(url: str) -> Iterator[None]:
     """Turn psycopg's errors into ServerError or SourceRefused, with one line and a hint."""
@@ -135,10 +148,10 @@ def explained(url: str) -> Iterator[None]:
 def _explanation_of(error: Exception) -> _Explanation:
     """Return the explanation for an error's class, or for the nearest class it inherits from."""
     names = [base.__name__ for base in type(error).__mro__]
-    if names[0] == "OperationalError":
-        for fragment, name in _REFUSALS.items():
-            if fragment in str(error):
-                return _EXPLANATIONS[name]
+    fragments = {"OperationalError": _REFUSALS, "InsufficientPrivilege": _DENIALS}
+    for fragment, name in fragments.get(names[0], {}).items():
+        if fragment in str(error):
+            return _EXPLANATIONS[name]
     for name in names:
         if name in _EXPLANATIONS:
             return _EXPLANATIONS[name]

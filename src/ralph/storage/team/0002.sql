@@ -227,6 +227,7 @@ BEGIN
         SELECT * FROM unnest(p_families, p_ids, p_sessions, p_seqs, p_bodies, p_columns, p_terms, p_lengths)
             WITH ORDINALITY AS g(family, id, session, seq, body, columns, terms, length, at)
         WHERE NOT EXISTS (SELECT FROM tombstones t WHERE t.project = pid AND t.id = g.id)
+            AND g.id !~ '[[:cntrl:]]'  -- it could not be forgotten
     ), about AS (
         INSERT INTO sessions (source, project, id, body)
         SELECT s.key, pid, id, body FROM given WHERE family = 3 ORDER BY at RETURNING key, body
@@ -337,7 +338,8 @@ DECLARE
 BEGIN
     PERFORM FROM projects WHERE id = pid FOR UPDATE;  -- no push can be under way that does not see the tombstones
     keys := ARRAY(SELECT key FROM records WHERE project = pid AND id = ANY (p_ids));
-    INSERT INTO tombstones (project, id) SELECT pid, unnest(p_ids) ON CONFLICT DO NOTHING;
+    INSERT INTO tombstones (project, id) SELECT pid, id FROM unnest(p_ids) id  -- machines keep them one per line
+        WHERE octet_length(id) BETWEEN 1 AND 1000 AND id !~ '[[:cntrl:]]' ON CONFLICT DO NOTHING;
     WITH gone AS (
         DELETE FROM sessions WHERE project = pid AND id = ANY (p_ids) RETURNING source, body
     )
@@ -399,23 +401,31 @@ END $$;
 
 -- A source that its machine removed after the backup that the server was restored from: another machine remembers when.
 -- The proof shows that the server knew a later push of the machine, and so that it was restored.
+CREATE FUNCTION is_removed(p_project integer, p_source bigint, p_removed_at bigint, p_proof text) RETURNS boolean
+LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+    SELECT EXISTS (
+        SELECT FROM ralph_team.sources s JOIN ralph_team.machines m ON m.project = s.project AND m.machine = s.machine
+        WHERE s.key = p_source AND s.project = p_project
+            AND ralph_team.microseconds(greatest(s.changed_at, m.synced_at)) < p_removed_at
+            AND p_proof = ralph_team.proof_of_push(p_project, s.machine, p_removed_at));
+$$;
+
 CREATE FUNCTION remove_again(p_project text, p_source bigint, p_removed_at bigint, p_proof text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
 DECLARE
     pid integer := member_of(p_project, true);
-    stale bigint;
-BEGIN
-    PERFORM FROM machines WHERE project = pid
-        AND machine = (SELECT machine FROM sources WHERE key = p_source AND project = pid) FOR NO KEY UPDATE;
-    SELECT s.key INTO stale FROM sources s JOIN machines m ON m.project = pid AND m.machine = s.machine
-    WHERE s.key = p_source AND s.project = pid AND microseconds(greatest(s.changed_at, m.synced_at)) < p_removed_at
-        AND p_proof = proof_of_push(pid, s.machine, p_removed_at);
-    IF stale IS NOT NULL THEN
-        PERFORM drop_rows(pid, (SELECT array_agg(key) FROM records WHERE source = stale));
-        DELETE FROM sessions WHERE source = stale;
-        DELETE FROM sources WHERE key = stale;
+BEGIN  -- it locks the machine only with a reason, and then looks again: the machine may have pushed meanwhile
+    IF NOT is_removed(pid, p_source, p_removed_at, p_proof) THEN
+        RETURN false;
     END IF;
-    RETURN stale IS NOT NULL;
+    PERFORM FROM machines WHERE project = pid AND machine = (SELECT machine FROM sources WHERE key = p_source) FOR NO KEY UPDATE;
+    IF NOT is_removed(pid, p_source, p_removed_at, p_proof) THEN
+        RETURN false;
+    END IF;
+    PERFORM drop_rows(pid, (SELECT array_agg(key) FROM records WHERE source = p_source));
+    DELETE FROM sessions WHERE source = p_source;
+    DELETE FROM sources WHERE key = p_source;
+    RETURN true;
 END $$;
 
 CREATE FUNCTION report_pull(p_project text, p_machine text, p_epoch text, p_rows bigint, p_expected bigint, p_lost bigint)
@@ -536,4 +546,4 @@ UPDATE version SET number = 2;
 SELECT hide_statistics();
 REVOKE ALL ON ALL TABLES IN SCHEMA ralph_team FROM PUBLIC;
 REVOKE ALL ON FUNCTION row_digest, project_epoch, later_than, microseconds, count_words, proof,
-    proof_of_key, proof_of_push FROM PUBLIC;
+    proof_of_key, proof_of_push, is_removed FROM PUBLIC;
