@@ -342,6 +342,16 @@ def test_leaving_with_the_rows_leaves_nothing(fleet: Fleet) -> None:
     assert not paths.team_database(ann.root).exists()
 
 
+def test_a_pull_counts_the_sources_of_a_machine_that_left(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
+    ann.remember("something")
+    ann.log(observation(1, "an observation"))
+    ann.push()
+    ben.pull()
+    team.leave(ann.root, ann.config.team, delete_mine=True)
+    assert (ben.pull().removed, ben.pulled()) == (2, [])
+
+
 def test_another_member_cannot_write_a_machines_rows_and_a_reader_none(fleet: Fleet) -> None:
     ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
     ann.remember("mine")
@@ -352,7 +362,7 @@ def test_another_member_cannot_write_a_machines_rows_and_a_reader_none(fleet: Fl
         ann.push()
     team.migrate(fleet.url(), "shop", readers=[fleet.role("ben")])
     ben.remember("of a reader")
-    with pytest.raises(ServerError, match="may not write.*\n.*--pull-only"):
+    with pytest.raises(ServerError, match=r"may not write.*\n.*--pull-only"):
         ben.push()
     assert ben.pull().rows == 1
 

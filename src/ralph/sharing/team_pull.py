@@ -379,17 +379,15 @@ class _Pull:
         rows = 0
         for row in self._server.call("memories_of", self._project, self._machine, older_keys):
             memory = _ServerMemory(*row)
-            if memory.id in kept_ids or not self._is_wanted(memory.id, memory.body):
-                continue
             line = _with_origin(memory)
-            if line is not None:
-                name = names_by_key[memory.source]
-                lines.setdefault(name, []).append(_IdLine(memory.id, line))
-                rows += 1
+            if line is None or memory.id in kept_ids or not self._is_wanted(memory.id, line):
+                continue
+            lines.setdefault(names_by_key[memory.source], []).append(_IdLine(memory.id, line))
+            rows += 1
         with db.atomic(self._team.connection):
-            for name in stored:
-                if name not in self._kept:
-                    self._team.remove(name)
+            replaced = [name for name in stored if name not in self._kept]
+            for name in replaced:
+                self._team.remove(name)
             for name, source in self._curated.items():
                 if name in self._kept:
                     continue
@@ -397,7 +395,9 @@ class _Pull:
                     self._team.add(name, source.format, lines[name])
                 self._team.set_state(name, self._state_of(source))
         self._result = self._result._replace(
-            sources=self._result.sources + len(self._curated), rows=self._result.rows + rows
+            sources=self._result.sources + len(self._curated),
+            rows=self._result.rows + rows,
+            removed=self._result.removed + len(set(replaced) - self._curated.keys()),
         )
 
     def _have_memories_changed(self, stored: Iterable[str]) -> bool:
