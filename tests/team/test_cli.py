@@ -165,3 +165,13 @@ def test_the_demo_runs_for_root_as_well(tmp_path: Path) -> None:
         )
     else:
         assert (done.returncode, b"Done: shared" in done.stdout) == (0, True)
+
+
+def test_somebody_without_a_project_learns_who_adds_members(fleet: Fleet) -> None:
+    ann = joined(fleet, "ann")
+    elsewhere = ann("team", "join", fleet.url("ann"), "--project", "books")
+    assert "your projects there: shop" in elsewhere.err
+    nowhere = ann("team", "join", fleet.url(), "--project", "shop")
+    assert (nowhere.code, "--project shop --member postgres" in nowhere.err) == (1, True)
+    denied = ann("team", "admin", fleet.url("ann"), "--check")
+    assert (denied.code, "only the role that owns" in denied.err) == (1, True)

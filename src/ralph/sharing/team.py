@@ -48,10 +48,14 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
             names = [name for name, *_ in server.call("my_projects")]
             if project not in names:
                 user = server.connection.info.user
+                hint = f"your projects there: {', '.join(names)}; choose one with --project NAME"
+                if not names:
+                    hint = (
+                        "the server's administrator adds you: "
+                        f"`ralph team admin URL --project {project} --member {user}`"
+                    )
                 raise NotFound(
-                    f"{user} is not a member of a project {project!r} on this server",
-                    hint=f"your projects there: {', '.join(names) or 'none'}; "
-                    "choose one with --project NAME",
+                    f"{user} is not a member of a project {project!r} on this server", hint=hint
                 )
     for key, value in (("team.url", url), ("team.project", project)):
         settings.set_(root, key, value, env=os.environ, layer=Layer.LOCAL)

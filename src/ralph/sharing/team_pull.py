@@ -380,7 +380,7 @@ class _Pull:
         for row in self._server.call("memories_of", self._project, self._machine, older_keys):
             memory = _ServerMemory(*row)
             line = _with_origin(memory)
-            if line is None or memory.id in kept_ids or not self._is_wanted(memory.id, line):
+            if line is None or memory.id in kept_ids or not self._is_wanted(memory.id, memory.body):
                 continue
             lines.setdefault(names_by_key[memory.source], []).append(_IdLine(memory.id, line))
             rows += 1
