@@ -8,7 +8,7 @@ written by `task_files.py`.
 from __future__ import annotations
 
 import itertools
-import platform
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +37,13 @@ ATTEMPT_MEMBER = "last_attempt"
 
 MAX_HISTORY = 100  # state changes kept in a task's history; older ones are dropped
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-host_name = platform.node
+
+
+def host_name() -> str:
+    """Return the name of this machine. `platform.node` would query WMI, which can take seconds."""
+    if sys.platform == "win32":
+        return os.environ.get("COMPUTERNAME", "")
+    return os.uname().nodename
 
 
 class TaskLocation(NamedTuple):
