@@ -41,7 +41,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     demo = subprocess.Popen(
         [sys.executable, "-m", "ralph", "demo", "--keep"],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={**os.environ, "TMPDIR": str(folder), "PATH": str(folder)},  # no Python is on it
         stdin=inner,
         stdout=inner,
         stderr=inner,

@@ -12,13 +12,14 @@ from ralph.loop.detect import detect_commands
 TEST, BUILD, LINT, TYPES = ["test_pass", "build_success", "lint_clean", "type_check"]
 
 
-def project(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+def project(folder: Path, files: Mapping[str, str], platform: str = "linux") -> dict[str, str]:
     """The commands of a project with these files, as they would be typed."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
-    return {kind.value: " ".join(found.argv) for kind, found in detect_commands(folder).items()}
+    detected = detect_commands(folder, platform)
+    return {kind.value: " ".join(found.argv) for kind, found in detected.items()}
 
 
 def package(scripts: Mapping[str, str] | None = None, **more: object) -> str:
@@ -202,6 +203,46 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 def test_commands_are_found_from_the_files(name: str, tmp_path: Path) -> None:
     files, expected = CASES[name]
     assert project(tmp_path, files) == expected
+
+
+WINDOWS_CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "python": (PYTEST, {TEST: "python -m pytest"}),
+    "own environment": (
+        {**PYTEST, ".venv/Scripts/pytest.exe": ""},
+        {TEST: ".venv/Scripts/pytest.exe"},
+    ),
+    "own environment without pytest": (
+        {**PYTEST, "venv/Scripts/python.exe": "", "uv.lock": ""},
+        {TEST: "venv/Scripts/python.exe -m pytest"},
+    ),
+    "an environment of another system": (
+        {**PYTEST, ".venv/bin/pytest": ""},
+        {TEST: "python -m pytest"},
+    ),
+    "a folder of unittest": (
+        {"tests/test_a.py": "import unittest\n"},
+        {TEST: "python -m unittest discover -s tests"},
+    ),
+    "unittest with pytest installed": (
+        {"tests/test_a.py": "import unittest\n", "venv/Scripts/pytest.exe": ""},
+        {TEST: "venv/Scripts/pytest.exe"},
+    ),
+    "go": (
+        {"go.mod": "module x\n", ".golangci.yml": ""},
+        {
+            TEST: "cmd.exe /d /c set GOPROXY=off&& go test ./...",
+            BUILD: "cmd.exe /d /c set GOPROXY=off&& go build -o NUL ./...",
+            LINT: "golangci-lint run",
+            TYPES: "cmd.exe /d /c set GOPROXY=off&& go vet ./...",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS_CASES)
+def test_commands_on_windows_need_no_program_of_another_system(name: str, tmp_path: Path) -> None:
+    files, expected = WINDOWS_CASES[name]
+    assert project(tmp_path, files, "win32") == expected
 
 
 def test_each_command_says_which_file_and_line_it_is_from(tmp_path: Path) -> None:

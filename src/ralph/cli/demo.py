@@ -27,6 +27,7 @@ from ralph.cli.commands import Command
 from ralph.cli.invocation import Invocation, can_ask
 from ralph.core import launchers, process
 from ralph.core.errors import RalphError
+from ralph.lean import discovery
 from ralph.storage import files
 
 _RALPH = [
@@ -44,6 +45,18 @@ _ACCEPT = [
 ]
 """Accept a proposal as a person does by pressing a key. No person is there to ask."""
 
+_SHOWN_HOME = r"C:\Users\ann" if sys.platform == "win32" else "/home/ann"
+_WINDOWS_VARIABLES = (
+    "COMPUTERNAME",
+    "COMSPEC",
+    "OS",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+)
+"""Variables without which programs do not work on Windows."""
 _MAX_SECONDS = 120  # that one command in the demo may take
 _SCENES = 8
 
@@ -149,14 +162,22 @@ def _play(stage: Stage) -> None:
 
 def _state_home(stage: Stage) -> str:
     """Return where the sample's user keeps state, without which its logs are another machine's."""
-    return str(stage.home / ".local" / "state")
+    return str(Path(discovery.user_folder("STATE", stage.env)).parent)
 
 
 def _web_command(stage: Stage) -> str:
+    if sys.platform == "win32":
+        words = [sys.executable, "-m", "ralph", "web", "--root", str(stage.project)]
+        line = " ".join(map(_quote_for_powershell, words))
+        return f"$env:XDG_STATE_HOME={_quote_for_powershell(_state_home(stage))}; & {line}"
     program = launchers.agent_program(sys.executable, os.environ)
     state = shlex.quote(_state_home(stage))
     project = shlex.quote(str(stage.project))
     return f"XDG_STATE_HOME={state} {program} web --root {project}"
+
+
+def _quote_for_powershell(word: str) -> str:
+    return "'" + word.replace("'", "''") + "'"
 
 
 def _open_web(stage: Stage) -> None:
@@ -226,7 +247,7 @@ class Stage:
     """A user with an empty home and a project. Programs run there, and their output is printed."""
 
     def __init__(
-        self, home: Path, shown_home: str = "/home/ann", pages: _Pages | None = None
+        self, home: Path, shown_home: str = _SHOWN_HOME, pages: _Pages | None = None
     ) -> None:
         self.home = home
         self._shown_home = shown_home
@@ -236,13 +257,17 @@ class Stage:
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)
         files.write(self.settings, _SETTINGS)
+        interpreter_folder = str(Path(sys.executable).parent)  # the sample's tests need a Python
         self.env = {
-            "PATH": os.environ.get("PATH", ""),
-            "HOME": str(home),
+            "PATH": os.pathsep.join([interpreter_folder, os.environ.get("PATH", "")]),
+            discovery.HOME_VARIABLE: str(home),
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
             "COLUMNS": "100",
         }
+        for name in _WINDOWS_VARIABLES:
+            if name in os.environ:
+                self.env[name] = os.environ[name]
 
     def title(self, text: str) -> None:
         """Print a title."""

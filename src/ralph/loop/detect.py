@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -147,6 +148,7 @@ _RUST_TOOLS = (
     ),
 )
 _GO = "env GOPROXY=off go"
+_WINDOWS_GO = "cmd.exe /d /c set GOPROXY=off&& go"
 _GO_FILES = (_Evidence("go.mod"), _Evidence("go.work"))
 _GO_TOOLS = (
     _Tool(LINT, "golangci-lint", "golangci-lint run", (_Evidence(".golangci.y*ml"),)),
@@ -154,6 +156,10 @@ _GO_TOOLS = (
     _Tool(BUILD, "go", f"{_GO} build -o /dev/null ./...", _GO_FILES),
     _Tool(LINT, "go", f"{_GO} vet ./...", _GO_FILES),
     _Tool(TYPES, "go", f"{_GO} vet ./...", _GO_FILES),
+)
+_WINDOWS_GO_TOOLS = tuple(
+    tool._replace(command=tool.command.replace(_GO, _WINDOWS_GO).replace("/dev/null", "NUL"))
+    for tool in _GO_TOOLS
 )
 _PACKAGE_MANAGERS = {
     "pnpm-lock.yaml": "pnpm",
@@ -205,9 +211,11 @@ _MYPY_TARGET = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
 # --- detection -----------------------------------------------------------------------------------
 
 
-def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
+def detect_commands(
+    folder: Path, platform: str = sys.platform
+) -> Mapping[CriterionKind, Criterion]:
     """Return a criterion for each kind of command that is found in the folder."""
-    project = _Project(folder)
+    project = _Project(folder, platform)
     commands: dict[CriterionKind, Criterion] = {}
     for found in _find_commands(project):
         criterion = Criterion(found.kind, argv=tuple(found.command.split()), why=found.why)
@@ -218,8 +226,9 @@ def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
 class _Project:
     """The files of a project, each read once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, platform: str) -> None:
         self.folder = folder
+        self.is_windows = platform == "win32"
         self.text = cache(self._read_text)
 
     def _read_text(self, name: str) -> str:
@@ -264,10 +273,10 @@ class _Project:
 
     def python_tool(self, name: str) -> str:
         """Return the command that runs a Python tool in the project's environment."""
-        program = self.find_file(f".venv/bin/{name}", f"venv/bin/{name}")
+        program = self.environment_program(name)
         if program:
             return program
-        python = self.find_file(".venv/bin/python", "venv/bin/python")
+        python = self.environment_program("python")
         if python:
             return f"{python} -m {name}"
         if self.find_file("uv.lock"):
@@ -276,7 +285,14 @@ class _Project:
             return f"poetry run python -m {name}"
         if name == "ruff":
             return name
+        if self.is_windows:  # only the store's Python has a python3.exe
+            return f"python -m {name}"
         return f"python3 -m {name}"
+
+    def environment_program(self, name: str) -> str:
+        """Return the path of a program in the project's Python environment, or ""."""
+        program = f"Scripts/{name}.exe" if self.is_windows else f"bin/{name}"
+        return self.find_file(f".venv/{program}", f"venv/{program}")
 
 
 def _line_number(text: str, offset: int) -> int:
@@ -291,7 +307,7 @@ def _find_commands(project: _Project) -> Iterator[_Detected]:
     yield from _package_scripts(project)
     yield from _find_tools(project, _installed_node_tools(project))
     yield from _find_tools(project, _RUST_TOOLS)
-    yield from _find_tools(project, _GO_TOOLS)
+    yield from _find_tools(project, _WINDOWS_GO_TOOLS if project.is_windows else _GO_TOOLS)
     yield from _make_targets(project)
     yield from _python_tests(project)
 
@@ -392,7 +408,7 @@ def _python_tests(project: _Project) -> Iterator[_Detected]:
             continue
         uses_unittest = _UNITTEST_IMPORT.search(project.text(test)) is not None
         command = project.python_tool("pytest")
-        if uses_unittest and not command.endswith("/bin/pytest"):
+        if uses_unittest and not project.environment_program("pytest"):
             command = _unittest_command(project, folder)
         what = "a unittest test" if uses_unittest else "a test"
         yield _Detected(TEST, command, f"{test}: {what}")
