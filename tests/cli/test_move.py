@@ -355,6 +355,15 @@ def test_a_restored_backup_is_the_project(full: Project, tmp_path: Path) -> None
     assert full("search", "parser", "--format", "json").json["hits"]
 
 
+def test_a_backup_has_no_lock_files(full: Project, tmp_path: Path) -> None:
+    file = tmp_path / "b.tgz"
+    full.put(".ralph/tasks/.ralph-lock", "")
+    (paths.log_folder(full.root) / ".ralph-lock").touch()
+    full("backup", str(file))
+    with tarfile.open(file) as archive:
+        assert [name for name in archive.getnames() if name.endswith(".ralph-lock")] == []
+
+
 def test_only_a_person_brings_back_what_a_person_let_stay(full: Project, tmp_path: Path) -> None:
     file = tmp_path / "b.tgz"
     kept = full.put("log/accepted", "a-review-item\n")

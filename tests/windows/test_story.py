@@ -147,6 +147,9 @@ def test_the_hooks_of_three_clients_record_tools_and_answer_prompts(machine: Mac
     for host in SETTINGS:
         shown = machine.ralph("session", "show", f"{SESSION}{host}")
         assert f"pytest -q tests/{host}.py" in shown
+    status = machine.json("status")
+    assert status["hooks"]["recorded"] >= len(SETTINGS)
+    assert status["last_session"]["host"] in SETTINGS
     assert "not up to date" not in machine.ralph("doctor")
     machine.ralph("uninstall", "--all")
     assert not any(path.exists() for path in settings)

@@ -39,8 +39,8 @@ def plan_install(
     plan = hosts.plan_install(targets, program, driver=place)
     if common.mcp is False and not common.plugin:
         reason = missing_extra("mcp", "it").message
-        command = f"{add_command('mcp')} && ralph doctor --fix"
-        note = f"the MCP server is left out: {reason}; {command}"
+        advice = f"run {add_command('mcp')}, then ralph doctor --fix"
+        note = f"the MCP server is left out: {reason}; {advice}"
         plan = replace(plan, notes=(*plan.notes, note))
     return plan
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,7 +115,7 @@ def _last_session(root: Path, logs: Sequence[FoundLog]) -> dict[str, str] | None
 
 def _newest_log(root: Path, logs: Sequence[FoundLog]) -> Path | None:
     """Return the session log that was written to last, or None."""
-    folder = f"{log_folders(root)[0]}/"
+    folder = f"{log_folders(root)[0]}{os.sep}"
     times = [(log.state.mtime_ns, log.path) for log in logs if log.path.startswith(folder)]
     if not times:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -123,7 +124,7 @@ def _read_events(root: Path, logs: Sequence[FoundLog] | None) -> tuple[int, set[
     """Count the events in the logs of sessions, and collect the hosts that sent them."""
     recorded = 0
     hosts: set[str] = set()
-    sessions_folder = f"{log_folders(root)[0]}/"
+    sessions_folder = f"{log_folders(root)[0]}{os.sep}"
     for path, read in index.read_logs(root, logs).items():
         if not path.startswith(sessions_folder):
             continue

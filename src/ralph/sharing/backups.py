@@ -70,11 +70,11 @@ def _canonical_files(root: Path) -> dict[str, Path]:
     found = {}
     main = paths.main_checkout(root)
     for path in _project_paths(main):
-        if _is_regular_file(path):
+        if _is_canonical(path):
             found[f"project/{path.relative_to(main).as_posix()}"] = path
     log = paths.log_folder(root)
     for path in sorted(log.rglob("*")):
-        if _is_regular_file(path):
+        if _is_canonical(path):
             found[f"state/log/{path.relative_to(log).as_posix()}"] = path
     return found
 
@@ -90,8 +90,10 @@ def _project_paths(main: Path) -> Iterator[Path]:
         yield main / name
 
 
-def _is_regular_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+def _is_canonical(path: Path) -> bool:
+    """Return whether a path is a regular file, and not one that Ralph only works with."""
+    is_temporary = path.name == files.LOCK_NAME or path.name.endswith(files.TEMP_SUFFIX)
+    return path.is_file() and not path.is_symlink() and not is_temporary
 
 
 def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
