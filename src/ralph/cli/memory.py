@@ -553,7 +553,7 @@ def open_editor(text: str) -> str:
     has_editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not has_editor and not can_ask():
         raise UsageError(
-            "there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags"
+            "there is no editor to open", hint="set EDITOR, or use --text, --type or --tags"
         )
     try:
         edited = click.edit(text + "\n", extension=".md")
@@ -561,7 +561,7 @@ def open_editor(text: str) -> str:
         reason = error.message if isinstance(error, click.ClickException) else error.strerror
         raise Unreadable(
             f"the editor failed: {reason}",
-            hint="nothing changed; set $VISUAL or $EDITOR to a working editor, or use --text",
+            hint="nothing changed; set VISUAL or EDITOR to a working editor, or use --text",
         ) from error
     if edited is None:
         return text
