@@ -101,22 +101,33 @@ def test_when_every_record_has_its_vector_the_index_is_not_read_until_it_changes
     assert server.looks == 2
 
 
+def embed_in_batches(server: Server, may_continue: Callable[[], bool]) -> None:
+    meaning.embed_with(server.root, server, may_continue=may_continue)
+
+
+def embed_singly(server: Server, may_continue: Callable[[], bool]) -> None:
+    meaning.embed_while_with(server.root, server, may_continue)
+
+
+@pytest.mark.parametrize("embed", [embed_in_batches, embed_singly])
 def test_no_record_gets_the_vector_of_one_that_took_its_place_in_the_index(
-    tmp_path: Path,
+    tmp_path: Path, embed: Callable[[Server, Callable[[], bool]], None]
 ) -> None:
     server = Server(tmp_path, count=40)
-    put(tmp_path, ".agent/memories.md", page(Block("another memory", numbered(7))))
 
-    def rebuild() -> bool:
-        if len(server.texts) == 5:
+    def replace_memories() -> bool:
+        if server.texts:
+            put(tmp_path, ".agent/memories.md", page(Block("another memory", numbered(7))))
             index.rebuild(tmp_path)
         return True
 
-    meaning.embed_while_with(tmp_path, server, rebuild)
+    embed(server, replace_memories)
+    embedded = set(server.texts)
     server.texts.clear()
     server.write(40)
     meaning.embed_with(tmp_path, server)
-    assert set(server.texts) == {f"memory {number}" for number in range(8)}
+    assert embedded | set(server.texts) == {f"memory {number}" for number in range(40)}
+    assert embedded.isdisjoint(server.texts)
 
 
 def test_of_two_idle_processes_only_one_embeds(tmp_path: Path) -> None:

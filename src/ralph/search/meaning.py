@@ -193,8 +193,8 @@ def _embed_singly(
         records = index.peek(root, partial(queries.records, keys=some)) or {}
         for key in some:
             record = records.get(key)
-            if record is None or digest_of(record) != digests[key]:
-                continue  # it is gone, or the index was rebuilt and the key is another record's
+            if record is None or not _is_same(record, digests[key]):
+                continue
             rows: list[bytes] = []
             for chunk in _chunks_of(record):
                 if not may_continue():
@@ -284,7 +284,7 @@ def _embed(
     try:
         while done < len(planned) and may_continue():
             keys = planned[done : done + _CHUNKS_PER_WRITE]
-            chunks_by_digest = _next_chunks(keys, read(keys), digests)
+            chunks_by_digest, used_keys = _next_chunks(keys, read(keys), digests)
             chunks: list[str] = []
             for record_chunks in chunks_by_digest.values():
                 chunks += record_chunks
@@ -293,7 +293,7 @@ def _embed(
             for digest, record_chunks in chunks_by_digest.items():
                 rows[digest] = b"".join(islice(quantized, len(record_chunks)))
             cache.put(embedder.name, rows)
-            done += len(rows)
+            done += used_keys
             if progress is not None:
                 progress(done, len(planned))
     except ProviderFailed as error:
@@ -343,23 +343,32 @@ def _is_complete(rows: bytes | None, embedder: Embedder) -> bool:
 
 def _next_chunks(
     keys: Sequence[int], records: Mapping[int, Record], digests: Mapping[int, str]
-) -> dict[str, tuple[str, ...]]:
+) -> tuple[dict[str, tuple[str, ...]], int]:
     """Split records into chunks until there are enough for one write.
 
-    Return the chunks by digest.
+    Return the chunks by digest, and how many of the keys they are for.
     """
     chunks_by_digest: dict[str, tuple[str, ...]] = {}
     count = 0
+    used_keys = 0
     for key in keys:
         if count >= _CHUNKS_PER_WRITE:
             break
-        chunks: tuple[str, ...] = ()  # for a record that is gone or has no words
+        used_keys += 1
         record = records.get(key)
-        if record is not None:
+        if record is not None and _is_same(record, digests[key]):
             chunks = _chunks_of(record)
-        chunks_by_digest[digests[key]] = chunks
-        count += len(chunks)
-    return chunks_by_digest
+            chunks_by_digest[digests[key]] = chunks
+            count += len(chunks)
+    return chunks_by_digest, used_keys
+
+
+def _is_same(record: Record, digest: str) -> bool:
+    """Return whether a record still has the text whose digest was read before it.
+
+    If the index was updated or rebuilt in between, its key may be that of another record.
+    """
+    return digest_of(record) == digest
 
 
 def _chunks_of(record: Record) -> tuple[str, ...]:
