@@ -172,7 +172,7 @@ def test_an_editor_that_fails_leaves_the_entry_as_it_is(
 def test_without_an_editor_or_a_terminal_it_is_said_what_to_do(project: Project) -> None:
     said = project("memory", "edit", ONE.id)
     assert said.code == 2
-    assert "$EDITOR" in said.err
+    assert "set EDITOR" in said.err
     assert "--text" in said.err
 
 
