@@ -118,6 +118,14 @@ def test_a_program_gets_its_arguments_unchanged(tmp_path: Path) -> None:
     assert json.loads(ended.out) == ARGUMENTS
 
 
+def test_a_relative_program_is_found_in_the_folder_where_it_runs() -> None:
+    interpreter = Path(sys.executable)
+    folder = interpreter.parent
+    words = [f"{folder.name}/{interpreter.name}", "-c", "print('found')"]
+    ended = process.run(words, cwd=folder.parent, timeout=PATIENCE)
+    assert ended.out.strip() == "found", ended
+
+
 def test_a_batch_file_is_found_without_its_suffix_and_gets_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text(SHOWS_ITS_ARGUMENTS, encoding="utf-8")
     (tmp_path / "tool.cmd").write_bytes(f'@"{sys.executable}" "%~dp0show.py" %*\r\n'.encode())

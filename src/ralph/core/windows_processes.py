@@ -130,6 +130,8 @@ def command_line(
         return f'{" ".join(SHELL)} "{words[-1]}"'
     program = find_program(words[0], folder, env)
     if not program.lower().endswith(_BATCH_SUFFIXES):
+        if _is_path(words[0]):  # Windows would search in our folder, not in the program's
+            words[0] = program
         return words
     line = " ".join(_quote_for_batch_file(word) for word in (program, *words[1:]))
     return f'cmd.exe /d /e:ON /v:OFF /s /c "{line}"'
@@ -140,9 +142,13 @@ def find_program(name: str, folder: Path, env: Mapping[str, str] | None) -> str:
     if env is None:
         env = os.environ
     search_path = env.get("PATH") or env.get("Path") or ""
-    if "/" in name or "\\" in name:
+    if _is_path(name):
         name = str(folder / name)
     return shutil.which(name, path=search_path) or name
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or "\\" in name
 
 
 def _quote_for_batch_file(word: str) -> str:
