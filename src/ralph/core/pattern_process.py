@@ -6,6 +6,7 @@ process is started for the first search and kept for the next ones.
 
 from __future__ import annotations
 
+import atexit
 import json
 import sys
 import threading
@@ -34,9 +35,14 @@ def find_spans(
                 _programs.append(LineProgram([sys.executable, "-I", "-S", str(_SCRIPT)]))
             answer = _programs[0].ask(question.encode("ascii"))
         except BaseException as error:
-            while _programs:
-                _programs.pop().end()
+            _end_programs()
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
                 return None
             raise
     return [(start, end) for start, end in json.loads(answer)]
+
+
+@atexit.register
+def _end_programs() -> None:
+    while _programs:
+        _programs.pop().end()

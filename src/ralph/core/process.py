@@ -46,6 +46,8 @@ LIMIT = 4_000_000  # characters kept from each stream
 _TICK_SECONDS = 0.05
 _STOP_CHECK_SECONDS = 0.2
 _PS_SECONDS = 5
+_READ_BYTES = 1 << 16
+_ENDED = b"the program has ended"  # compared by identity
 _LINE_LIMIT = 1 << 26  # bytes of one line that asyncio buffers; the ACP SDK joins longer lines
 # Reads a line when the program has ended. Without one, whoever started the guard has died.
 _GUARD_SCRIPT = 'read -r ended || kill -s KILL -- "-$1"'
@@ -364,6 +366,7 @@ class LineProgram:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=0,  # a thread that waits for a buffered pipe would abort the interpreter's end
             **_NEW_GROUP,
         )
         self._group = _ProcessGroup(self._process.pid)
@@ -373,9 +376,12 @@ class LineProgram:
 
     def _read(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - for the type checker
-        for line in self._process.stdout:
-            self._answers.put(line)
-        self._answers.put(b"")
+        unfinished = b""
+        while piece := os.read(self._process.stdout.fileno(), _READ_BYTES):
+            *lines, unfinished = (unfinished + piece).split(b"\n")
+            for line in lines:
+                self._answers.put(line)
+        self._answers.put(_ENDED)
 
     def ask(self, line: bytes) -> bytes:
         """Return the answer to a line without its newline.
@@ -384,12 +390,13 @@ class LineProgram:
         ended.
         """
         assert self._process.stdin is not None  # noqa: S101 - for the type checker
-        self._process.stdin.write(line + b"\n")
-        self._process.stdin.flush()
+        unsent = memoryview(line + b"\n")
+        while unsent:
+            unsent = unsent[self._process.stdin.write(unsent) :]
         while True:
             with contextlib.suppress(queue.Empty):
                 answer = self._answers.get(timeout=_TICK_SECONDS)
-                if not answer:
+                if answer is _ENDED:
                     raise OSError("the program has ended")
                 return answer
 

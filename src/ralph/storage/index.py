@@ -18,7 +18,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -219,6 +219,7 @@ class Index:
                 connection.backup(copy)
             self._update(copy, changes.FileScan(self.root), None, None)
             return copy
+        copy.close()
         return None
 
     # --- bringing it up to date -----------------------------------------------------------------
@@ -537,12 +538,14 @@ def in_memory(
 
     `names` and `formats` describe its sources, in the order of `contents`.
     """
-    connection = db.connect_memory()
-    db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-    writer = IndexWriter(connection, terms, is_order=is_order)
-    with db.atomic(connection):
-        for number, content in enumerate(contents):
-            name = names[number] if names else str(number)
-            form = formats[number] if formats else ""
-            writer.add_contents(writer.add_source(name, form, ReadState()), content)
+    with ExitStack() as stack:
+        connection = stack.enter_context(closing(db.connect_memory()))
+        db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
+        writer = IndexWriter(connection, terms, is_order=is_order)
+        with db.atomic(connection):
+            for number, content in enumerate(contents):
+                name = names[number] if names else str(number)
+                form = formats[number] if formats else ""
+                writer.add_contents(writer.add_source(name, form, ReadState()), content)
+        stack.pop_all()  # the caller closes it
     return connection
