@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +125,17 @@ def test_a_relative_program_is_found_in_the_folder_where_it_runs() -> None:
     words = [f"{folder.name}/{interpreter.name}", "-c", "print('found')"]
     ended = process.run(words, cwd=folder.parent, timeout=PATIENCE)
     assert ended.out.strip() == "found", ended
+
+
+def test_a_program_in_the_current_folder_is_not_taken_for_one_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "git.cmd").write_bytes(b"@echo from the clone\r\n")
+    shutil.copy(sys.executable, tmp_path / "git.exe")
+    monkeypatch.chdir(tmp_path)
+    ended = process.run(["git", "--version"], cwd=tmp_path, timeout=PATIENCE)
+    assert ended.missing
+    assert ended.out == ""
 
 
 def test_a_batch_file_is_found_without_its_suffix_and_gets_its_arguments(tmp_path: Path) -> None:

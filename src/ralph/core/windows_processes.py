@@ -7,6 +7,7 @@ does the end of the process that created it.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import shutil
@@ -33,7 +34,8 @@ It gets a console that nobody sees. Without one, each program that it starts wou
 LEAVING_JOB_FLAGS = DETACHED_FLAGS | subprocess.CREATE_BREAKAWAY_FROM_JOB
 """The same, but the program also outlives the job of this process, if the job permits that."""
 
-SHELL = ("cmd.exe", "/d", "/s", "/c")
+_CMD = os.environ.get("SYSTEMROOT", r"C:\Windows") + r"\System32\cmd.exe"
+SHELL = (_CMD, "/d", "/s", "/c")
 _BATCH_SUFFIXES = (".bat", ".cmd")
 _LINE_BREAKS = ("\0", "\r", "\n")
 _BACKSLASHES_BEFORE_QUOTE = re.compile(r'(\\+)("|$)')
@@ -130,21 +132,31 @@ def command_line(
         return f'{" ".join(SHELL)} "{words[-1]}"'
     program = find_program(words[0], folder, env)
     if not program.lower().endswith(_BATCH_SUFFIXES):
-        if _is_path(words[0]):  # Windows would search in our folder, not in the program's
-            words[0] = program
-        return words
+        return [program, *words[1:]]
     line = " ".join(_quote_for_batch_file(word) for word in (program, *words[1:]))
-    return f'cmd.exe /d /e:ON /v:OFF /s /c "{line}"'
+    return f'{_CMD} /d /e:ON /v:OFF /s /c "{line}"'
 
 
 def find_program(name: str, folder: Path, env: Mapping[str, str] | None) -> str:
-    """Return the path of a program, or its name if it is not found."""
+    """Return the path of a program.
+
+    Windows looks for a name in the current folder first, and a clone may bring a program with the
+    name of a common one. Only the folders of PATH are searched here. A path is relative to the
+    folder in which the program will run. Raises FileNotFoundError if there is no such program.
+    """
     if env is None:
         env = os.environ
-    search_path = env.get("PATH") or env.get("Path") or ""
     if _is_path(name):
-        name = str(folder / name)
-    return shutil.which(name, path=search_path) or name
+        candidates = [folder / name]
+    else:
+        search_path = env.get("PATH") or env.get("Path") or ""
+        folders = [Path(part.strip('"')) for part in search_path.split(os.pathsep)]
+        candidates = [path / name for path in folders if path.is_absolute()]
+    for candidate in candidates:
+        found = shutil.which(str(candidate), path="")
+        if found is not None:
+            return found
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def _is_path(name: str) -> bool:
