@@ -19,6 +19,7 @@ from ralph.core.tokens import estimate
 from ralph.formats.memories_metadata import WHY
 from ralph.formats.memories_writer import render_memories, sort_by_section
 from ralph.memory import knowledge_match, quarantine
+from ralph.memory.harmless_texts import judged_once
 from ralph.memory.reading import MEMORIES, collection_names, current_records, list_entries
 from ralph.memory.record_shapes import memory_json
 from ralph.storage.library import Collection, Library
@@ -56,22 +57,23 @@ def prime(
     """
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
     library = Library(root)
-    may_inject = quarantine.injection_filter(root)
     names = collection_names(in_)
     chosen: dict[Collection, list[Record]] = {}
     places: dict[str, str] = {}
-    for name in _PRIME_ORDER:
-        if name not in names:
-            continue
-        entries = list_entries(root, in_=(name,), as_of=as_of)
-        records = [stored.record for stored in entries]
-        for stored in entries:
-            places[stored.record.id] = f"{paths.shown(stored.path, root)}:{stored.line}"
-        if not as_of:
-            records = current_records(records)
-        chosen[library.collection(name)] = [
-            record for record in records if query.accepts(record) and may_inject(record)
-        ]
+    with judged_once(root) as texts:
+        may_inject = quarantine.injection_filter(root, judge=texts.is_suspicious)
+        for name in _PRIME_ORDER:
+            if name not in names:
+                continue
+            entries = list_entries(root, in_=(name,), as_of=as_of)
+            records = [stored.record for stored in entries]
+            for stored in entries:
+                places[stored.record.id] = f"{paths.shown(stored.path, root)}:{stored.line}"
+            if not as_of:
+                records = current_records(records)
+            chosen[library.collection(name)] = [
+                record for record in records if query.accepts(record) and may_inject(record)
+            ]
     json_places = places if form == "json" else None
     primed = _NOTHING_PRIMED
     for collection, records in chosen.items():
