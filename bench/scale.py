@@ -58,7 +58,7 @@ _BASELINES = {"ralph status": 10.0, "secrets": 82.0, "connections": 16.3}
 """The ratios before they were repaired; the others were within the limit."""
 _HOURS = SEED / 4 / 60  # covered by the seed
 _SHIFTED = (
-    "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (?1 * " + str(_HOURS * 60) + ") || ' minutes')"
+    "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (:copy * " + str(_HOURS * 60) + ") || ' minutes')"
 )
 _OBSERVATIONS = [
     "line",
@@ -121,9 +121,9 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
     columns = ", ".join(_OBSERVATIONS)
     connection.execute(
         f"INSERT INTO observations(key, id, source, session_id, created_at, {columns}) "
-        f"SELECT key + ?2 - 1, id || '~' || ?1, new, session_id || '~' || ?1, {_SHIFTED.format('created_at')}, "
+        f"SELECT key + :highest - 1, id || '~' || :copy, new, session_id || '~' || :copy, {_SHIFTED.format('created_at')}, "
         f"{columns} FROM observations JOIN temp.copied ON old = source",
-        (copy, highest),
+        {"copy": copy, "highest": highest},
     )
     columns = ", ".join(_SESSIONS)
     times = [
@@ -131,9 +131,9 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
     ]
     connection.execute(
         f"INSERT INTO session_rows(id, source, session_id, started_at, ended_at, created_at, updated_at, {columns}) "
-        f"SELECT id || '~' || ?1, new, id || '~' || ?1, {', '.join(times)}, {columns} "
+        f"SELECT id || '~' || :copy, new, id || '~' || :copy, {', '.join(times)}, {columns} "
         "FROM session_rows JOIN temp.copied ON old = source",
-        (copy,),
+        {"copy": copy},
     )
     connection.execute(
         "INSERT INTO search(rowid, title, tags, text, files) "

@@ -55,7 +55,8 @@ class Served:
         """The status and everything that is answered to these very bytes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as line:
             line.sendall(request)
-            line.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # the server has closed the connection already
+                line.shutdown(socket.SHUT_WR)
             said = b""
             while piece := line.recv(65536):
                 said += piece
