@@ -168,7 +168,7 @@ def test_what_hooks_observe_carries_the_task(hooked: Chats) -> None:
         for line in lines
         if line["type"] != "session"
     ]
-    assert tasks == [hooked.task] * 4, "the prompt, the command, the answer and the end"
+    assert tasks == [hooked.task] * 5, "the start, the prompt, the command, the answer and the end"
     assert not any("run" in line for line in lines)
     assert hooked.ralph.injections(done["id"]) == []
 

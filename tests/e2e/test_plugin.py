@@ -134,12 +134,13 @@ def test_plugin_and_settings_together_handle_each_event_once(
     counted = Counter(ralph.events(run.session))
     assert {
         event: counted[event]
-        for event in ("UserPromptSubmit", "PostToolUse", "SessionEnd", "observation")
+        for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd")
     } == {
+        "SessionStart": 1,
         "UserPromptSubmit": 1,
         "PostToolUse": 2,
+        "Stop": 1,
         "SessionEnd": 1,
-        "observation": 1,
     }
     assert len(printed(run, "SessionStart")) == 1
     assert run.requests[-1].text.count(FIX) == 1
