@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ralph.capture.short_text import first_line
@@ -26,6 +27,7 @@ from ralph.learning.candidates import Candidate, InsightSource
 
 _MAX_PROMPT_CHARACTERS = 400  # a longer prompt describes a task
 _MAX_ANSWER_CHARACTERS = 300
+_MAX_CACHED_PROMPTS = 2_000
 _QUESTION_MARKS = ("?", "？")
 _WORD = re.compile(r"\w{3,}")
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|[a-z][A-Z]")
@@ -122,7 +124,16 @@ def _may_repeat(record: Record) -> bool:
     text = record.text.strip()
     if len(text) > _MAX_PROMPT_CHARACTERS or text.startswith("/"):
         return False
-    return not text_to_remember(text)  # the hook has stored it
+    return not _asks_to_remember(text)  # the hook has stored it
+
+
+@lru_cache(_MAX_CACHED_PROMPTS)
+def _asks_to_remember(text: str) -> bool:
+    """Return whether a prompt asks to remember something.
+
+    After an import, each session is compared with the prompts of all others.
+    """
+    return bool(text_to_remember(text))
 
 
 def _say_the_same(words: set[str], other_words: set[str]) -> bool:
@@ -143,8 +154,9 @@ def _read_vocabulary(records: Iterable[Record]) -> _Vocabulary:
     return _Vocabulary(len(words_by_session), counts)
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.lower()))
+@lru_cache(_MAX_CACHED_PROMPTS)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
 
 
 def _answer_after(records: Sequence[Record]) -> str:
