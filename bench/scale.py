@@ -195,7 +195,11 @@ def _run(root: Path, words: Sequence[str]) -> None:
 
 
 def figures(sizes: Sequence[int] = SIZES) -> list[Figure]:
-    """Return the ratio of each request between the two sizes."""
+    """Return the ratio of each request between the two sizes.
+
+    Nothing is embedded: an idle server would do so during the measurement, and after its end.
+    """
+    os.environ["RALPH_EMBEDDING_PROVIDER"] = "none"
     measured: list[dict[str, float]] = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
