@@ -22,6 +22,7 @@ from ralph.privacy import (
     assignments,
     foreign_labels,
     harmless_values,
+    injection,
     injection_guard,
     invisible_characters,
     passwords,
@@ -108,10 +109,20 @@ def statements(name: str) -> str:
     return " ".join(" ".join(lines).split())
 
 
+def weights_digest() -> str:
+    """Return the digest of the classifier's weights."""
+    weights = resources.files("ralph.privacy").joinpath(injection_guard.WEIGHTS)
+    return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
 VERSIONS = {
     "index": (
         "index_schema.SCHEMA_VERSION", index_schema.SCHEMA_VERSION,
         (statements("schema.sql"), *map(terms.index_terms, TOKENISED), constants(injection_guard)),
+    ),
+    "injection": (
+        "injection.GUARD_VERSION", injection.GUARD_VERSION,
+        (weights_digest(), constants(injection_guard)),
     ),
     "graph": ("graph.VERSION", graph.VERSION, (statements("graph.sql"),)),
     "vectors": ("vectors.VERSION", vectors.VERSION, (statements("vectors.sql"),)),
@@ -126,7 +137,8 @@ VERSIONS = {
 """What has a version: the name and the value of its number, and what the number stands for."""
 
 RECORDED = {
-    "index": (26, "a79182ec455f6fef"),
+    "index": (27, "814ca4083e21f119"),
+    "injection": (1, "f420c6e48d1da349"),
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (2, "0bcfad9f88895864"),

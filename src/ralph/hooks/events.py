@@ -624,7 +624,7 @@ def _propose_missed(root: Path, starting: str, config: Config) -> None:
 def _current_index(root: Path, config: Config) -> Iterator[sqlite3.Connection | None]:
     """Open the index, or yield None if it cannot be brought up to date in time."""
     current = index.of(root, config.privacy)
-    if not current.sync(within=index.MOMENT).complete:
+    if not current.sync(within=index.MOMENT, judging=index.JUDGING).complete:
         yield None
         return
     with db.explained(current.path), closing(current.connect()) as connection:

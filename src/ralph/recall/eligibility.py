@@ -204,22 +204,15 @@ def parse_learned(text: str) -> dict[str, str]:
 def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
     """Return whether a record looks like prompt injection and no person wrote or accepted it.
 
-    The index does not say so for observations: there are many, and few are ever given to a session.
+    The index says so only for some observations: there are many, and few are ever given to a
+    session.
     """
     if index_schema.family_of(row.key) is Family.OBSERVATION:
-        return bool(row.is_order) or injection.looks_like_instructions(_given_text(row))
+        if row.judged_by == injection.GUARD_VERSION:
+            return bool(row.is_order)
+        return bool(row.is_order) or injection.is_order_row(row)
     if not row.is_order:
         return False
     key = injection.text_key(row.title, row.text, row.tags).encode()
     content = hook_files.read_file(options.accepted_file, _MAX_ACCEPTED_BYTES) or b""
     return key not in content.split()
-
-
-def _given_text(row: RecordRow) -> str:
-    """Return what a session could be given of an observation.
-
-    Of a tool's output, that is the line that names the error.
-    """
-    if row.by != "tool":
-        return f"{row.title}\n{row.text}"
-    return f"{row.title}\n{row.authored_text}\n\n{row.error}"

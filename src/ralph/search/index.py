@@ -27,6 +27,7 @@ from ralph.storage import changes, db, files, queries
 from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.storage.index_files import current_seal, discard
 from ralph.storage.index_schema import SCHEMA_VERSION
+from ralph.storage.judgements import Judge
 from ralph.storage.read_progress import LogProgress, log_progress
 from ralph.storage.source_contents import Interpret, IsRalphCall
 from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
@@ -34,6 +35,7 @@ from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
 T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
+JUDGING = 0.05  # seconds that a hook may spend on judging observations, which is about 400 of them
 _TAIL_BYTES = 1 << 18  # read from the end of a log; longer than any line that hooks write
 
 
@@ -86,6 +88,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         None if main == root else has_same_rules,
         is_order=partial(_is_order, root),
         is_ralph_call=_is_own_traffic,
+        judge=Judge(injection.GUARD_VERSION, injection.is_order_row),
     )
 
 
@@ -103,7 +106,8 @@ def _own_traffic_test() -> IsRalphCall:
 def _is_order(root: Path, record: Record) -> bool:
     """Return whether a memory or a journal entry reads like an instruction to an agent.
 
-    Observations are judged when they are about to be given to a session (`recall/eligibility.py`).
+    Observations are judged later: the newest ones by hooks (`storage/judgements.py`), the others
+    when they are about to be given to a session (`recall/eligibility.py`).
     """
     if record.family is Family.OBSERVATION:
         return False

@@ -47,6 +47,7 @@ from ralph.storage.index_writer import (
     LoadedPortion,
     ReadState,
 )
+from ralph.storage.judgements import Judge, judge_newest
 from ralph.storage.read_progress import file_digest
 from ralph.storage.record_rows import (
     Terms,
@@ -119,6 +120,7 @@ class Index:
         copy_main: Callable[[], bool] | None = None,
         is_order: Callable[[Record], bool] | None = None,
         is_ralph_call: IsRalphCall | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self.root = root
         self.path = paths.index_file(root)
@@ -127,6 +129,7 @@ class Index:
         self.is_order = is_order
         self._is_ralph_call = is_ralph_call
         self._copy_main = copy_main
+        self._judge = judge
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -232,20 +235,24 @@ class Index:
         patience: float = 0.0,
         keep_touched: bool = False,
         logs: bool = True,
+        judging: float = 0.0,
     ) -> Synced:
         """Bring the index up to date.
 
         After `within` seconds, the rest is left for the next call. `patience` is how many seconds
         to wait for another writer. With `keep_touched`, a database that another program has touched
         is kept and stays unsealed, so that `verify` can compare it. Without `logs`, the logs are
-        left for the next call.
+        left for the next call. An update that is complete judges observations for `judging`
+        seconds more (see `judgements.py`).
         """
         gitignore.ensure_gitignore(self.root)
         try:
             with sole_writer(self.path, patience=patience):
                 with suppress(RalphError, OSError):  # still locked: the next sync tries again
                     files.collect_spilled(self.root)
-                return self._sync_alone(within, progress, logs=logs, keep_touched=keep_touched)
+                return self._sync_alone(
+                    within, progress, logs=logs, keep_touched=keep_touched, judging=judging
+                )
         except db.Busy:
             return Synced(complete=False, has_memories=False, busy=True)
 
@@ -260,7 +267,13 @@ class Index:
         return self.path.exists() and bool(read_seal(self.path))
 
     def _sync_alone(
-        self, within: float | None, progress: Progress | None, *, logs: bool, keep_touched: bool
+        self,
+        within: float | None,
+        progress: Progress | None,
+        *,
+        logs: bool,
+        keep_touched: bool,
+        judging: float,
     ) -> Synced:
         """Bring the index up to date. The caller is its sole writer."""
         sealed = not self.path.exists() or is_sealed(self.path)
@@ -271,7 +284,7 @@ class Index:
         scan = changes.FileScan(self.root, logs=logs)
         may_seal = sealed or not keep_touched
         try:
-            result = self._update_or_rebuild(scan, within, progress)
+            result = self._update_or_rebuild(scan, within, progress, judging)
             if may_seal and not is_sealed(self.path):
                 write_seal(self.path)
         except DeadlineExceeded:
@@ -287,13 +300,17 @@ class Index:
         return result
 
     def _update_or_rebuild(
-        self, scan: changes.FileScan, within: float | None, progress: Progress | None
+        self,
+        scan: changes.FileScan,
+        within: float | None,
+        progress: Progress | None,
+        judging: float,
     ) -> Synced:
         try:
-            return self._update_file(scan, within, progress)
+            return self._update_file(scan, within, progress, judging)
         except db.Damaged:
             remove_database(self.path)
-            return self._update_file(scan, within, progress)
+            return self._update_file(scan, within, progress, judging)
 
     def _prepare_database(self, *, keep: bool) -> None:
         """Remove rows that must not be kept, and start a missing database as a copy if possible."""
@@ -378,7 +395,11 @@ class Index:
                 files.link(link, Path(target))
 
     def _update_file(
-        self, scan: changes.FileScan, within: float | None, progress: Progress | None
+        self,
+        scan: changes.FileScan,
+        within: float | None,
+        progress: Progress | None,
+        judging: float,
     ) -> Synced:
         with db.explained(self.path), closing(db.connect(self.path)) as connection:
             pages_before = db.count_pages(connection)
@@ -387,6 +408,8 @@ class Index:
             if within is None and has_grown:
                 with suppress(sqlite3.OperationalError):  # no space for a copy: leave it as it is
                     _compact(connection)
+            if self._judge is not None and result.complete:
+                judge_newest(connection, self._judge, judging)
             return result
 
     def _update(

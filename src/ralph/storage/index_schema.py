@@ -19,7 +19,7 @@ from ralph.lean import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SCHEMA_VERSION = 26
+SCHEMA_VERSION = 27
 """The version of the index. A database with another version is rebuilt.
 
 Increase it with every change to schema.sql, to the tokeniser, or to the rules that detect

@@ -87,7 +87,8 @@ class RecordRow:
     `authored_text` is the part of the text that a person or the agent wrote. The rest is the output
     of a tool. `error` is the line of the output that contains an error message. `is_order` is true
     if the record reads like an instruction to an agent, and `is_confirmed` is false if it waits for
-    a person (see `core/record.py`).
+    a person (see `core/record.py`). `judged_by` is the version of the classifier that has judged an
+    observation, or 0 if none has (see `judgements.py`).
     """
 
     __slots__ = (
@@ -99,6 +100,7 @@ class RecordRow:
         "id",
         "is_confirmed",
         "is_order",
+        "judged_by",
         "key",
         "kind",
         "scope",
@@ -125,6 +127,7 @@ class RecordRow:
         authored_length: int | None,
         scope: str,
         is_confirmed: int = 1,
+        judged_by: int = 0,
     ) -> None:
         """Store the columns. An `authored_length` of None means the whole text."""
         self.key = key
@@ -141,6 +144,7 @@ class RecordRow:
         self.error = error
         self.scope = scope
         self.is_confirmed = is_confirmed
+        self.judged_by = judged_by
         self.authored_text = text
         if authored_length is not None:
             self.authored_text = text[:authored_length]
@@ -165,6 +169,7 @@ class _RowColumns:
     authored_length: str
     scope: str
     is_confirmed: str
+    judged_by: str
 
     def as_list(self) -> str:
         """Return the expressions as the column list of a SELECT."""
@@ -190,6 +195,7 @@ _ROW_COLUMNS = {
         authored_length="NULL",
         scope="scope",
         is_confirmed=IS_CONFIRMED,
+        judged_by="0",
     ),
     Family.OBSERVATION: _RowColumns(
         key="key",
@@ -202,11 +208,12 @@ _ROW_COLUMNS = {
         created_at="created_at",
         session="session_id",
         by=_AUTHOR.format(usual="tool"),
-        is_order=IS_ORDER,
+        is_order="is_order",
         error=f"coalesce({_EXTRA.format(name='error')}, '')",
         authored_length=_EXTRA.format(name="own"),
         scope="''",
         is_confirmed=IS_CONFIRMED,
+        judged_by="judged_by",
     ),
     Family.JOURNAL: _RowColumns(
         key="id",
@@ -224,6 +231,7 @@ _ROW_COLUMNS = {
         authored_length="NULL",
         scope="''",
         is_confirmed=IS_CONFIRMED,
+        judged_by="0",
     ),
 }
 """The columns to select for each family."""

@@ -33,7 +33,16 @@ NEWEST_ITERATION_FIRST = (
 """The order of journal entries. Of the same second, the run whose log changed last is newer."""
 _NO_LIMIT = -1
 _START_FRACTION = 10  # one record in ten of a shortened session is from its start
-_NOT_COMPARED = ("key", "id", "record_id", "source", "seq", "metadata")
+_NOT_COMPARED = (
+    "key",
+    "id",
+    "record_id",
+    "source",
+    "seq",
+    "metadata",
+    "judged_by",
+    "is_order",
+)
 _COUNTED_TABLES = {
     "sources": "sources",
     "records": "records",

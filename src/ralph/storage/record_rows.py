@@ -52,6 +52,8 @@ COLUMNS = {
 An alias must not be the name of another column in the table, because a query may end in
 `ORDER BY id`.
 """
+_NOT_JUDGED = 0
+"""The version of the classifier in a new row of an observation (see `judgements.py`)."""
 ORIGIN = ("session", "run", "iteration", "task", "agent", "commit")
 _ORIGIN_IN_METADATA = {
     Family.MEMORY: ORIGIN,
@@ -161,7 +163,7 @@ def row_values(record: Record, position: int, *, is_order: bool) -> Row:
     if record.family is Family.MEMORY:
         return _memory_values(record, metadata)
     if record.family is Family.OBSERVATION:
-        return _observation_values(record, position, metadata)
+        return _observation_values(record, position, metadata, is_order=is_order)
     return _journal_values(record, metadata)
 
 
@@ -181,7 +183,7 @@ def _memory_values(record: Record, metadata: str) -> Row:
     )
 
 
-def _observation_values(record: Record, position: int, metadata: str) -> Row:
+def _observation_values(record: Record, position: int, metadata: str, *, is_order: bool) -> Row:
     return (
         storable_text(record.origin.session),
         position,
@@ -194,6 +196,8 @@ def _observation_values(record: Record, position: int, metadata: str) -> Row:
         metadata,
         storable_text(record.created_at),
         _digest_value(record),
+        _NOT_JUDGED,
+        int(is_order),
     )
 
 

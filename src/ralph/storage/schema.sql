@@ -75,7 +75,9 @@ CREATE TABLE observations (         -- key % 3 = 1
     scope TEXT NOT NULL,
     metadata TEXT NOT NULL,
     created_at TEXT NOT NULL,
-    digest BLOB NOT NULL
+    digest BLOB NOT NULL,
+    judged_by INTEGER NOT NULL,     -- the version of the classifier that has judged it, or 0
+    is_order INTEGER NOT NULL       -- whether it reads like an instruction, if it was judged
 );
 
 CREATE TABLE long_messages (        -- prompts and answers that their observations shorten, in full
@@ -172,6 +174,8 @@ CREATE INDEX records_unconfirmed ON records(id) WHERE instr(metadata, '"unconfir
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
 CREATE INDEX observations_by_time ON observations(created_at, source);
+-- Few observations are not judged yet, because hooks judge the new ones.
+CREATE INDEX observations_unjudged ON observations(judged_by) WHERE judged_by = 0;
 CREATE INDEX long_messages_by_source ON long_messages(source);
 CREATE INDEX journal_by_source ON journal_rows(source);
 CREATE INDEX journal_by_run ON journal_rows(run_id, iteration);
