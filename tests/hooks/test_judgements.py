@@ -101,8 +101,7 @@ class TestAPromptGivesNotesButNoOrders:
         record_session(here, former)
         log = paths.session_log(here.root, "s-1")
         text = log.read_text(encoding="utf-8")
-        escaped = [json.dumps(each)[1:-1] for each in (former, answer)]
-        log.write_text(text.replace(*escaped), encoding="utf-8", newline="")
+        log.write_text(text.replace(former, answer), encoding="utf-8", newline="")
         index.sync(here.root)
         self.given(here, answer)
 
