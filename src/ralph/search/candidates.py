@@ -25,6 +25,7 @@ from itertools import pairwise
 from ralph.lean import TYPE_CHECKING, record, replace
 from ralph.search import question
 from ralph.search.scoring import SCORE_DIGITS, Features, match_words
+from ralph.storage import lookup
 from ralph.storage.index_schema import is_memory
 
 if TYPE_CHECKING:
@@ -274,15 +275,18 @@ def _topic_terms(search: Search, text: str) -> list[str]:
     """
     from ralph.search import long_queries  # loaded only if needed, since hooks load this module
 
-    repetitions = long_queries.count_terms(text, search.recipe.max_topic_words)
-    counts = search.store.frequencies(search.connection, list(repetitions))
+    recipe = search.recipe
+    repetitions = long_queries.count_terms(text, recipe.max_topic_words)
+    # A term with more matches is never part of the topic, so a hook need not count them all.
+    max_count = lookup.COUNTED if recipe.thorough else recipe.max_term_matches
+    counts = search.store.frequencies(search.connection, list(repetitions), max_count)
     record_count = search.store.size(search.connection)
     weights = {}
     for term, count in counts.items():
         repetitions[term] = min(repetitions[term], _MAX_REPETITIONS)
         weights[term] = repetitions[term] * question.rarity(record_count, count)
     topic: dict[str, int] = {}
-    remaining_matches = search.recipe.max_term_matches
+    remaining_matches = recipe.max_term_matches
     best_first = sorted(weights, key=lambda term: (-weights[term], term))
     for term in best_first[:_MAX_TOPIC_TERMS]:
         if counts[term] <= remaining_matches:
