@@ -19,7 +19,7 @@ from tests.support.distilling import (
 )
 from tests.support.runner import Project
 
-from ralph.learning import learn
+from ralph.learning import learn_progress
 
 COMMAND = re.compile(r"^# To apply the answer: ralph (learn --apply - .*)$", re.MULTILINE)
 
@@ -84,7 +84,7 @@ def test_an_answer_that_is_applied_twice_is_proposed_once(ralph: Project) -> Non
 
 def test_an_answer_about_older_sessions_is_applied_with_the_same_since(ralph: Project) -> None:
     end = record_session(ralph.root)
-    learn.note_progress(ralph.root, end)
+    learn_progress.note_progress(ralph.root, end)
     command = printed_command(ralph("learn", "--dry-run", "--since", "2026-11-01").out)
     assert command[-2:] == ["--since", "2026-11-01"]
     assert "1 proposal(s)" in ralph(*command, stdin=answer()).out

@@ -21,7 +21,7 @@ from ralph.core import ids, paths
 from ralph.core.record import Record
 from ralph.core.settings import Learning
 from ralph.core.tokens import estimate
-from ralph.learning import learn
+from ralph.learning import learn, learn_progress
 from ralph.learning.digest import Digest, make_digests
 from ralph.learning.learn import LearnCall, LearnRequest
 
@@ -234,7 +234,7 @@ def test_a_run_that_reads_the_maximum_leaves_the_last_moment_to_the_next_one(
 def test_progress_that_cannot_be_read_counts_as_none(tmp_path: Path) -> None:
     root = make_project(tmp_path / "project")
     path = paths.learn_progress(root)
-    learn.note_progress(root, RECORDS[-1].created_at)
+    learn_progress.note_progress(root, RECORDS[-1].created_at)
     assert learn.new_records(root) == []
     for text in ("{", "[]", "null", json.dumps({"until": None}), "[" * 100_000):
         path.write_text(text, encoding="utf-8")

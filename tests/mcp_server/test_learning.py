@@ -12,7 +12,7 @@ from tests.support.distilling import (
 )
 from tests.support.talking import Talk, talk
 
-from ralph.learning import insights, learn
+from ralph.learning import insights, learn_progress
 from ralph.memory import reading
 
 
@@ -30,7 +30,7 @@ def test_an_answer_becomes_proposals_by_an_agent_and_no_memory(empty: Path) -> N
     [insight] = insights.list_(empty)
     assert (insight.record.text, insight.record.origin.by) == (LESSON, "agent")
     assert reading.list_entries(empty) == []
-    assert learn.progress(empty) == end
+    assert learn_progress.progress(empty) == end
 
 
 def test_the_text_says_how_many_proposals_wait_and_what_was_dropped(empty: Path) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "labels",
     "learn",
     "learn_answer",
+    "learn_progress",
     "learned",
     "promotion",
     "propose",

@@ -10,18 +10,15 @@ The caller passes the agent as a function, so that this module does not know how
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
 
 from ralph.core import ids, paths, render
-from ralph.core.errors import RalphError, Unreadable, UsageError
+from ralph.core.errors import Unreadable, UsageError
 from ralph.core.record import Record, Status
 from ralph.core.settings import Learning
 from ralph.core.similarity import TextMatcher
@@ -38,6 +35,7 @@ from ralph.learning.learn_answer import (
     parse_answer,
     verify_answer,
 )
+from ralph.learning.learn_progress import note_progress, progress
 from ralph.learning.unverified import mark_unverified
 from ralph.memory import quarantine, reading
 from ralph.search import index
@@ -344,40 +342,3 @@ def new_records(root: Path, since: str = "", limit: int = _MAX_RECORDS) -> list[
     # There may be more records of the same moment. The next run reads all of them.
     last = records[-1].created_at
     return [record for record in records if record.created_at < last] or records
-
-
-def waiting_sessions(root: Path) -> int:
-    """Return how many sessions have done something that was not distilled yet.
-
-    The index is read as it is, because a session's start cannot wait for an update. If it cannot be
-    read, the result is 0.
-    """
-    with suppress(RalphError, sqlite3.Error):
-        current = index.of(root)
-        if current.is_built():
-            with closing(current.connect()) as connection:
-                return queries.count_working_sessions(connection, since=progress(root))
-    return 0
-
-
-def progress(root: Path) -> str:
-    """Return the time of the last record that was distilled, or ""."""
-    try:
-        members = json.loads(files.read(paths.learn_progress(root)) or "{}")
-    except (ValueError, RecursionError, RalphError):
-        return ""
-    if not isinstance(members, dict):
-        return ""
-    return str(members.get("until") or "")
-
-
-def note_progress(root: Path, until: str) -> None:
-    """Note that everything up to a time was distilled. An earlier time changes nothing."""
-
-    def edit(text: str) -> str:
-        if not until or progress(root) >= until:
-            return text
-        return json.dumps({"until": until, "at": ids.timestamp()}) + "\n"
-
-    boundary = paths.state_boundary(root)
-    files.update(paths.learn_progress(root), edit, root=boundary, mode=files.PRIVATE)

@@ -62,9 +62,9 @@ def learn_reminder(root: Path) -> str:
     mentioned = paths.learn_mentioned(root)
     if (files.read(mentioned) or "").strip() == ids.today():
         return ""
-    from ralph.learning import learn  # session starts load this module
+    from ralph.learning import learn_progress  # once a day, session starts do not need it
 
-    sessions = learn.waiting_sessions(root)
+    sessions = learn_progress.waiting_sessions(root)
     if sessions < _MIN_SESSIONS:
         return ""
     boundary = paths.state_boundary(root)

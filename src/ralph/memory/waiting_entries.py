@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ralph.core.record import MemoryKind, Record, Status, is_confirmed
-from ralph.core.work import TaskStatus
 from ralph.memory import held_memories
 from ralph.memory.harmless_texts import judged_once
-from ralph.memory.quarantine import accepted_keys, injection_filter, is_suspicious, text_key
+from ralph.memory.quarantine import accepted_keys, injection_filter, text_key
 from ralph.storage import queries
 from ralph.storage.library import Stored
 from ralph.storage.source_contents import read_source
@@ -64,6 +63,8 @@ def _reviewed_sources(root: Path) -> Iterator[Source]:
 
 
 def _entries(source: Source) -> Iterator[Stored]:
+    from ralph.core.work import TaskStatus  # counting does not need it, and it takes long to load
+
     contents = read_source(source)
     for placed in contents.records:
         yield Stored(placed.record, source.path, placed.line)
@@ -74,17 +75,18 @@ def _entries(source: Source) -> Iterator[Stored]:
 
 def count_waiting(root: Path, connection: sqlite3.Connection) -> int:
     """Count what `ralph review` lists as held: additions that are held, and entries in files."""
-    return len(held_memories.list_held(root)) + _count_in_index(connection)
+    return len(held_memories.list_held(root)) + _count_in_index(root, connection)
 
 
-def _count_in_index(connection: sqlite3.Connection) -> int:
+def _count_in_index(root: Path, connection: sqlite3.Connection) -> int:
     """Count the entries that `find_all` finds, from the index."""
     accepted = accepted_keys()
     suspicious = queries.suspicious_records(connection, _REVIEWED_FORMATS)
-    for title in queries.unfinished_titles(connection):
-        record = Record("", MemoryKind.CONTEXT, title)
-        if is_suspicious(record):
-            suspicious.append(record)
+    with judged_once(root) as texts:
+        for title in queries.unfinished_titles(connection):
+            record = Record("", MemoryKind.CONTEXT, title)
+            if texts.is_suspicious(record):
+                suspicious.append(record)
     waiting = 0
     for record in suspicious:
         if is_confirmed(record):

@@ -31,7 +31,8 @@ from ralph.storage import files
 from ralph.storage.pattern_limit import PatternLimit
 
 _PLAIN_WORD = re.compile(r"[^\W\d][\w./-]*")
-_UNSAFE_CHARACTER = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
+# Compiled when it is first used, because it takes 2 ms and most commands and hooks set nothing.
+_UNSAFE_CHARACTER = r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]"
 _INDENT = 2  # spaces per level in added lines
 _TEMPLATE_KEYS = ("memories.budget", "memories.inject")
 
@@ -149,7 +150,7 @@ def flow(value: object) -> str:
     if _PLAIN_WORD.fullmatch(value) and isinstance(parse_scalar(value), str):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + _UNSAFE_CHARACTER.sub(lambda match: f"\\U{ord(match[0]):08X}", escaped) + '"'
+    return '"' + re.sub(_UNSAFE_CHARACTER, lambda match: f"\\U{ord(match[0]):08X}", escaped) + '"'
 
 
 # --- changing one key ---------------------------------------------------------------------------
