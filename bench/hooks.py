@@ -4,14 +4,19 @@
 a machine varies: only ratios of CPU time (user and system) are meaningful. Events go through a sh launcher into a
 generated project, with payloads as Claude Code sends them; with `records`, it has that many observations and a few
 hundred memories. Another tool's command gets the payload of a PostToolUse on standard input.
+
+In projects of up to 20,000 records, the observations are judged before the measurement, as they are if hooks have
+recorded them: a stop judges what its session has said (`storage/judgements.py`). In larger ones, that would take too
+long, so prompts there show what an index costs that was just rebuilt.
 """
 
 import json
+import math
 import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -40,10 +45,13 @@ BARE, NOTHING = "python -I -S -c pass", "true"
 SESSION = "00000000-0000-4000-8000-000000000000"
 ANSWERING = 4.2
 """The limit for events that get an answer."""
-ON_MORE = ((200_000, 8.0), (20_000, 7.0))
-"""The same on more records than these."""
+MOST_JUDGED = 20_000
+"""The most records that are judged before the measurement."""
+ON_MORE = ((200_000, 8.0), (MOST_JUDGED, 7.0))
+"""The limit for prompts and other answers on more records than these."""
 PASTED = 4_000
 """Characters of a prompt with pasted output."""
+LONG_PROMPT = f"UserPromptSubmit, {PASTED} characters"
 _MEMORIES, _QUESTIONS, _TASKS = 300, 100, 25
 _SOME, _MOST = 0.2, 0.9
 """The share of sessions that belong to other tasks."""
@@ -162,7 +170,7 @@ CASES = (
     ),
     Case("UserPromptSubmit", "UserPromptSubmit", _ASKED, ANSWERING),
     Case(
-        f"UserPromptSubmit, {PASTED} characters",
+        LONG_PROMPT,
         "UserPromptSubmit",
         {**_ASKED, "pasted": PASTED},
         4.5,
@@ -190,18 +198,24 @@ CASES = (
 )
 """The measured cases; a limit of 0 means none."""
 BASELINES = {
-    "PostToolUse": 1.47,
-    "PostToolUse, rules must run": 2.93,
-    "PreToolUse": 3.13,
-    "PostToolUseFailure": 3.72,
-    "UserPromptSubmit": 3.91,
-    f"UserPromptSubmit, {PASTED} characters": 5.89,
-    "Stop": 26.0,
-    "SessionStart": 31.0,
+    "PostToolUse": 1.59,
+    "PostToolUse, 6 KB": 1.61,
+    "PostToolUse, 16 KB": 1.71,
+    "PostToolUse, rules must run": 3.26,
+    "rules must run, 16 KB": 3.58,
+    "PreToolUse": 3.27,
+    "PostToolUseFailure": 3.95,
+    "UserPromptSubmit": 5.04,
+    LONG_PROMPT: 5.86,
+    "Stop": 25.7,
+    "SessionStart": 35.4,
 }
-"""The cases of the page, with their ratios of 2026-11-18."""
+"""The cases of the page, with their ratios of 2026-11-18 on a machine that other processes used as well."""
+LARGE_BASELINES = {"UserPromptSubmit": 4.99, LONG_PROMPT: 7.93}
+"""The same in a large project."""
 PAGE_ROUNDS = 15
-PAGE_RECORDS = 2_000
+PAGE_RECORDS = 10_000
+LARGE_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +251,7 @@ def measure(
     """
     root = folder / Where.MAIN
     envs = {where: made_project(folder / where, where) for where in Where}
-    asked = _filled(folder, records) if records else []
+    asked = _filled(folder, records, {case.where for case in cases}) if records else []
     first = payload(CASES[0], root)
     launcher = folder / "hook"
     launcher.write_text(
@@ -259,9 +273,15 @@ def measure(
             else:
                 stdin = payload(_asking(given, asked, turn), folder / given.where, turn, number)
                 taken[name].append(start(command, stdin, envs[given.where]) * 1000)
-    many = next((bar for more, bar in ON_MORE if records > more), ANSWERING)
-    bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in cases}
-    return costs(taken, bars)
+    return costs(taken, {case.name: _limit(case, records) for case in cases})
+
+
+def _limit(case: Case, records: int) -> float:
+    """Return the limit of a case in a project of this size."""
+    is_answer = case.at_most == ANSWERING or case.event == "UserPromptSubmit"
+    if is_answer:
+        return next((bar for more, bar in ON_MORE if records > more), case.at_most)
+    return case.at_most
 
 
 def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
@@ -279,15 +299,19 @@ def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
     return replace(case, members={**case.members, "tool_input": {"command": words}})
 
 
-def _filled(folder: Path, records: int) -> list[str]:
-    """Fill the projects with sessions and memories, index them, and return questions about them."""
+def _filled(folder: Path, records: int, used: Collection[Where]) -> list[str]:
+    """Fill the projects with sessions and memories, index those that are used, and return questions about them."""
     asked = _told(folder / Where.MAIN, records, _SOME)
-    _told(folder / Where.CROWDED, records, _MOST)
+    if Where.CROWDED in used:
+        _told(folder / Where.CROWDED, records, _MOST)
+    judging = math.inf if records <= MOST_JUDGED else 0.0
     for where in (Where.MAIN, Where.CROWDED, *_TREES):
+        if where not in used:
+            continue
         if where is not Where.BARE and where in _TREES:
             memories = files.read(paths.memories_files(folder / Where.MAIN)[0]) or ""
             files.write(paths.memories_files(folder / where)[0], memories)
-        index.sync(folder / where)  # every checkout has its own
+        index.of(folder / where).sync(judging=judging)  # every checkout has its own
         citation_check.refresh_citations(folder / where)
     return asked
 
@@ -436,8 +460,13 @@ def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> 
 
 
 def figures() -> list[Figure]:
-    """Measure the events that sessions consist of."""
-    cases = [case for case in CASES if case.name in BASELINES]
+    """Measure the events that sessions consist of, and prompts in a large project."""
+    return _figures(PAGE_RECORDS, BASELINES) + _figures(LARGE_RECORDS, LARGE_BASELINES)
+
+
+def _figures(records: int, baselines: Mapping[str, float]) -> list[Figure]:
+    cases = [case for case in CASES if case.name in baselines]
+    size = f", {records // 1_000}k" if records > PAGE_RECORDS else ""
     with tempfile.TemporaryDirectory() as folder:
         found = measure(
             Path(folder),
@@ -445,19 +474,19 @@ def figures() -> list[Figure]:
             interpreter=sys.executable,
             stub=Path(ralph.hooks.__file__).with_name("run.py"),
             rounds=PAGE_ROUNDS,
-            records=PAGE_RECORDS,
+            records=records,
             cases=cases,
         )
     return [
         Figure(
-            f"{cost.name} / bare interpreter",
+            f"{cost.name}{size} / bare interpreter",
             cost.ratio,
             "x",
-            BASELINES[cost.name],
+            baselines[cost.name],
             cost.at_most or None,
         )
         for cost in found
-        if cost.name in BASELINES
+        if cost.name in baselines
     ]
 
 

@@ -71,6 +71,8 @@ _OBSERVATIONS = [
     "scope",
     "metadata",
     "digest",
+    "judged_by",
+    "is_order",
 ]
 _SESSIONS = ["project_path", "task_id", "mode", "reason", "host", "summary", "tags"]
 
