@@ -16,6 +16,7 @@ from tests.support.world import HOOKS, World, patient_hook, payload, world
 from ralph.capture import recorder
 from ralph.search import index
 
+CLASSIFIER = "ralph.privacy.injection_guard"
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 SLOW_TO_LOAD = {"json", "sqlite3", "datetime"}
 """What an answer avoids, because loading it takes as long as a query."""
@@ -186,6 +187,34 @@ def test_an_answering_event_loads_sqlite_and_the_search(
     assert {name for name in names if name.startswith("ralph")} <= (
         RECORDING | TOOL_CALLS | ANSWERING | more
     )
+
+
+def test_a_prompt_loads_the_classifier_only_for_what_is_not_judged(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    asked = payload("UserPromptSubmit", prompt="make the marmoset daemon listen on a port")
+    patient_hook("UserPromptSubmit", asked, here.env)
+    said = "The marmoset daemon listens on port 4477 now."
+    patient_hook("Stop", payload("Stop", last_assistant_message=said), here.env)
+    question = {"session_id": "another", "prompt": "which port has the marmoset daemon?"}
+    text, names = loaded(here, "UserPromptSubmit", payload("UserPromptSubmit", **question))
+    assert said in text
+    assert CLASSIFIER not in names
+    index.of(here.root).rebuild()
+    question["session_id"] = "a third"
+    text, names = loaded(here, "UserPromptSubmit", payload("UserPromptSubmit", **question))
+    assert said in text
+    assert CLASSIFIER in names
+
+
+def test_a_session_start_loads_neither_the_distillation_nor_the_loop(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    (here.root / ".agent").mkdir()
+    (here.root / ".agent" / "memories.md").write_text(page(*BLOCKS), encoding="utf-8")
+    # The first session of a project counts the sessions that could be imported.
+    first = payload("SessionStart", session_id="first", source="startup")
+    patient_hook("SessionStart", first, here.env)
+    _, names = loaded(here, "SessionStart", payload("SessionStart", source="startup"))
+    assert names & {"ralph.learning.learn", "ralph.core.work"} == set()
 
 
 def test_an_event_outside_of_projects_loads_no_more_than_recording(tmp_path: Path) -> None:

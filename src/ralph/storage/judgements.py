@@ -17,6 +17,7 @@ from ralph.storage import db
 from ralph.storage.lookup import RecordRow, fetch_rows
 
 _BATCH_ROWS = 100  # judged in one transaction
+_CLOCK_FACTOR = 4  # how much longer judging may take by the clock, on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,25 @@ class Judge:
 
 
 def judge_newest(connection: sqlite3.Connection, judge: Judge, seconds: float) -> None:
-    """Judge observations that are not judged yet, newest first, until the time is over.
+    """Judge observations that are not judged yet, newest first, for some seconds.
 
-    `seconds` are seconds of the processor, because a busy machine takes any time for them.
-    The caller is the only writer, so a row cannot change while its text is judged.
+    These are seconds of the processor. On a busy machine, judging ends after four times as many
+    seconds of the clock. The caller is the only writer, so a row cannot change while its text is
+    judged.
     """
-    deadline = time.process_time() + seconds
-    while time.process_time() < deadline:
+    processor_deadline = time.process_time() + seconds
+    clock_deadline = time.monotonic() + _CLOCK_FACTOR * seconds
+
+    def is_time_over() -> bool:
+        return time.process_time() >= processor_deadline or time.monotonic() >= clock_deadline
+
+    while not is_time_over():
         keys = _unjudged_keys(connection)
         rows = fetch_rows(connection, keys)
         judgements: list[tuple[int, int, int]] = []
         for key in keys:
             judgements.append((judge.version, int(judge.is_order(rows[key])), key))
-            if time.process_time() > deadline:
+            if is_time_over():
                 break
         if not judgements:
             return
