@@ -38,15 +38,13 @@ def lacking_memories(path: str, root: str) -> str:
 
 def open_index(path: str) -> sqlite3.Connection | None:
     """Open the index read-only. Return None unless it is complete and has this version."""
-    # Recording must not load it. The package `sqlite3` adds nothing but `datetime` and converters
-    # for it, which take longer to load than the module itself.
-    from _sqlite3 import connect
+    import sqlite3  # recording must not load it
 
     if not hook_files.is_index_complete(path):
         return None
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
-    connection = connect(
+    connection = sqlite3.connect(
         f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
     )
     limit = time.process_time() + _ANSWER_SECONDS  # `signal` would cost as much as an answer
