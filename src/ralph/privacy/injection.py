@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ralph.core.record import Record
-    from ralph.storage.lookup import RecordRow
 
 
 GUARD_VERSION = 1
@@ -47,16 +46,6 @@ def is_order(record: Record) -> bool:
             f"{record.title}\n{record.text[:agent_characters]}\n\n{record.extra.get('error') or ''}"
         )
     return looks_like_instructions(text)
-
-
-def is_order_row(row: RecordRow) -> bool:
-    """Return whether what a session could be given of an observation reads like an instruction.
-
-    Of a tool's output, that is the line that names the error.
-    """
-    if row.by != "tool":
-        return looks_like_instructions(f"{row.title}\n{row.text}")
-    return looks_like_instructions(f"{row.title}\n{row.authored_text}\n\n{row.error}")
 
 
 def guarded_text(title: str, text: str, tags: str | Iterable[str]) -> str:

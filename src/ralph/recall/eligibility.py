@@ -210,7 +210,7 @@ def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
     if index_schema.family_of(row.key) is Family.OBSERVATION:
         if row.judged_by == injection.GUARD_VERSION:
             return bool(row.is_order)
-        return bool(row.is_order) or injection.is_order_row(row)
+        return bool(row.is_order) or injection.looks_like_instructions(row.given_text())
     if not row.is_order:
         return False
     key = injection.text_key(row.title, row.text, row.tags).encode()

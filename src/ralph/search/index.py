@@ -28,6 +28,7 @@ from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
 from ralph.storage.index_files import current_seal, discard
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.judgements import Judge
+from ralph.storage.lookup import RecordRow
 from ralph.storage.read_progress import LogProgress, log_progress
 from ralph.storage.source_contents import Interpret, IsRalphCall
 from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
@@ -88,7 +89,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         None if main == root else has_same_rules,
         is_order=partial(_is_order, root),
         is_ralph_call=_is_own_traffic,
-        judge=Judge(injection.GUARD_VERSION, injection.is_order_row),
+        judge=Judge(injection.GUARD_VERSION, _is_order_row),
     )
 
 
@@ -112,6 +113,11 @@ def _is_order(root: Path, record: Record) -> bool:
     if record.family is Family.OBSERVATION:
         return False
     return injection.is_order(record) or names_unknown(root, record)
+
+
+def _is_order_row(row: RecordRow) -> bool:
+    """Return whether what a session could be given of an observation reads like an instruction."""
+    return injection.looks_like_instructions(row.given_text())
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:

@@ -21,6 +21,7 @@ __all__ = [
     "index_files",
     "index_schema",
     "index_writer",
+    "judgements",
     "library",
     "lookup",
     "paired_lookup",

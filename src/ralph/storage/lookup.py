@@ -149,6 +149,15 @@ class RecordRow:
         if authored_length is not None:
             self.authored_text = text[:authored_length]
 
+    def given_text(self) -> str:
+        """Return what a session could be given of an observation.
+
+        Of a tool's output, that is the line that names the error.
+        """
+        if self.by != "tool":
+            return f"{self.title}\n{self.text}"
+        return f"{self.title}\n{self.authored_text}\n\n{self.error}"
+
 
 @record
 class _RowColumns:
