@@ -141,6 +141,12 @@ class Fleet:
         else:
             self.postgres.restore_files()
 
+    def move_times(self, interval: str) -> None:
+        """Move all times that the server gave, as if its clock had been ahead or behind."""
+        with psycopg.connect(self.url(), autocommit=True) as owner:
+            owner.execute("UPDATE ralph_team.sources SET changed_at = changed_at + %s", (interval,))
+            owner.execute("UPDATE ralph_team.machines SET synced_at = synced_at + %s", (interval,))
+
     def drop(self) -> None:
         """Delete the database with everything in it."""
         self.postgres.execute(f"DROP DATABASE {self.database} WITH (FORCE)")

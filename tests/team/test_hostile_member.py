@@ -316,9 +316,11 @@ def test_nobody_can_claim_that_another_machine_removed_its_rows(fleet: Fleet) ->
     fleet.join("mal", "shop")
     with fleet.server("mal") as server:
         (source,) = server.sources("shop")
+        epoch = server.epoch("shop").epoch
         for proof in [*(row[-1] for row in server.call("machines_of", "shop")), "", None]:
             for time in (LATER, source.changed_at + 1):
-                assert server.call("remove_again", "shop", source.key, time, proof) == [(False,)]
+                values = (source.key, epoch, time, proof)
+                assert server.call("remove_again", "shop", *values) == [(False,)]
     ben.pull()
     assert ben.pulled() == [name]
 
@@ -333,7 +335,29 @@ def test_nobody_can_claim_that_the_server_was_restored(fleet: Fleet) -> None:
         for proof in (before.proof, "", None):
             for key in (before.highest_key, before.last_key + 1, LATER):
                 assert server.call("notice_restore", "shop", key, proof) == [(False,)]
+        ((_, machine, synced_at, *_, proof),) = server.call("machines_of", "shop")
+        for time in (synced_at, synced_at - 1, LATER):
+            values = (machine, time, proof)
+            assert server.call("notice_lost_push", "shop", *values) == [(False,)]
         assert server.epoch("shop") == before
+
+
+def test_nobody_can_announce_the_same_restore_twice(fleet: Fleet) -> None:
+    ann = fleet.machine("a", "ann")
+    fleet.join("mal", "shop")
+    fleet.back_up("files")
+    ann.log(*(observation(number, "an observation") for number in range(3)))
+    ann.sync()
+    with fleet.server("mal") as server:
+        before = server.epoch("shop")
+        ((_, machine, synced_at, *_, proof),) = server.call("machines_of", "shop")
+    fleet.restore("files")
+    notice = ("notice_restore", "shop", before.highest_key, before.proof)
+    push = ("notice_lost_push", "shop", machine, synced_at, proof)
+    with fleet.server("mal") as server:
+        assert server.call(*notice) == [(True,)]
+        assert server.call(*notice) == [(False,)]
+        assert server.call(*push) == [(False,)]
 
 
 def test_nobody_can_lock_the_machine_of_another_member(fleet: Fleet) -> None:
@@ -342,8 +366,8 @@ def test_nobody_can_lock_the_machine_of_another_member(fleet: Fleet) -> None:
     ann.push()
     fleet.join("mal", "shop")
     call = (
-        "SELECT ralph_team.remove_again('shop', key, changed_at, proof) "
-        "FROM ralph_team.sources_of('shop'), ralph_team.machines_of('shop')"
+        "SELECT ralph_team.remove_again('shop', key, epoch, changed_at, m.proof) FROM "
+        "ralph_team.sources_of('shop'), ralph_team.machines_of('shop') m, ralph_team.epoch_of('shop')"
     )
     with psycopg.connect(fleet.url("mal")) as connection:  # in an open transaction
         assert connection.execute(call.encode()).fetchall() == [(False,)]
@@ -362,5 +386,6 @@ def test_claiming_a_machine_on_a_rebuilt_server_deletes_nothing_elsewhere(fleet:
     for role in ("ann", "ben", "mal"):
         fleet.join(role, "shop")
     with fleet.server("mal") as server:
-        server.call("finish_push", "shop", machine_name(ann.root), [])
+        epoch = server.epoch("shop").epoch
+        server.call("finish_push", "shop", machine_name(ann.root), epoch, [])
     assert (ben.sync().lost, ben.pulled()) == (2, [name, "obs-s1-000001"])

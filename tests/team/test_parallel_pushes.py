@@ -28,7 +28,8 @@ def open_push(machine: Machine) -> Iterator[TeamServer]:
             described = shared.describe(part, git_state(machine.root))
             rows = list(shared.rows(connection, part))
             server.push("shop", machine_name(machine.root), described, None, rows)
-        server.call("finish_push", "shop", machine_name(machine.root), [])
+        epoch = server.call("check_rows", "shop", machine_name(machine.root))[0][0]
+        server.call("finish_push", "shop", machine_name(machine.root), epoch, [])
         yield server
 
 

@@ -126,6 +126,77 @@ def test_a_kept_row_that_the_team_forgets_is_deleted(fleet: Fleet) -> None:
     assert ben.pulled() == ["obs-s1-000000", *stay]
 
 
+# --- the clock of the restored server ------------------------------------------------------------
+
+AHEAD = "1 day"
+"""How far the clock of the lost server was ahead of that of the restored one."""
+
+
+@pytest.mark.parametrize("pulls", [True, False], ids=["syncs", "only pushes"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("later", [1, 60], ids=["one more row", "many more rows"])
+def test_new_rows_arrive_although_the_clock_of_the_restored_server_is_behind(
+    fleet: Fleet, kind: str, later: int, pulls: bool
+) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    send = ann.sync if pulls else ann.push
+    expected = learn(ann, 0, IN_BACKUP)
+    removed = ann.remember("The vault opens on Tuesdays")
+    send()
+    fleet.back_up(kind)
+    expected += learn(ann, IN_BACKUP, ROWS)
+    forget(ann.root, plan_forget(ann.root, ForgetRequest((removed,))))
+    send()
+    fleet.move_times(AHEAD)
+    ben.sync()
+    fleet.restore(kind)
+    expected += learn(ann, ROWS, ROWS + later)
+    expected.append(ann.remember("A memory that only the restored server has"))
+    send()
+    ben.sync()  # if only files were copied back, this is the first to notice
+    send()
+    assert (ben.sync().lost, ben.pulled()) == (0, sorted(expected))
+    ann.sync()
+    assert problems(fleet) == ""
+
+
+def test_a_clock_that_is_behind_does_not_bring_back_what_was_removed(fleet: Fleet) -> None:
+    ann, ben, eve = (fleet.machine(name, name) for name in ("ann", "ben", "eve"))
+    stays = ann.remember("The build needs two cores")
+    learn(eve, 0, 3)
+    for machine in (ann, eve, ben):
+        machine.sync()
+    fleet.back_up("dump")
+    team.leave(eve.root, eve.config.team, delete_mine=True)
+    fleet.move_times(AHEAD)
+    ben.sync()
+    fleet.restore("dump")
+    ann.sync()
+    assert (ben.pull().removed, ben.pulled()) == (0, [stays])
+    ann.pull()  # ben has removed the rows from the server again
+    assert ann.pulled() == []
+
+
+# --- rows that only other machines still have ------------------------------------------------------
+
+
+def test_forgetting_a_row_on_a_restored_server_keeps_the_rows_that_it_lost(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    forgotten, *rows = learn(ann, 0, IN_BACKUP)
+    ann.sync()
+    fleet.back_up("dump")
+    rows += learn(ann, IN_BACKUP, ROWS)
+    ann.sync()
+    ben.sync()
+    fleet.restore("dump")
+    team.forget(ben.root, ben.config, forgotten)
+    assert ben.pulled() == rows
+    for log in (paths.log_folder(ann.root) / "sessions").iterdir():
+        log.unlink()  # to save space
+    ann.sync()
+    assert (ben.sync().lost, ben.pulled()) == (0, rows)
+
+
 def test_rows_of_a_log_that_was_deleted_to_save_space_stay(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
     rows = learn(ann, 0, IN_BACKUP)

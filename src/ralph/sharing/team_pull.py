@@ -25,11 +25,16 @@ from ralph.formats.log import encode_record, parse_log
 from ralph.privacy import injection
 from ralph.sharing.team_connection import connect_project, tombstones
 from ralph.sharing.team_push import CURATED_FORMATS, Progress
+from ralph.sharing.team_restores import (
+    MachineState,
+    describe_server,
+    machine_states,
+    notice_restore,
+)
 from ralph.sharing.team_rows import machine_name
 from ralph.storage import db, files, team_db
 from ralph.storage.team_db import (
     PREFIX,
-    PulledServer,
     PulledState,
     TeamDatabase,
     _forgotten_ids,
@@ -93,22 +98,14 @@ class _Received(NamedTuple):
     checksum: int
 
 
-class _MachineState(NamedTuple):
-    """What the server knows about another machine."""
-
-    synced_at: int  # when it last completed a push
-    keeps: Sequence[str]  # formats whose files it may delete while their rows stay on the server
-    proof: str  # of `synced_at`
-
-
 class _Listing(NamedTuple):
     """What the server lists in one snapshot about the other machines."""
 
     epoch: ServerEpoch
     sources: Mapping[str, ServerSource]  # by their local names
-    machines: Mapping[str, _MachineState]  # by the beginning of the local names of their sources
+    machines: Mapping[str, MachineState]  # by the beginning of the local names of their sources
 
-    def machine_of(self, name: str) -> _MachineState | None:
+    def machine_of(self, name: str) -> MachineState | None:
         """Return the machine of a pulled source.
 
         A machine that another member has claimed meanwhile is not the one that it comes from.
@@ -127,7 +124,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         connect_project(root, config.team) as (server, project),
         team_db.open_team(paths.team_database(root), terms.index_terms, _is_order) as team,
     ):
-        _notice_restore(server, project, team)
+        notice_restore(root, server, project)
         with server.snapshot():
             _remember_forgotten(root, tombstones(server, project))
             listing = _list_sources(server, project, machine)
@@ -157,27 +154,13 @@ def _is_order(record: Record) -> bool:
     return record.family is not Family.OBSERVATION and injection.is_order(record)
 
 
-def _notice_restore(server: TeamServer, project: str, team: TeamDatabase) -> None:
-    """Tell the server that it was restored if the keys of its rows went back.
-
-    Its epoch changes, so the other machines notice it as well.
-    """
-    before = team.server()
-    epoch = server.epoch(project)
-    if before.epoch == epoch.epoch and before.highest_key > epoch.last_key and not epoch.is_replica:
-        server.call("notice_restore", project, before.highest_key, before.proof)
-
-
 def _list_sources(server: TeamServer, project: str, machine: str) -> _Listing:
     """Ask the server for the sources of the other machines."""
     sources = {}
     for source in server.sources(project):
         if source.machine != machine:
             sources[_local_name(source)] = source
-    machines = {}
-    for member, name, *state in server.call("machines_of", project):
-        machines[f"{PREFIX}{member}/{name}"] = _MachineState(*state)
-    return _Listing(server.epoch(project), sources, machines)
+    return _Listing(server.epoch(project), sources, machine_states(server, project))
 
 
 def formats_not_pulled(config: Config) -> set[str]:
@@ -454,7 +437,7 @@ class _Pull:
             source = self._listing.sources.get(name)
             if source is not None:
                 self._remove_again(source, state)
-            if not _has_synced_since(state, self._listing.machine_of(name)):
+            if not _has_synced_since(state, self._listing.machine_of(name), epoch):
                 rows_there = source.row_count if source is not None else 0
                 lost += max(state.row_count - rows_there, 0)
         for name, source in (*self._logs.items(), *self._curated.items()):
@@ -465,7 +448,7 @@ class _Pull:
             self._server.call(
                 "report_pull", self._project, self._machine, epoch.epoch, row_count, expected, lost
             )
-        self._team.set_server(PulledServer(epoch.epoch, epoch.highest_key, epoch.proof))
+        self._team.set_server(*describe_server(epoch, self._listing.machines))
         return self._result._replace(lost=lost)
 
     def _remove_again(self, source: ServerSource, state: PulledState) -> None:
@@ -475,9 +458,8 @@ class _Pull:
         """
         if not state.row_count and not self._listing.epoch.is_replica:
             with suppress(ServerError):
-                self._server.call(
-                    "remove_again", self._project, source.key, state.changed_at, state.proof
-                )
+                values = (source.key, state.epoch, state.changed_at, state.proof)
+                self._server.call("remove_again", self._project, *values)
 
 
 def _is_newer_here(name: str, form: str, state: PulledState, listing: _Listing) -> bool:
@@ -485,19 +467,29 @@ def _is_newer_here(name: str, form: str, state: PulledState, listing: _Listing) 
 
     That is so after the server was restored from a backup, until the machine of the source has
     completed a push. It remains so if that machine has deleted a log to save space.
+
+    Times decide only between two states of the same history of the server: after a restore, its
+    clock may be behind.
     """
     source = listing.sources.get(name)
-    if source is not None and source.changed_at >= state.changed_at:
-        return False
+    was_restored = state.epoch != listing.epoch.epoch
+    if source is not None:
+        if source.changed_at >= state.changed_at or _has_same_rows(source, state):
+            return False
+        if was_restored:
+            return not source.is_confirmed
     machine = listing.machine_of(name)
     if machine is None:  # the administrator deleted the machine, or it is not in the backup
-        return state.epoch != listing.epoch.epoch
-    return form in machine.keeps or not _has_synced_since(state, machine)
+        return was_restored
+    return form in machine.keeps or not _has_synced_since(state, machine, listing.epoch)
 
 
-def _has_synced_since(state: PulledState, machine: _MachineState | None) -> bool:
+def _has_synced_since(state: PulledState, machine: MachineState | None, epoch: ServerEpoch) -> bool:
     """Return whether a machine has completed a push since one of its sources was in this state."""
-    return machine is not None and machine.synced_at >= state.changed_at
+    if machine is None:
+        return False
+    was_restored = state.epoch != epoch.epoch
+    return machine.synced_at >= state.changed_at or (machine.is_synced and was_restored)
 
 
 def _has_same_rows(source: ServerSource, pulled: PulledState) -> bool:

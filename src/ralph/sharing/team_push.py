@@ -17,6 +17,7 @@ from ralph.core.errors import RalphError
 from ralph.core.settings import Config, Shared
 from ralph.search import index
 from ralph.sharing.team_connection import connect_project, tombstones
+from ralph.sharing.team_restores import notice_restore
 from ralph.sharing.team_rows import CURATED, GitState, Part, SharedRows, git_state, machine_name
 from ralph.storage import files
 from ralph.storage.read_progress import digest_to
@@ -64,10 +65,13 @@ def push(
             machine=machine_name(root),
             dry_run=dry_run,
         )
+        if not dry_run:
+            notice_restore(root, server, project)
         # Tombstones come first, so that no other machine pulls a forgotten record in between.
         push_run.send_tombstones()
         push_run.check_rows()
         push_run.send_sources(progress)
+        push_run.confirm_sources()
         push_run.remove_sources()
         push_run.finish()
     result = push_run.result
@@ -104,6 +108,7 @@ class _Push:
         self._tombstones: set[str] = set()
         self._pushed: dict[str, ServerSource] = {}  # this machine's sources on the server, by path
         self._present: set[str] = set()  # paths of the parts that exist here
+        self._epoch = ""  # of the server when the push began
 
     def send_tombstones(self) -> None:
         """Send the ids that were forgotten here, and collect those that the team has forgotten."""
@@ -123,7 +128,7 @@ class _Push:
         A source of which it lacks rows is then sent again.
         """
         if not self._dry_run:
-            self._server.call("check_rows", self._project, self._machine)
+            self._epoch = self._server.call("check_rows", self._project, self._machine)[0][0]
 
     def send_sources(self, progress: Progress | None) -> None:
         """Send the rows of all sources that changed."""
@@ -159,6 +164,22 @@ class _Push:
                 return
         self.result.sent[part.path] = rows
 
+    def confirm_sources(self) -> None:
+        """Tell a restored server which sources are still here, and the same as on the server.
+
+        The other machines then know that its rows are the latest.
+        """
+        paths = []
+        digests = []
+        for path in sorted(self._present - self.result.sent.keys()):
+            source = self._pushed.get(path)
+            if source is not None and not source.is_confirmed:
+                paths.append(path)
+                digests.append(source.digest)
+        if paths and not self._dry_run:
+            values = (self._project, self._machine, paths, digests)
+            self._server.call("confirm_sources", *values)
+
     def remove_sources(self) -> None:
         """Remove sources from the server that no longer exist here.
 
@@ -180,7 +201,8 @@ class _Push:
         """Tell the server that it now has everything that this machine shares."""
         if not self._dry_run and not self.result.refused:
             kept_formats = sorted(self._kept_formats())
-            self._server.call("finish_push", self._project, self._machine, kept_formats)
+            values = (self._project, self._machine, self._epoch, kept_formats)
+            self._server.call("finish_push", *values)
 
 
 def sources_of(machine: str, sources: Iterable[ServerSource]) -> dict[str, ServerSource]:

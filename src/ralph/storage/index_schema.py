@@ -47,6 +47,7 @@ _PLAIN_TABLES = (
     "vectors",
     "pulled_sources",
     "pulled_server",
+    "pulled_machines",
 )
 _FTS_TABLES = ("observations_fts", "journal_fts")
 _VIEWS = ("sessions", "journal")

@@ -1,14 +1,14 @@
 """Store rows pulled from other machines in `team.db`, and select rows of the index to share.
 
 `team.db` has the same schema as the index and is written by the index's own writer, so pulled rows
-are searched like local ones. A source in it corresponds to a source on the server. Two more tables
-keep what was known about each source and about the server at the last pull.
+are searched like local ones. A source in it corresponds to a source on the server. Three more
+tables keep what was known about each source, the server and its machines at the last pull.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +61,13 @@ _STATE_TABLES = (
         proof TEXT NOT NULL
     )
     """,
+    """
+    CREATE TABLE IF NOT EXISTS pulled_machines (
+        name TEXT PRIMARY KEY,
+        synced_at INTEGER NOT NULL,
+        proof TEXT NOT NULL
+    )
+    """,
 )
 _SET_STATE = "INSERT OR REPLACE INTO pulled_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -92,6 +99,13 @@ class PulledServer(NamedTuple):
     proof: str = ""
 
 
+class PulledMachine(NamedTuple):
+    """What the server knew about a machine at the last pull."""
+
+    synced_at: int  # when it had last completed a push: microseconds on the server's clock
+    proof: str  # of that time
+
+
 class TeamDatabase:
     """The rows from other machines, opened for writing by a single process."""
 
@@ -99,18 +113,14 @@ class TeamDatabase:
         self.connection = connection
         self.writer = writer
 
-    def server(self) -> PulledServer:
-        """Return what was known about the server at the last pull."""
-        row = self.connection.execute("SELECT * FROM pulled_server").fetchone()
-        if row is None:
-            return PulledServer()
-        return PulledServer(*row)
-
-    def set_server(self, server: PulledServer) -> None:
-        """Keep what is known about the server after a pull."""
+    def set_server(self, server: PulledServer, machines: Mapping[str, PulledMachine]) -> None:
+        """Keep what is known about the server and its machines after a pull."""
+        rows = [(name, *machine) for name, machine in machines.items()]
         with db.atomic(self.connection):
             self.connection.execute("DELETE FROM pulled_server")
             self.connection.execute("INSERT INTO pulled_server VALUES (?, ?, ?)", server)
+            self.connection.execute("DELETE FROM pulled_machines")
+            self.connection.executemany("INSERT INTO pulled_machines VALUES (?, ?, ?)", rows)
 
     def states(self) -> dict[str, PulledState]:
         """Return what was pulled of each source, by the source's name."""
@@ -227,6 +237,22 @@ def pulled_states(connection: sqlite3.Connection) -> dict[str, PulledState]:
     for name, *values in connection.execute("SELECT * FROM pulled_sources"):
         states[name] = PulledState(*values)
     return states
+
+
+def pulled_server(connection: sqlite3.Connection) -> PulledServer:
+    """Return what was known about the server at the last pull."""
+    row = connection.execute("SELECT * FROM pulled_server").fetchone()
+    if row is None:
+        return PulledServer()
+    return PulledServer(*row)
+
+
+def pulled_machines(connection: sqlite3.Connection) -> dict[str, PulledMachine]:
+    """Return what was known about the other machines at the last pull."""
+    machines: dict[str, PulledMachine] = {}
+    for name, *values in connection.execute("SELECT * FROM pulled_machines"):
+        machines[name] = PulledMachine(*values)
+    return machines
 
 
 def count_sources(connection: sqlite3.Connection) -> dict[str, int]:

@@ -85,7 +85,8 @@ class ServerSource(NamedTuple):
     last: int
     row_count: int  # records and sessions
     checksum: int  # of all its rows: see `row_digest`
-    changed_at: int  # microseconds on the server's clock; grows with every change
+    changed_at: int  # microseconds on the server's clock; grows with every push
+    is_confirmed: bool  # whether its machine has had its file in the current epoch
 
 
 class ServerEpoch(NamedTuple):

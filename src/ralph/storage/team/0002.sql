@@ -17,13 +17,15 @@ ALTER TABLE sources
     ADD COLUMN row_count integer NOT NULL DEFAULT 0,        -- records and sessions
     ADD COLUMN checksum bigint NOT NULL DEFAULT 0,          -- of these rows: see row_digest
     ADD COLUMN tokens bigint NOT NULL DEFAULT 0,            -- of its records
-    ADD COLUMN epoch text NOT NULL DEFAULT '',              -- project_epoch when its machine last checked its rows
-    ADD COLUMN changed_at timestamptz NOT NULL DEFAULT clock_timestamp();   -- grows with every change of its rows
+    ADD COLUMN checked_epoch text NOT NULL DEFAULT '',      -- project_epoch when its rows were last compared with them
+    ADD COLUMN epoch text NOT NULL DEFAULT '',              -- project_epoch when its machine last had its file
+    ADD COLUMN changed_at timestamptz NOT NULL DEFAULT clock_timestamp();   -- grows with every push of its rows
 
 ALTER TABLE machines
     ADD COLUMN records bigint NOT NULL DEFAULT 0,
     ADD COLUMN tokens bigint NOT NULL DEFAULT 0,
     ADD COLUMN synced_at timestamptz NOT NULL DEFAULT to_timestamp(0),      -- when its last complete push ended
+    ADD COLUMN epoch text NOT NULL DEFAULT '',      -- project_epoch at that time
     ADD COLUMN keeps text[] NOT NULL DEFAULT '{}';  -- formats whose files it may delete while their rows stay here
 
 CREATE TABLE vocabulary_changes (           -- to be added to the vocabulary: see count_words
@@ -66,7 +68,7 @@ ALTER TABLE sources DROP COLUMN tokens;
 -- --- helpers --------------------------------------------------------------------------------------
 
 -- Changes if the project's tables are restored from a dump, or on another server, or if a server goes back to an earlier
--- state with archived changes. `notice_restore` changes it if only files were copied back.
+-- state with archived changes. `notice_restore` and `notice_lost_push` change it if only files were copied back.
 CREATE FUNCTION project_epoch(p_project integer) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE timeline text;
 BEGIN
@@ -92,18 +94,20 @@ CREATE FUNCTION microseconds(p_time timestamptz) RETURNS bigint LANGUAGE sql IMM
 $$;
 
 -- Members keep what the server told them with a proof, and show both to a server that does not know it any more. Without
--- it, any member could claim that the server was restored, or that another machine had removed its rows.
+-- it, any member could claim that the server was restored, or that another machine had removed its rows. A proof names the
+-- epoch in which it was given: nobody can announce the same restore twice.
 CREATE FUNCTION proof(p_project integer, p_fact text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT left(encode(sha256(convert_to(concat_ws('/', p.secret, p_fact), 'UTF8')), 'hex'), 32)
     FROM ralph_team.projects p WHERE p.id = p_project;
 $$;
 
-CREATE FUNCTION proof_of_key(p_project integer, p_key bigint) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT ralph_team.proof(p_project, concat_ws('/', 'key', p_key));
+CREATE FUNCTION proof_of_key(p_project integer, p_epoch text, p_key bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT ralph_team.proof(p_project, concat_ws('/', 'key', p_epoch, p_key));
 $$;
 
-CREATE FUNCTION proof_of_push(p_project integer, p_machine text, p_synced_at bigint) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT ralph_team.proof(p_project, concat_ws('/', 'push', p_machine, p_synced_at));
+CREATE FUNCTION proof_of_push(p_project integer, p_epoch text, p_machine text, p_synced_at bigint) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT ralph_team.proof(p_project, concat_ws('/', 'push', p_epoch, p_machine, p_synced_at));
 $$;
 
 -- Pushes to a project do not exclude each other; only `forget` excludes them, so that no push can miss its tombstone.
@@ -164,7 +168,7 @@ BEGIN
         FROM gone GROUP BY 1
     ), changed AS (
         UPDATE sources s SET generation = gen_random_uuid(), records = s.records - g.number,
-            row_count = s.row_count - g.number, checksum = s.checksum # g.checksum, changed_at = later_than(s.changed_at)
+            row_count = s.row_count - g.number, checksum = s.checksum # g.checksum
         FROM sums g WHERE s.key = g.source RETURNING s.machine, g.number, g.tokens
     ), fewer AS (
         UPDATE machines m SET records = m.records - g.number, tokens = m.tokens - g.tokens
@@ -192,6 +196,7 @@ DECLARE
     pid integer := member_of(p_project, true);
     prefix text := pid || '/';
     today text := to_char(extract(epoch FROM now()), 'FM000000000000');
+    now_epoch text := project_epoch(pid);
     s sources%ROWTYPE;
     holder name;
     added integer; size bigint; highest bigint; sessions_added integer; row_checksum bigint; words text[]; numbers integer[];
@@ -252,24 +257,27 @@ BEGIN
     UPDATE sources SET format = p_format, rules = p_rules, digest = p_digest, size = p_size, lines = p_lines,
         branch = p_branch, commit = p_commit, committed_at = least(p_committed_at, today), is_default = p_is_default,
         records = records + added, row_count = row_count + added + sessions_added,
-        checksum = checksum # coalesce(row_checksum, 0), epoch = project_epoch(pid),
+        checksum = checksum # coalesce(row_checksum, 0), checked_epoch = now_epoch, epoch = now_epoch,
         last = coalesce(highest, last), pushed_at = now(), changed_at = later_than(greatest(changed_at,
             (SELECT synced_at FROM machines WHERE project = pid AND machine = p_machine))) WHERE key = s.key;
     RETURN added;
 END $$;
 
 -- Called at the end of a push: from now on, what the server lists is all that this machine shares, except in the given
--- formats. Of those, it may have deleted files whose rows are meant to stay.
-CREATE FUNCTION finish_push(p_project text, p_machine text, p_keeps text[]) RETURNS void
+-- formats. Of those, it may have deleted files whose rows are meant to stay. A push that began before a restore does not
+-- know what the server lost meanwhile: `p_epoch` is that of `check_rows`.
+CREATE FUNCTION finish_push(p_project text, p_machine text, p_epoch text, p_keeps text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
 DECLARE
     pid integer := member_of(p_project, true);
 BEGIN
     IF (p_machine ~ '^[[:alnum:]_-]{1,64}$' AND octet_length(p_keeps::text) <= 500) IS NOT TRUE THEN
         RAISE check_violation USING MESSAGE = 'this is no machine';
+    ELSIF p_epoch IS DISTINCT FROM project_epoch(pid) THEN
+        RAISE serialization_failure USING MESSAGE = 'the server was restored meanwhile';
     END IF;
     INSERT INTO machines (project, machine) VALUES (pid, p_machine) ON CONFLICT DO NOTHING;
-    UPDATE machines SET keeps = p_keeps, synced_at = greatest(later_than(synced_at),
+    UPDATE machines SET keeps = p_keeps, epoch = p_epoch, synced_at = greatest(later_than(synced_at),
         (SELECT max(changed_at) FROM sources WHERE project = pid AND machine = p_machine))
     WHERE project = pid AND machine = p_machine AND member = session_user;
     IF EXISTS (SELECT FROM vocabulary_changes WHERE project = pid) THEN
@@ -278,18 +286,17 @@ BEGIN
 END $$;
 
 -- Called at the start of a push: after a restore, compare the rows of each source with its count and checksum. If they
--- differ, clear the digest, so that the machine sends the source again. Returns the number of such sources.
-CREATE FUNCTION check_rows(p_project text, p_machine text) RETURNS integer
+-- differ, clear the digest, so that the machine sends the source again. Returns the epoch, for `finish_push`.
+CREATE FUNCTION check_rows(p_project text, p_machine text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
 DECLARE
     pid integer := member_of(p_project, true);
     now_epoch text := project_epoch(pid);
     keys bigint[];
-    wrong integer;
 BEGIN
     PERFORM FROM machines WHERE project = pid AND machine = p_machine AND member = session_user FOR NO KEY UPDATE;
     keys := ARRAY(SELECT key FROM sources WHERE project = pid AND machine = p_machine AND member = session_user
-        AND epoch <> now_epoch);
+        AND checked_epoch <> now_epoch);
     WITH contents AS (
         SELECT source, body FROM records WHERE source = ANY (keys) AND project = pid
         UNION ALL SELECT source, body FROM sessions WHERE source = ANY (keys)
@@ -298,13 +305,24 @@ BEGIN
     ), differing AS (
         SELECT s.key FROM sources s LEFT JOIN found f ON f.source = s.key WHERE s.key = ANY (keys)
             AND (s.row_count, s.checksum) IS DISTINCT FROM (coalesce(f.number, 0), coalesce(f.checksum, 0))
-    ), cleared AS (
-        UPDATE sources s SET epoch = now_epoch,
-            digest = CASE WHEN s.key IN (SELECT key FROM differing) THEN '' ELSE s.digest END
-        WHERE s.key = ANY (keys)
     )
-    SELECT count(*) INTO wrong FROM differing;
-    RETURN wrong;
+    UPDATE sources s SET checked_epoch = now_epoch,
+        digest = CASE WHEN s.key IN (SELECT key FROM differing) THEN '' ELSE s.digest END
+    WHERE s.key = ANY (keys);
+    RETURN now_epoch;
+END $$;
+
+-- Called in the first push after a restore: the machine still has the files of these sources, unchanged since the server
+-- listed these digests. The others hold what the backup had, and their machine may not have their files any more.
+CREATE FUNCTION confirm_sources(p_project text, p_machine text, p_paths text[], p_digests text[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
+DECLARE
+    pid integer := member_of(p_project, true);
+    now_epoch text := project_epoch(pid);
+BEGIN
+    UPDATE sources s SET epoch = now_epoch FROM unnest(p_paths, p_digests) c(path, digest)
+        WHERE s.project = pid AND s.machine = p_machine AND s.member = session_user
+            AND (s.path, s.digest, s.checked_epoch) = (c.path, c.digest, now_epoch);
 END $$;
 
 CREATE OR REPLACE FUNCTION remove_sources(p_project text, p_machine text, p_paths text[]) RETURNS integer
@@ -344,7 +362,7 @@ BEGIN
         DELETE FROM sessions WHERE project = pid AND id = ANY (p_ids) RETURNING source, body
     )
     UPDATE sources s SET generation = gen_random_uuid(), row_count = s.row_count - g.number,
-        checksum = s.checksum # g.checksum, changed_at = later_than(s.changed_at)
+        checksum = s.checksum # g.checksum
     FROM (SELECT source, count(*) AS number, bit_xor(row_digest(body)) AS checksum FROM gone GROUP BY 1) g
     WHERE s.key = g.source;
     PERFORM drop_rows(pid, keys);
@@ -357,23 +375,28 @@ DROP FUNCTION sources_of(text);
 CREATE FUNCTION sources_of(p_project text) RETURNS TABLE (
     key bigint, member name, machine text, path text, format text, rules text, digest text, size bigint, lines integer,
     branch text, commit text, generation uuid, records integer, last bigint, row_count integer, checksum bigint,
-    changed_at bigint
+    changed_at bigint, is_confirmed boolean
 ) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
 #variable_conflict use_column
-DECLARE pid integer := member_of(p_project, false);
+DECLARE
+    pid integer := member_of(p_project, false);
+    now_epoch text := project_epoch(pid);
 BEGIN
     RETURN QUERY SELECT key, member, machine, path, format, rules, digest, size, lines, branch, commit, generation,
-        records, last, row_count, checksum, microseconds(changed_at) FROM sources WHERE project = pid ORDER BY key;
+        records, last, row_count, checksum, microseconds(changed_at), epoch = now_epoch
+        FROM sources WHERE project = pid ORDER BY key;
 END $$;
 
 CREATE FUNCTION machines_of(p_project text)
-RETURNS TABLE (member name, machine text, synced_at bigint, keeps text[], proof text)
+RETURNS TABLE (member name, machine text, synced_at bigint, is_synced boolean, keeps text[], proof text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
-DECLARE pid integer := member_of(p_project, false);
+DECLARE
+    pid integer := member_of(p_project, false);
+    now_epoch text := project_epoch(pid);
 BEGIN
-    RETURN QUERY SELECT member, machine, microseconds(synced_at), keeps,
-        proof_of_push(pid, machine, microseconds(synced_at)) FROM machines WHERE project = pid;
+    RETURN QUERY SELECT member, machine, microseconds(synced_at), epoch = now_epoch, keeps,
+        proof_of_push(pid, now_epoch, machine, microseconds(synced_at)) FROM machines WHERE project = pid;
 END $$;
 
 -- `last_key` is the last key that was given to any row: it only goes back if the server does. `highest_key` is that of the
@@ -382,10 +405,12 @@ CREATE FUNCTION epoch_of(p_project text)
 RETURNS TABLE (epoch text, last_key bigint, is_replica boolean, highest_key bigint, proof text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
-DECLARE pid integer := member_of(p_project, false);
+DECLARE
+    pid integer := member_of(p_project, false);
+    now_epoch text := project_epoch(pid);
 BEGIN
-    RETURN QUERY SELECT project_epoch(pid), (SELECT last_value FROM row_keys), pg_is_in_recovery(), k.highest,
-        proof_of_key(pid, k.highest)
+    RETURN QUERY SELECT now_epoch, (SELECT last_value FROM row_keys), pg_is_in_recovery(), k.highest,
+        proof_of_key(pid, now_epoch, k.highest)
     FROM (SELECT coalesce(max(last), 0) AS highest FROM sources WHERE project = pid) k;
 END $$;
 
@@ -395,34 +420,50 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
     UPDATE projects SET epoch = gen_random_uuid() WHERE id = pid AND p_highest_key > (SELECT last_value FROM row_keys)
-        AND p_proof = proof_of_key(pid, p_highest_key);
+        AND p_proof = proof_of_key(pid, project_epoch(pid), p_highest_key);
+    RETURN FOUND;
+END $$;
+
+-- A machine has seen a later push of another machine than the server knows: it was restored, and the clock of the new
+-- server is behind that of the old one.
+CREATE FUNCTION notice_lost_push(p_project text, p_machine text, p_synced_at bigint, p_proof text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
+DECLARE pid integer := member_of(p_project, false);
+BEGIN
+    UPDATE projects SET epoch = gen_random_uuid() WHERE id = pid
+        AND p_proof = proof_of_push(pid, project_epoch(pid), p_machine, p_synced_at)
+        AND EXISTS (SELECT FROM machines WHERE project = pid AND machine = p_machine AND microseconds(synced_at) < p_synced_at);
     RETURN FOUND;
 END $$;
 
 -- A source that its machine removed after the backup that the server was restored from: another machine remembers when.
 -- The proof shows that the server knew a later push of the machine, and so that it was restored.
-CREATE FUNCTION is_removed(p_project integer, p_source bigint, p_removed_at bigint, p_proof text) RETURNS boolean
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+CREATE FUNCTION is_removed(p_project integer, p_source bigint, p_epoch text, p_removed_at bigint, p_proof text)
+RETURNS boolean LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     SELECT EXISTS (
         SELECT FROM ralph_team.sources s JOIN ralph_team.machines m ON m.project = s.project AND m.machine = s.machine
         WHERE s.key = p_source AND s.project = p_project
             AND ralph_team.microseconds(greatest(s.changed_at, m.synced_at)) < p_removed_at
-            AND p_proof = ralph_team.proof_of_push(p_project, s.machine, p_removed_at));
+            AND s.epoch <> ralph_team.project_epoch(p_project)
+            AND p_proof = ralph_team.proof_of_push(p_project, p_epoch, s.machine, p_removed_at));
 $$;
 
-CREATE FUNCTION remove_again(p_project text, p_source bigint, p_removed_at bigint, p_proof text) RETURNS boolean
+CREATE FUNCTION remove_again(p_project text, p_source bigint, p_epoch text, p_removed_at bigint, p_proof text)
+RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = ralph_team, pg_temp SET lock_timeout = '10s' SET enable_seqscan = off AS $$
 DECLARE
     pid integer := member_of(p_project, true);
 BEGIN  -- it locks the machine only with a reason, and then looks again: the machine may have pushed meanwhile
-    IF NOT is_removed(pid, p_source, p_removed_at, p_proof) THEN
+    IF NOT is_removed(pid, p_source, p_epoch, p_removed_at, p_proof) THEN
         RETURN false;
     END IF;
     PERFORM FROM machines WHERE project = pid AND machine = (SELECT machine FROM sources WHERE key = p_source) FOR NO KEY UPDATE;
-    IF NOT is_removed(pid, p_source, p_removed_at, p_proof) THEN
+    IF NOT is_removed(pid, p_source, p_epoch, p_removed_at, p_proof) THEN
         RETURN false;
     END IF;
     PERFORM drop_rows(pid, (SELECT array_agg(key) FROM records WHERE source = p_source));
+    UPDATE machines m SET keeps = array_remove(m.keeps, s.format) FROM sources s  -- the rows are not meant to stay
+    WHERE s.key = p_source AND m.project = pid AND m.machine = s.machine;
     DELETE FROM sessions WHERE source = p_source;
     DELETE FROM sources WHERE key = p_source;
     RETURN true;

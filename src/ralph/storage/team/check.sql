@@ -49,7 +49,7 @@ UNION ALL SELECT format('machine %s of %s has not synced since the server was re
     'what the server lost and fetches what it lacks', machine, member)
 FROM (
     SELECT project, machine, member, epoch, at FROM ralph_team.pulls
-    UNION ALL SELECT project, machine, member, epoch, pushed_at FROM ralph_team.sources WHERE epoch <> ''
+    UNION ALL SELECT project, machine, member, epoch, synced_at FROM ralph_team.machines WHERE epoch <> ''
 ) p WHERE epoch <> ralph_team.project_epoch(project) AND at > now() - interval '90 days' GROUP BY machine, member
 UNION ALL SELECT format('the role %s of a member does not exist', role) FROM ralph_team.members
 WHERE role NOT IN (SELECT rolname FROM pg_roles)
