@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -159,18 +160,79 @@ class ThrowawayServer:
         self._copy(self.folder / "backup", self.folder / "data")
         self.start()
 
+    def archive(self) -> None:
+        """Keep the write-ahead log from now on, and make a base backup to which it can be applied."""
+        archive = self.folder / "archive"
+        self.make_folder(archive)
+        self.execute(
+            "ALTER SYSTEM SET archive_mode = on",
+            f"ALTER SYSTEM SET archive_command = 'test ! -f {archive}/%f && cp %p {archive}/%f'",
+        )
+        self.stop()
+        self.start()
+        options = ["-h", str(self.folder), "-U", "postgres", "--checkpoint=fast", "--no-sync"]
+        self._run("pg_basebackup", *options, "-D", str(self.folder / "base"))
+
+    def name_point(self, name: str) -> None:
+        """Name this point of time, and wait until the log up to here is in the archive."""
+        self.execute(f"SELECT pg_create_restore_point('{name}')")
+        segment = self._value("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        self.execute("SELECT pg_switch_wal()")
+        self._wait_for((self.folder / "archive" / segment).exists)
+
+    def restore_point(self, name: str) -> None:
+        """Replace all databases by their state at a point, from the base backup and the log."""
+        self.stop()
+        data = self.folder / "data"
+        shutil.rmtree(data)
+        self._copy(self.folder / "base", data)
+        settings = (
+            f"restore_command = 'cp {self.folder}/archive/%f %p'",
+            f"recovery_target_name = '{name}'",
+            "recovery_target_action = 'promote'",
+        )
+        with (data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in settings)
+        self._touch(data / "recovery.signal")
+        self.start()
+        self._wait_for(lambda: self._value("SELECT pg_is_in_recovery()") == "False")
+
+    def _value(self, sql: str) -> str:
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            row = connection.execute(sql.encode()).fetchone()
+        return str(row[0]) if row is not None else ""
+
+    def _wait_for(self, is_so: Callable[[], bool]) -> None:
+        until = time.monotonic() + _SECONDS
+        while not is_so():
+            if time.monotonic() > until:
+                raise RalphError("the PostgreSQL server did not do it in time")
+            time.sleep(0.05)
+
     def become_replica(self) -> None:
         """Start again as a replica, which can only be read."""
         self.stop()
-        mark = self.folder / "data" / "standby.signal"
-        mark.touch()
-        if self._user:
-            os.chown(mark, _NOBODY, _NOBODY)
+        self._touch(self.folder / "data" / "standby.signal")
         self.start()
 
     def promote(self) -> None:
         """Let a replica become the primary server, as after the loss of the one before."""
         self.execute("SELECT pg_promote()")
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder that belongs to the server's user."""
+        path.mkdir()
+        self._own(path)
+
+    def _touch(self, path: Path) -> None:
+        path.touch()
+        self._own(path)
+
+    def _own(self, path: Path) -> None:
+        if self._user:
+            os.chown(path, _NOBODY, _NOBODY)
 
     def _copy(self, source: Path, target: Path) -> None:
         """Copy a folder with the owners and modes of its files, which PostgreSQL checks."""
