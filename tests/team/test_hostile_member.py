@@ -360,6 +360,16 @@ def test_nobody_can_announce_the_same_restore_twice(fleet: Fleet) -> None:
         assert server.call(*push) == [(False,)]
 
 
+def test_a_reader_cannot_fill_the_server_with_reports(fleet: Fleet) -> None:
+    fleet.join("rea", "shop")
+    team.migrate(fleet.url(), "shop", readers=[fleet.role("rea")])
+    with fleet.server("rea") as server:
+        for number in range(120):
+            server.call("report_pull", "shop", f"machine-{number}", "", 0, 0, 0)
+    with psycopg.connect(fleet.url()) as owner:
+        assert owner.execute("SELECT count(*) FROM ralph_team.pulls").fetchone() == (100,)
+
+
 def test_nobody_can_lock_the_machine_of_another_member(fleet: Fleet) -> None:
     ann = fleet.machine("a", "ann")
     ann.remember("The build needs two cores")

@@ -35,7 +35,7 @@ CREATE TABLE vocabulary_changes (           -- to be added to the vocabulary: se
 );
 CREATE INDEX vocabulary_changes_term ON vocabulary_changes (project, term);
 
-CREATE TABLE pulls (                        -- what a machine had after its last pull, as it reported itself
+CREATE TABLE pulls (                        -- what a machine had after its last pull: of each member the latest 100
     project integer NOT NULL REFERENCES projects,
     member name NOT NULL DEFAULT session_user,
     machine text NOT NULL,
@@ -481,6 +481,8 @@ BEGIN
         VALUES (pid, p_machine, p_epoch, p_rows, p_expected, p_lost)
         ON CONFLICT (project, member, machine) DO UPDATE SET epoch = excluded.epoch, at = excluded.at,
             row_count = excluded.row_count, expected = excluded.expected, lost = excluded.lost;
+    DELETE FROM pulls WHERE project = pid AND member = session_user AND machine IN (
+        SELECT machine FROM pulls WHERE project = pid AND member = session_user ORDER BY at DESC OFFSET 100);
 END $$;
 
 -- Each source is read by itself: without statistics, a planner that joins many of them with rows reads the whole project.
