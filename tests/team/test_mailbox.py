@@ -2,7 +2,10 @@
 
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from ralph.core.settings import Privacy, Shared, Team
 from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.search import engine, index
-from ralph.sharing import team, team_push
+from ralph.sharing import team, team_push, team_status
 from ralph.sharing.row_cleaner import LocalPaths, RowCleaner
 from ralph.storage import team_db
 from ralph.storage.team_errors import ServerError
@@ -365,6 +368,60 @@ def test_another_member_cannot_write_a_machines_rows_and_a_reader_none(fleet: Fl
     with pytest.raises(ServerError, match=r"may not write.*\n.*--pull-only"):
         ben.push()
     assert ben.pull().rows == 1
+
+
+def test_a_member_who_was_removed_and_added_again_continues(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
+    rows = [ann.remember("The build needs two cores")]
+    for machine in (ann, ben):
+        machine.sync()
+    with psycopg.connect(fleet.url(), autocommit=True) as owner:
+        owner.execute("DELETE FROM ralph_team.members WHERE role = %s", (fleet.role("ann"),))
+    for command in (ann.push, ann.pull):
+        with pytest.raises(ServerError, match="may not read this project"):
+            command()
+    ben.sync()
+    assert ben.pulled() == rows  # removing a member deletes no rows
+    fleet.join("ann", "shop")
+    rows.append(ann.remember("The tests need two cores"))
+    ann.sync()
+    ben.sync()
+    assert ben.pulled() == sorted(rows)
+    assert team.check(fleet.url())[1] == []
+
+
+def test_a_machine_that_has_the_database_of_another_one_keeps_no_rows_of_its_own_there(
+    fleet: Fleet,
+) -> None:
+    ann, ben, eve = (fleet.machine(name, name) for name in ("ann", "ben", "eve"))
+    ann.log(observation(1, "an event of ann", "sa"), name="sa")
+    ben.log(observation(1, "an event of ben", "sb"), name="sb")
+    for machine in (ann, ben, eve, ann):
+        machine.sync()
+    shutil.copy(paths.team_database(eve.root), paths.team_database(ann.root))
+    ann.sync()
+    assert ann.pulled() == ["obs-sb-000001"]
+
+
+DAMAGES = {
+    "deleted": lambda path: path.unlink(),
+    "not a database": lambda path: path.write_bytes(b"not a database" * 1000),
+    "with another table": lambda path: sqlite3.connect(path).execute("CREATE TABLE other (x)"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_pull_replaces_a_database_that_is_damaged(
+    fleet: Fleet, damage: Callable[[Path], object]
+) -> None:
+    ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
+    name = ann.remember("The build needs two cores")
+    for machine in (ann, ben):
+        machine.sync()
+    damage(paths.team_database(ben.root))
+    assert team_status.status(ben.root, ben.config).problem == ""
+    ben.sync()
+    assert ben.pulled() == [name]
 
 
 def test_a_server_that_is_away_or_of_another_version_is_one_line(fleet: Fleet) -> None:

@@ -128,7 +128,8 @@ def forget(root: Path, config: Config, name: str) -> ForgetResult:
     root = paths.main_checkout(root)
     full_id = record_ids.expand_id(root, name)
     is_pulled = False  # and kept here, although a server that was restored has lost it
-    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
+    database = paths.team_database(root)
+    with suppress(NotFound, db.Damaged), team_db.read_team(database) as connection:
         if full_id == name:
             full_id = record_ids.resolve_id(connection, name)
         is_pulled = queries.key_of(connection, full_id) is not None
@@ -153,20 +154,19 @@ def migrate(
 ) -> list[str]:
     """Update a server's schema to this version, and add members to a project.
 
-    Returns one line per change. Raises UsageError if members are given without a project, or if the
-    schema is newer than this version.
+    Returns one line per change. Raises UsageError if a project or members are given without the
+    other, or if the schema is newer than this version, and ServerError if a role does not exist.
+    Nothing is changed in these cases.
     """
-    if (members or readers) and not project:
-        raise UsageError(
-            "--member and --reader need --project NAME",
-            hint="ralph team admin URL --project shop --member ann",
-        )
+    _check_members(project, members, readers)
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         if server.version() > VERSION:
             raise UsageError(
                 f"the server's schema ({server.version()}) is newer than this Ralph",
                 hint="update Ralph",
             )
+        for role in (*members, *readers):
+            server.require_role(role)
         lines = [f"created schema {number}" for number in server.migrate()]
         for role in (*members, *readers):
             may_write = role in members
@@ -174,6 +174,21 @@ def migrate(
             rights = "read and write" if may_write else "read"
             lines.append(f"{role} may {rights} {project}")
     return lines
+
+
+def _check_members(project: str, members: Sequence[str], readers: Sequence[str]) -> None:
+    """Raise UsageError unless the members can be added to the project."""
+    hint = "ralph team admin URL --project shop --member ann"
+    if (members or readers) and not project:
+        raise UsageError("--member and --reader need --project NAME", hint=hint)
+    if project and not (members or readers):
+        raise UsageError("--project needs --member ROLE or --reader ROLE", hint=hint)
+    for role in members:
+        if role in readers:
+            raise UsageError(
+                f"{role} cannot be a member and a reader",
+                hint="use only one of --member and --reader",
+            )
 
 
 def check(url: str) -> tuple[int, list[str]]:

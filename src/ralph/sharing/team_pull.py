@@ -227,6 +227,8 @@ class _Pull:
         self._kept: set[str] = set()  # sources of which the server has an earlier state
         formats = team.formats()
         for name, state in self._states.items():
+            if machine_of(name) == machine:  # `team.db` was copied here from another machine
+                continue
             if _is_newer_here(name, formats.get(name, ""), state, listing):
                 self._kept.add(name)
         self._curated: dict[str, ServerSource] = {}
@@ -418,7 +420,8 @@ class _Pull:
                 if name in self._kept or name in self._logs or name in self._curated:
                     continue
                 machine = self._listing.machine_of(name)
-                if name in self._listing.sources or machine is None:
+                is_own = machine_of(name) == self._machine
+                if name in self._listing.sources or machine is None or is_own:
                     self._team.drop_state(name)
                 elif state.row_count:
                     epoch = self._listing.epoch.epoch

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.storage import team_db
+from ralph.storage.db import Damaged
 from ralph.storage.team_db import PREFIX, PulledMachine, PulledServer
 from ralph.storage.team_server import ServerEpoch, TeamServer
 
@@ -43,8 +44,12 @@ def machine_states(server: TeamServer, project: str) -> dict[str, MachineState]:
 
 
 def notice_restore(root: Path, server: TeamServer, project: str) -> None:
-    """Tell the server that it was restored, if this machine knows of a later state of it."""
-    with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
+    """Tell the server that it was restored, if this machine knows of a later state of it.
+
+    A damaged `team.db` knows nothing; the next pull replaces it.
+    """
+    database = paths.team_database(root)
+    with suppress(NotFound, Damaged), team_db.read_team(database) as connection:
         before = team_db.pulled_server(connection)
         machines = team_db.pulled_machines(connection)
         _notice(server, project, before, machines)

@@ -18,6 +18,7 @@ from ralph.sharing.team_pull import count_missing_rows, formats_not_pulled, mach
 from ralph.sharing.team_push import is_changed, sources_of
 from ralph.sharing.team_rows import SharedRows, machine_name
 from ralph.storage import files, team_db, team_errors
+from ralph.storage.db import Damaged
 from ralph.storage.team_db import PulledState
 from ralph.storage.team_server import ServerSource, TeamServer
 
@@ -64,7 +65,7 @@ def status(root: Path, config: Config) -> TeamStatus:
     states: dict[str, PulledState] = {}
     counts: dict[str, int] = {}
     database = paths.team_database(root)
-    with suppress(NotFound), team_db.read_team(database) as connection:
+    with suppress(NotFound, Damaged), team_db.read_team(database) as connection:
         counts = team_db.count_sources(connection)
         states = team_db.pulled_states(connection)
     pulled_at = (files.read(paths.team_pulled(root)) or "").strip()
