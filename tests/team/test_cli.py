@@ -98,6 +98,15 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
         (["team", "sync", "--push-only", "--pull-only"], 2, "cannot be used together"),
         (["team", "sync", "--dry-run", "--pull-only"], 2, "cannot be used together"),
         (["team", "admin", "x", "--check", "--member", "ann"], 2, "--member does not apply"),
+        (["team", "admin", "x", "--member", "ann"], 2, "need --project"),
+        (["team", "admin", "x", "--project", "shop"], 2, "needs --member"),
+        (
+            ["team", "admin", "x", "--project", "shop", "--member", "ann", "--reader", "ann"],
+            2,
+            "cannot be a member and a reader",
+        ),
+        (["team", "admin", ""], 2, "is empty"),
+        (["team", "join", " "], 2, "is empty"),
         (["team", "status"], 0, ""),
     ],
 )
@@ -141,10 +150,11 @@ def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
 def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
     ralph = Project(fleet.folder)
     assert "up to date" in ralph("team", "admin", fleet.url()).out
-    assert (
-        "no role"
-        in ralph("team", "admin", fleet.url(), "--project", "x", "--member", "nobody_here").err
-    )
+    fleet.join("ann", "shop")
+    roles = ("--member", fleet.role("ann"), "--member", "nobody_here")
+    assert "no role" in ralph("team", "admin", fleet.url(), "--project", "new", *roles).err
+    with fleet.server("ann") as server:
+        assert [name for name, *_ in server.call("my_projects")] == ["shop"]
     assert ralph("team", "admin", fleet.url(), "--check").out == f"Schema {VERSION}: no problems.\n"
     fleet.postgres.execute("SELECT 1")
     import psycopg

@@ -372,11 +372,8 @@ class TeamServer:
                 ) from error
         return migrated
 
-    def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
-        """Add a role to a project, creating the project if it does not exist.
-
-        Raises ServerError if the server has no such role.
-        """
+    def require_role(self, role: str) -> None:
+        """Raise ServerError if the server has no such role."""
         with self._transaction():
             sql = "SELECT 1 FROM pg_roles WHERE rolname = %s"
             if self.connection.execute(sql, (role,)).fetchone() is None:
@@ -385,7 +382,10 @@ class TeamServer:
                     hint=f'create it with `CREATE ROLE "{role}" LOGIN;` '
                     "and the authentication of your choice",
                 )
-            self.call("add_member", project, role, may_write)
+
+    def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
+        """Add a role to a project, creating the project if it does not exist."""
+        self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
         """Describe what is wrong with the schema: permissions, counts, or changed functions."""

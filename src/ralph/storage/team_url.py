@@ -15,6 +15,7 @@ from ralph.core.errors import Refused, UsageError
 from ralph.storage.team_errors import SECRET_PARAMETERS, first_line
 from ralph.storage.team_tls import system_authorities
 
+_URL_HINT = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
 _CONNECT_SECONDS = 10
 _MAX_CONNECT_SECONDS = 60  # for a `connect_timeout` in the URL
 _KEEPALIVE = {
@@ -71,12 +72,14 @@ def _parse_url(url: str) -> dict[str, Any]:
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
+    if not url.strip():  # libpq would connect to its default server
+        raise UsageError("the URL of the server is empty", hint=_URL_HINT)
     try:
         return conninfo_to_dict(url)
     except Error as error:
         raise UsageError(
             f"this is not a PostgreSQL URL: {first_line(error)}",
-            hint="such as postgresql://ann@db.example.com/ralph, or service=ralph",
+            hint=_URL_HINT,
         ) from error
 
 
