@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -403,10 +404,15 @@ def test_a_machine_that_has_the_database_of_another_one_keeps_no_rows_of_its_own
     assert ann.pulled() == ["obs-sb-000001"]
 
 
+def add_table(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE other (x)")
+
+
 DAMAGES = {
     "deleted": lambda path: path.unlink(),
     "not a database": lambda path: path.write_bytes(b"not a database" * 1000),
-    "with another table": lambda path: sqlite3.connect(path).execute("CREATE TABLE other (x)"),
+    "with another table": add_table,
 }
 
 
