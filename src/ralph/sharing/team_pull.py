@@ -284,7 +284,7 @@ class _Pull:
         """
         received = self._receive(batch)
         again = []
-        with db.atomic(self._team.connection):
+        with self._team.writer.batch():
             for name, source, pulled in batch:
                 rows = received[source.key]
                 is_complete = (rows.row_count, rows.checksum) == (source.row_count, source.checksum)
@@ -369,7 +369,7 @@ class _Pull:
                 continue
             lines.setdefault(names_by_key[memory.source], []).append(_IdLine(memory.id, line))
             rows += 1
-        with db.atomic(self._team.connection):
+        with self._team.writer.batch():
             replaced = [name for name in stored if name not in self._kept]
             for name in replaced:
                 self._team.remove(name)
