@@ -253,6 +253,27 @@ def test_a_forgotten_record_goes_everywhere_and_stays_away(fleet: Fleet) -> None
         team.forget(ben.root, ben.config, "mem-1-0000")
 
 
+def test_a_machine_that_was_away_brings_back_nothing(fleet: Fleet) -> None:
+    ann, ben, eve = (fleet.machine(name, name) for name in ("ann", "ben", "eve"))
+    forgotten = ann.remember("The launch code is in the red folder")
+    ann.log(observation(1, "an event"), observation(2, "a launch code"))
+    page = Path(".agent/memories.md")
+    (eve.root / page).write_bytes((ann.root / page).read_bytes())  # through git
+    for machine in (ann, eve, ben):
+        machine.sync()
+    fleet.back_up("dump")
+    for name in (forgotten, "obs-s1-000002"):
+        team.forget(ben.root, ben.config, name)
+    fleet.restore("dump")
+    ben.sync()
+    new = fleet.machine("new", "eve")
+    (new.root / page).write_bytes((ann.root / page).read_bytes())
+    for machine in (eve, new, ann, ben):
+        machine.sync()
+        assert {forgotten, "obs-s1-000002"}.isdisjoint(machine.pulled())
+    assert "launch code" not in fleet.dump()
+
+
 def test_a_local_forget_reaches_the_server_with_the_next_push(fleet: Fleet) -> None:
     ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
     name = ann.remember("Nobody may know this")
