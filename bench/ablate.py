@@ -23,7 +23,7 @@ from ralph.core import terms
 from ralph.core.record import Query
 from ralph.search import engine, scoring
 from ralph.search.scoring import Recipe, Weights
-from ralph.storage import index
+from ralph.storage import index_update
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 NEUTRAL: Mapping[str, object] = {
@@ -108,7 +108,7 @@ def opened(sets: Sequence[DataSet], sample: int) -> Iterator[Mapping[str, Sequen
                     PlacedRecord(record, line) for line, record in enumerate(collection.records, 1)
                 ]
                 connection = stack.enter_context(
-                    closing(index.in_memory([Contents(tuple(placed))], terms.index_terms))
+                    closing(index_update.in_memory([Contents(tuple(placed))], terms.index_terms))
                 )
                 stores.setdefault(data_set.name, []).append(Store(connection, collection, sample))
         yield stores

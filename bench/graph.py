@@ -23,7 +23,7 @@ from ralph.core import terms
 from ralph.core.record import Link, MemoryKind, Origin, Record
 from ralph.search import graph_walks
 from ralph.search.graph_facts import source_facts
-from ralph.storage import graph, graph_sync, index
+from ralph.storage import graph, graph_sync, index_update
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 RECORDS = 7_000
@@ -69,7 +69,7 @@ def indexed(found: Sequence[Record]) -> sqlite3.Connection:
         Contents(tuple(PlacedRecord(record, line) for line, record in enumerate(each, 1)))
         for each in files
     ]
-    return index.in_memory(told, terms.index_terms)
+    return index_update.in_memory(told, terms.index_terms)
 
 
 def made(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -35,7 +35,7 @@ from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Hit, Query
 from ralph.search import candidates, embedding_providers, engine, meaning, rank, scoring
 from ralph.search.embeddings import Embedder, ProviderFailed
-from ralph.storage import index
+from ralph.storage import index_update
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 ROOT = Path(__file__).parents[1]
@@ -220,7 +220,7 @@ def with_engine(similarity: Similarity | None = None) -> System:
         contents = Contents(
             tuple(PlacedRecord(record, line) for line, record in enumerate(collection.records, 1))
         )
-        with closing(index.in_memory([contents], terms.index_terms)) as connection:
+        with closing(index_update.in_memory([contents], terms.index_terms)) as connection:
             meaning = similarity(connection) if similarity is not None else None
 
             yield _Engine(connection, collection.today, meaning)

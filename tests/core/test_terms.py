@@ -22,7 +22,7 @@ from ralph.core import terms
 from ralph.core.record import MemoryKind, Query, Record
 from ralph.core.terms import stem
 from ralph.search import engine
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.record_rows import storable_text
 from ralph.storage.source_contents import Contents, PlacedRecord
 

@@ -8,7 +8,7 @@ import pytest
 from ralph.core import ids, paths
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Record
 from ralph.formats.log import encode_line, encode_record
-from ralph.recall import injection_ledger, references, usage
+from ralph.recall import hook_usage, injection_ledger, references, usage
 from ralph.recall.injection_ledger import Injection, Ledger
 
 NOON = "2026-11-15T12:00:00Z"
@@ -346,21 +346,21 @@ def test_recorded_events_are_raw_lines_and_observations_and_nothing_else(tmp_pat
     session = encode_line("session", {"id": "s-1"})
     _put(tmp_path, "sessions/s-1.jsonl", RAW + session + observation + "half a line\n" + RAW[:-1])
     _put(tmp_path, "sessions/s-2.jsonl", RAW)
-    assert usage.hook_usage(tmp_path)["recorded"] == 4
-    assert usage.hook_usage(tmp_path)["success_rate"] == 1.0
+    assert hook_usage.hook_usage(tmp_path)["recorded"] == 4
+    assert hook_usage.hook_usage(tmp_path)["success_rate"] == 1.0
 
 
 def test_a_line_longer_than_the_reader_takes_at_once_counts_once(tmp_path: Path) -> None:
     filler = " " * (1 << 20) + RAW.rstrip("\n")
     _put(tmp_path, "sessions/s-1.jsonl", RAW.replace("{}", f'"{filler}"') + RAW)
-    assert usage.hook_usage(tmp_path)["recorded"] == 2
+    assert hook_usage.hook_usage(tmp_path)["recorded"] == 2
 
 
 def test_counted_failures_lower_the_rate_and_the_last_one_is_told(tmp_path: Path) -> None:
     line = f"{3:012d} 2026-11-15T12:00:00Z PostToolUse: disk full"
     _put(tmp_path, "hook-failures", line.ljust(4095) + "\n")
     _put(tmp_path, "sessions/s-1.jsonl", RAW)
-    found = usage.hook_usage(tmp_path)
+    found = hook_usage.hook_usage(tmp_path)
     assert found == {
         "recorded": 1,
         "hosts": ["claude"],
@@ -376,7 +376,7 @@ def test_counted_failures_lower_the_rate_and_the_last_one_is_told(tmp_path: Path
 )
 def test_a_damaged_count_of_failures_is_no_error(tmp_path: Path, text: str) -> None:
     _put(tmp_path, "hook-failures", text)
-    assert usage.hook_usage(tmp_path)["failures"] == 0
+    assert hook_usage.hook_usage(tmp_path)["failures"] == 0
 
 
 def _run(root: Path, name: str, status: str, iterations: int) -> None:

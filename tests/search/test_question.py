@@ -16,7 +16,7 @@ from ralph.core.record import MemoryKind, Record
 from ralph.core.terms import EVERYDAY_WORDS
 from ralph.search import question
 from ralph.search.question import HALF, WeightedWord
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 TEXTS = (

@@ -27,7 +27,7 @@ from ralph.search.explanations import explain
 from ralph.search.rank import Ranking, rank, select_injectable
 from ralph.search.scoring import SEARCH, RankedRow, Recipe
 from ralph.storage import record_filters
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.lookup import RecordRow
 from ralph.storage.query_filters import filter_of
 from ralph.storage.source_contents import Contents, PlacedRecord

@@ -6,7 +6,7 @@ import pytest
 
 from ralph.core import terms
 from ralph.storage.folded_rows import FOLDED_TABLES, FoldedTable
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents
 
 IDENTITY = {"key", "id", "source"}

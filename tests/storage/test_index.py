@@ -26,8 +26,9 @@ from ralph.core import paths, terms
 from ralph.core.record import Family, MemoryKind, Outcome
 from ralph.formats.log import encode_line
 from ralph.storage import db, lookup, queries, record_filters
-from ralph.storage.index import Index, in_memory
+from ralph.storage.index import Index
 from ralph.storage.index_files import sole_writer
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import read_source
 from ralph.storage.sources import sources
 

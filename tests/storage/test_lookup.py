@@ -21,7 +21,7 @@ from ralph.core.record import (
     Status,
 )
 from ralph.storage import index_schema, lookup, record_filters
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 FIELDS = (1.0, 1.0, 1.0, 1.0)

@@ -26,7 +26,7 @@ from ralph.core.record import (
     Status,
 )
 from ralph.storage import index_schema, lookup, queries, query_filters
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 MANY = 2000

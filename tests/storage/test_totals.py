@@ -14,7 +14,7 @@ from tests.support.sampling import examples
 from ralph.core import terms
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Query, Record, Status
 from ralph.storage import queries, query_filters, sessions, totals
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.index_writer import IndexWriter, ReadState
 from ralph.storage.source_contents import Contents, PlacedRecord
 

@@ -33,7 +33,7 @@ from ralph.formats.insight_files import parse_insights
 from ralph.formats.log import encode_record
 from ralph.formats.task_files import render_task
 from ralph.storage import board, lookup, queries, query_filters, record_filters
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 NAMES = ("t-1", "t-2", "t-3", "task-004")

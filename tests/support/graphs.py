@@ -10,7 +10,7 @@ from ralph.core.graph import Edge, Node
 from ralph.core.record import Record
 from ralph.core.work import Task
 from ralph.search.graph_facts import source_facts
-from ralph.storage import graph, graph_sync, index
+from ralph.storage import graph, graph_sync, index_update
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 _opened: list[sqlite3.Connection] = []
@@ -33,7 +33,7 @@ def indexed(
     ]
     if tasks:
         told[0] = Contents(told[0].records, tuple(tasks))
-    connection = index.in_memory(told, terms.index_terms, names)
+    connection = index_update.in_memory(told, terms.index_terms, names)
     _opened.append(connection)
     return connection
 

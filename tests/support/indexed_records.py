@@ -13,7 +13,7 @@ from ralph.core.record import (
     Record,
     Scope,
 )
-from ralph.storage.index import in_memory
+from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 

@@ -7,7 +7,6 @@ elsewhere.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -81,6 +80,8 @@ def _exists(program: Path) -> bool:
 
 
 def _is_on_path(program: Path, env: Mapping[str, str]) -> bool:
+    import shutil  # loads compressors
+
     found = shutil.which("ralph", path=env.get("PATH", ""))
     with suppress(OSError):
         return found is not None and program.samefile(found)

@@ -8,7 +8,6 @@ args = ["mcp", "serve"]
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,6 +98,8 @@ def _render_toml(text: str, entry: dict[str, object] | None) -> str:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
+    import tomllib  # most hosts use JSON
+
     try:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:

@@ -11,7 +11,6 @@ for everybody and public, so there the text is not part of any script: the agent
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -288,4 +287,6 @@ def is_signed(body: str) -> bool:
 
 
 def _digest(body: str) -> str:
+    import hashlib  # loads OpenSSL
+
     return hashlib.sha256(body.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_LENGTH]

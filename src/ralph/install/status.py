@@ -12,7 +12,7 @@ from ralph.capture import recorder
 from ralph.core import paths
 from ralph.install import hook_state
 from ralph.install.clients import CLIENTS, Host
-from ralph.recall import usage
+from ralph.recall import hook_usage
 from ralph.search import index
 from ralph.storage.library import Library
 from ralph.storage.sources import FoundLog, log_folders, scan_logs
@@ -70,7 +70,7 @@ def hooks_status(
 
     A caller that has scanned the logs passes them.
     """
-    hook_usage = usage.hook_usage(root, logs)
+    usage = hook_usage.hook_usage(root, logs)
     installed = []
     for entry in hook_state.find_installed(root, env):
         if not CLIENTS[Host(entry.host)].events:
@@ -80,14 +80,14 @@ def hooks_status(
                 "host": entry.host,
                 "scope": entry.scope,
                 "file": str(entry.file),
-                "events": entry.host in hook_usage["hosts"],
+                "events": entry.host in usage["hosts"],
             }
         )
     problems = []
     for _, problem in hook_state.installation_problems(root, env):
         if problem.level == "warning":
             problems.append(problem.what)
-    return {"installed": installed, "problems": problems, **hook_usage}
+    return {"installed": installed, "problems": problems, **usage}
 
 
 def _last_session(root: Path, logs: Sequence[FoundLog]) -> dict[str, str] | None:

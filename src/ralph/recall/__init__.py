@@ -15,6 +15,7 @@ __all__ = [
     "graph_export",
     "graph_links",
     "graph_search",
+    "hook_usage",
     "injection_ledger",
     "journal",
     "journal_section",

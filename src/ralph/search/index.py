@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import cache, partial
 from itertools import starmap, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ralph.core import ids, paths, terms
 from ralph.core.errors import Hint, RalphError, Refused, Unreadable, WriteFailed
@@ -24,14 +24,16 @@ from ralph.core.settings import Privacy
 from ralph.privacy import injection
 from ralph.search.unknown_names import names_unknown
 from ralph.storage import changes, db, files, queries
-from ralph.storage.index import PATIENCE, Index, Progress, Synced, in_memory
+from ralph.storage.index import PATIENCE, Index, Progress, Synced
 from ralph.storage.index_files import current_seal, discard
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.judgements import Judge
 from ralph.storage.lookup import RecordRow
 from ralph.storage.read_progress import LogProgress, log_progress
-from ralph.storage.source_contents import Interpret, IsRalphCall
 from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
+
+if TYPE_CHECKING:
+    from ralph.storage.source_contents import Interpret, IsRalphCall
 
 T = TypeVar("T")
 
@@ -189,6 +191,8 @@ def verify(root: Path) -> list[str]:
 
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     """Index each source in memory, and compare the result with its rows in the real index."""
+    from ralph.storage.index_update import in_memory  # only `verify` needs it
+
     source_keys = queries.source_keys(connection)
     indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):

@@ -20,6 +20,7 @@ __all__ = [
     "index",
     "index_files",
     "index_schema",
+    "index_update",
     "index_writer",
     "judgements",
     "library",

@@ -2,8 +2,9 @@
 
 `Index.ask` is the usual entry. It syncs the index, runs a query, and rebuilds the index if the
 query finds it damaged. `Index.sync` reads only the sources that have changed (`changes.py`), and
-only the new lines of a log, in slices small enough to keep a deadline. `IndexWriter` in
-`index_writer.py` writes the rows.
+only the new lines of a log, in slices small enough to keep a deadline. `index_update.py` decides
+what to write, and `IndexWriter` in `index_writer.py` writes the rows. Both are loaded only if
+something has changed, because most searches find an up-to-date index.
 
 One process writes at a time. After each sync, the index is *sealed* (`index_files.py`). Nothing is
 stored only here, so a database is rebuilt if it is damaged, has another version, or does not fit
@@ -12,21 +13,18 @@ its seal. If it cannot be written, an in-memory database takes its place.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sqlite3
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ralph.core import paths
 from ralph.core.errors import DeadlineExceeded, RalphError, Unreadable, WriteFailed
-from ralph.core.record import Family, Record
-from ralph.storage import changes, db, files, forgotten, gitignore, read_progress
+from ralph.core.record import Record
+from ralph.storage import changes, db, files, gitignore, read_progress
 from ralph.storage.index_files import (
     current_seal,
     discard,
@@ -40,41 +38,15 @@ from ralph.storage.index_files import (
     write_seal,
 )
 from ralph.storage.index_schema import SCHEMA_VERSION
-from ralph.storage.index_writer import (
-    SLICE_BYTES,
-    TEXT_INDEXES,
-    IndexWriter,
-    LoadedPortion,
-    ReadState,
-)
 from ralph.storage.judgements import Judge, judge_newest
-from ralph.storage.read_progress import file_digest
-from ralph.storage.record_rows import (
-    Terms,
-)
-from ralph.storage.source_contents import (
-    Contents,
-    Interpret,
-    IsRalphCall,
-    read_source,
-)
-from ralph.storage.sources import (
-    SHARED_PREFIXES,
-    Format,
-    FoundSource,
-    Source,
-    has_project_sources,
-    sources,
-)
+from ralph.storage.record_rows import Terms
+from ralph.storage.sources import Format, Source, has_project_sources, sources
+
+if TYPE_CHECKING:
+    from ralph.storage.index_writer import IndexWriter
+    from ralph.storage.source_contents import Contents, Interpret, IsRalphCall
 
 PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
-_SLICE_BYTES = 16 * 1024  # of a log, read between two checks of the clock; takes about 25 ms
-_HURRIED_BATCH_BYTES = 1_000_000  # per transaction, if there is a deadline
-_BATCH_BYTES = 8_000_000  # per transaction otherwise; each adds a segment to a full-text index
-_LARGE_BYTES = 4_000_000  # a sync that reads more than this gathers full-text rows
-_FTS_HASH_BYTES = 1 << 20  # what FTS5 gathers in memory before it writes a segment, by default
-_FTS_AUTOMERGE = 4  # how many segments of one size FTS5 merges, by default
-_GATHERED_HASH_BYTES = 8 << 20
 _COMPACT_PAGES = 64  # a database that has doubled and grown by more pages than this is compacted
 
 Progress = Callable[[int, int], None]
@@ -95,14 +67,6 @@ class Synced:
     complete: bool = True
     has_memories: bool = True
     busy: bool = False
-
-
-class _Pace(NamedTuple):
-    """How much to read at a time, and when to stop by the monotonic clock."""
-
-    slice_bytes: int = SLICE_BYTES
-    batch_bytes: int = _BATCH_BYTES
-    deadline: float = math.inf
 
 
 class Index:
@@ -193,6 +157,8 @@ class Index:
 
     def read(self, source: Source) -> Contents:
         """Return the contents of a source, or empty contents if it cannot be read."""
+        from ralph.storage.source_contents import Contents, read_source
+
         try:
             return read_source(source, self._interpret, self._is_ralph_call)
         except Unreadable:
@@ -200,6 +166,8 @@ class Index:
 
     def _from_files(self) -> sqlite3.Connection:
         """Build an in-memory index from the files."""
+        from ralph.storage.index_update import in_memory
+
         present = list(sources(self.root))
         return in_memory(
             map(self.read, present),
@@ -331,35 +299,16 @@ class Index:
         main = paths.index_file(paths.main_checkout(self.root))
         new = self.path.with_name(self.path.name + "-new")
         try:
-            if is_sealed(main) and self._copy_database(main, new):
-                files.move(new, self.path)
+            if is_sealed(main):
+                from ralph.storage.index_update import copy_of_other_checkout
+
+                if copy_of_other_checkout(main, new, self.root, self._writer):
+                    files.move(new, self.path)
         except (RalphError, OSError, sqlite3.Error):
             return
         finally:
             with suppress(RalphError):
                 db.remove(new)
-
-    def _copy_database(self, main: Path, new: Path) -> bool:
-        """Copy the main checkout's index. Return False if it has another version."""
-        db.remove(new)
-        with db.explained(main), closing(db.connect(main, read_only=True)) as original:
-            if db.version_of(original) != SCHEMA_VERSION:
-                return False
-            with closing(db.connect(new)) as copy:
-                original.backup(copy)
-                self._clear_differing(copy)
-        return True
-
-    def _clear_differing(self, copy: sqlite3.Connection) -> None:
-        """Remove the rows of sources that do not exist in this checkout, or differ there."""
-        present = {source.name: source.path for source in sources(self.root)}
-        writer = IndexWriter(copy, self._terms)
-        with db.atomic(copy):
-            for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
-                path = present.get(row["path"])
-                is_shared = row["path"].startswith(SHARED_PREFIXES)
-                if path is None or (not is_shared and file_digest(path) != row["digest"]):
-                    writer.remove_source(row["key"])
 
     def _drop_forgotten(self) -> None:
         """Remove the rows of sources that contain forgotten text.
@@ -374,9 +323,9 @@ class Index:
             closing(db.connect(self.path)) as connection,
             db.atomic(connection),
         ):
-            writer = IndexWriter(connection, self._terms)
-            for key in _sources_with_forgotten(connection):
-                writer.remove_source(key)
+            from ralph.storage.index_update import remove_forgotten
+
+            remove_forgotten(self._writer(connection))
 
     def _link(self) -> None:
         """Link `.ralph/ralph.db` to the database, for people who use `sqlite3`.
@@ -406,8 +355,10 @@ class Index:
             result = self._update(connection, scan, within, progress)
             has_grown = db.count_pages(connection) > 2 * pages_before + _COMPACT_PAGES
             if within is None and has_grown:
+                from ralph.storage.index_update import compact
+
                 with suppress(sqlite3.OperationalError):  # no space for a copy: leave it as it is
-                    _compact(connection)
+                    compact(connection)
             if self._judge is not None and result.complete:
                 judge_newest(connection, self._judge, judging)
             return result
@@ -419,156 +370,26 @@ class Index:
         within: float | None,
         progress: Progress | None,
     ) -> Synced:
-        """Update the rows of all sources that have changed.
-
-        With a deadline, memories come before logs, and newer files before older ones, because they
-        matter most to a session.
-        """
+        """Update the rows of all sources that have changed."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-        writer = IndexWriter(
-            connection, self._terms, self._interpret, self.is_order, self._is_ralph_call
-        )
         known = read_progress.source_states(connection)
         gone = scan.gone(known)
         differing = scan.differing_from(known)
-        pace = _Pace()
-        if within is not None:
-            pace = _Pace(_SLICE_BYTES, _HURRIED_BATCH_BYTES, time.monotonic() + within)
-            differing.sort(key=_urgency)
-        changed = [found.source for found in differing]
-        stored_names = [*gone, *(source.name for source in changed if source.name in known)]
-        rows = _source_rows(connection, stored_names)
-        for name in gone:
-            with db.atomic(connection):
-                writer.remove_source(rows[name]["key"])
-        unread_bytes = sum(found.state.size for found in differing)
-        is_large = within is None and unread_bytes >= _LARGE_BYTES
-        with _gathering_words(connection) if is_large else nullcontext():
-            loaded = _load_sources(writer, changed, rows, pace, progress)
+        if not gone and not differing:
+            return Synced(complete=scan.has_logs)
+        from ralph.storage.index_update import update_sources
+
+        unread = update_sources(self._writer(connection), gone, differing, within, progress)
         return Synced(
-            loaded,
+            len(differing) - len(unread),
             len(gone),
-            complete=scan.has_logs and loaded == len(changed),
-            has_memories=all(source.format is Format.LOG for source in changed[loaded:]),
+            complete=scan.has_logs and not unread,
+            has_memories=all(source.format is Format.LOG for source in unread),
         )
 
+    def _writer(self, connection: sqlite3.Connection) -> IndexWriter:
+        from ralph.storage.index_writer import IndexWriter
 
-def _urgency(found: FoundSource) -> tuple[bool, int]:
-    """Return a key that sorts memories before logs, and newer files before older ones."""
-    return found.source.format is Format.LOG, -found.state.mtime_ns
-
-
-def _sources_with_forgotten(connection: sqlite3.Connection) -> set[int]:
-    """Return the keys of the sources to read again.
-
-    These are all sources that are not logs, and the logs that contain forgotten text.
-    """
-    hidden = forgotten.load()
-    rows = connection.execute("SELECT key FROM sources WHERE format <> ?", (Format.LOG,))
-    keys = {row["key"] for row in rows}
-    for columns in (
-        "text, id FROM records",
-        "content, id FROM observations",
-        "notes, record_id FROM journal_rows",
-    ):
-        for source, text, record_id in connection.execute(f"SELECT source, {columns}"):
-            if hidden.has(text) or hidden.has(forgotten.event_key(record_id)):
-                keys.add(source)
-    return keys
-
-
-def _source_rows(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, sqlite3.Row]:
-    """Return the rows of the named sources, by name."""
-    sql = "SELECT * FROM sources WHERE path IN (SELECT value FROM json_each(?))"
-    return {row["path"]: row for row in connection.execute(sql, (json.dumps(names),))}
-
-
-def _load_sources(
-    writer: IndexWriter,
-    changed: Sequence[Source],
-    rows: dict[str, sqlite3.Row],
-    pace: _Pace,
-    progress: Progress | None,
-) -> int:
-    """Load sources in batches, with one transaction per batch.
-
-    Return how many sources were loaded completely.
-    """
-    count = 0
-    while count < len(changed):
-        batch_bytes = 0
-        with writer.batch():
-            while count < len(changed) and batch_bytes <= pace.batch_bytes:
-                source = changed[count]
-                loaded = LoadedPortion(0, complete=True)
-                # If the file is gone or cannot be read, none of it was written.
-                with suppress(OSError):
-                    loaded = writer.load(
-                        source, rows.get(source.name), pace.slice_bytes, pace.deadline
-                    )
-                batch_bytes += loaded.size
-                if pace.deadline < math.inf:
-                    writer.finish_rows()
-                if loaded.complete:
-                    count += 1
-                else:
-                    rows |= _source_rows(writer.connection, [source.name])
-                if progress is not None:
-                    progress(count, len(changed))
-                if time.monotonic() > pace.deadline:
-                    return count
-    return count
-
-
-@contextmanager
-def _gathering_words(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let the full-text indexes write few large segments, and not merge them yet.
-
-    FTS5 stores these settings in the database. If the process is killed, the database does not fit
-    its seal and is rebuilt.
-    """
-    _set_gathering(connection, _GATHERED_HASH_BYTES, merged_segments=0)
-    try:
-        yield
-    finally:
-        _set_gathering(connection, _FTS_HASH_BYTES, _FTS_AUTOMERGE)
-
-
-def _set_gathering(connection: sqlite3.Connection, hash_bytes: int, merged_segments: int) -> None:
-    with db.atomic(connection):
-        for table in ("search", TEXT_INDEXES[Family.OBSERVATION].table):
-            sql = f"INSERT INTO {table}({table}, rank) VALUES (?, ?)"
-            connection.execute(sql, ("hashsize", hash_bytes))
-            connection.execute(sql, ("automerge", merged_segments))
-
-
-def _compact(connection: sqlite3.Connection) -> None:
-    """Merge the segments of each full-text index, and free unused pages."""
-    text_indexes = [text_index.table for text_index in TEXT_INDEXES.values()]
-    for table in ("search", *text_indexes):
-        connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
-    connection.execute("VACUUM")
-
-
-def in_memory(
-    contents: Iterable[Contents],
-    terms: Terms,
-    names: Sequence[str] = (),
-    is_order: Callable[[Record], bool] | None = None,
-    formats: Sequence[str] = (),
-) -> sqlite3.Connection:
-    """Build an index that is never written to disk.
-
-    `names` and `formats` describe its sources, in the order of `contents`.
-    """
-    with ExitStack() as stack:
-        connection = stack.enter_context(closing(db.connect_memory()))
-        db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
-        writer = IndexWriter(connection, terms, is_order=is_order)
-        with db.atomic(connection):
-            for number, content in enumerate(contents):
-                name = names[number] if names else str(number)
-                form = formats[number] if formats else ""
-                writer.add_contents(writer.add_source(name, form, ReadState()), content)
-        stack.pop_all()  # the caller closes it
-    return connection
+        return IndexWriter(
+            connection, self._terms, self._interpret, self.is_order, self._is_ralph_call
+        )

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from ralph.core import paths
-from ralph.core.alarms import Clock, set_alarm
 from ralph.lean import hook_files
 
 T = TypeVar("T")
@@ -57,6 +56,8 @@ class PatternLimit:
 
     def _run_in_time(self, search: Callable[[], T], seconds: float) -> T:
         """Run a search in the main thread. Raises TimeoutError after `seconds` of CPU time."""
+        from ralph.core.alarms import Clock, set_alarm  # most projects have no patterns
+
         try:
             set_alarm(seconds, _give_up, Clock.CPU)
         except ValueError:  # not the main thread

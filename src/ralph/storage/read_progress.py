@@ -6,7 +6,6 @@ a log still begins with the same bytes, it has only grown, and reading can conti
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,6 +89,8 @@ def digest_to(file: BinaryIO, end: int) -> str:
 
     If that is more than a few megabytes, only the length and the two ends are digested.
     """
+    import hashlib  # loads OpenSSL
+
     if end <= _MAX_DIGESTED_BYTES:
         digest = hashlib.sha1(b"", usedforsecurity=False)
         parts = [(0, end)]

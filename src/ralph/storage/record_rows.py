@@ -9,7 +9,6 @@ only what differs from the family's usual values, for example
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -234,6 +233,8 @@ def _scope_value(record: Record) -> str:
 
 def _digest_value(record: Record) -> bytes:
     content = storable_text(f"{record.title}\n{record.text}").encode("utf-8")
+    import hashlib  # loads OpenSSL
+
     return hashlib.sha1(content, usedforsecurity=False).digest()
 
 

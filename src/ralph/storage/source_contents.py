@@ -7,7 +7,6 @@ it is read whole or in portions.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -130,6 +129,8 @@ class CuratedEntries:
 
 
 def _digest(content: str) -> bytes:
+    import hashlib  # loads OpenSSL
+
     encoded = content.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(encoded, digest_size=_FINGERPRINT_BYTES).digest()
 

@@ -11,14 +11,16 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core.record import USUAL, Family, Status
 from ralph.storage import record_filters
 from ralph.storage.index_schema import FAMILIES, KIND_COLUMNS, TABLES, keys_of_family
 from ralph.storage.query_filters import status_column
 from ralph.storage.record_rows import storable_text
-from ralph.storage.source_contents import Contents
+
+if TYPE_CHECKING:
+    from ralph.storage.source_contents import Contents
 
 _IN_JSON = "IN (SELECT value FROM json_each(?))"
 _LIST_OBSERVED_SESSIONS = """
