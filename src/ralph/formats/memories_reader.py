@@ -46,15 +46,20 @@ _SIGN = r"(?i)[^\w]{0,8}sign:\s*(.*)"  # `Sign: name`, perhaps with an emoji
 _OUR_PREFIX = r"(?i:(mem|pattern|decision|fix|context)-)"
 _NO_SPACE = rf"###{_OUR_PREFIX}\d"  # `###mem-1`
 
-# Entries in the form that Ralph writes are read in one step. For a 10 MB file, reading them line by
-# line would take many times as long.
-_CANONICAL = re.compile(
-    r"### ([^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n"  # ### mem-1760000000-3f2a
-    r"(>.*(?:\n>.*)*)\n"  # > One or more lines of text.
-    rf"<!-- tags:([^|>\n]*)\| created: ({DATE}) -->"  # <!-- tags: a, b | created: 2025-10-09 -->
-    r"(?: <!-- ralph:([^|>\n]*) -->)?"  # <!-- ralph: by=human -->
-    r"(?=\n|\Z)"
-)
+
+def _canonical_pattern(group: str) -> str:
+    """Return a pattern for an entry in the form that Ralph writes. `group` opens its groups."""
+    return (
+        rf"### {group}[^\W\d_]\w*-\d+-[0-9A-Za-z]+)\n"  # ### mem-1760000000-3f2a
+        rf"{group}>.*(?:\n>.*)*)\n"  # > One or more lines of text.
+        rf"<!-- tags:{group}[^|>\n]*)"  # <!-- tags: a, b
+        rf"\| created: {group}{DATE}) -->"  # | created: 2025-10-09 -->
+        rf"(?: <!-- ralph:{group}[^|>\n]*) -->)?"  # <!-- ralph: by=human -->
+        r"(?=\n|\Z)"
+    )
+
+
+_CANONICAL = re.compile(_canonical_pattern("("))
 _END_OF_QUOTE = "\n<!-- tags:"  # no quoted line begins like this
 _ID_IN_HEADING = re.compile(r"### (.+)")
 _LATER_HEADING = re.compile(rf"\n{_ID_IN_HEADING.pattern}")
@@ -63,8 +68,13 @@ _SECOND_COMMENT = re.compile(r"<!-- ralph:(.*)")
 _CREATED = re.compile(rf"\| created: ({DATE}) -->")
 BLANK_QUOTE = re.compile(r"\n(?:>[> \t]*\n)+<!--")
 """Matches the end of a canonical entry that may have no text."""
-CANONICAL_RUN = re.compile(f"{_CANONICAL.pattern}(?>(?:\n+{_CANONICAL.pattern})*)")
-"""Matches one or more canonical entries with nothing but blank lines between them."""
+_UNCAPTURED = _canonical_pattern("(?:")
+CANONICAL_RUN = re.compile(f"{_UNCAPTURED}(?>(?:\n+{_UNCAPTURED})*)")
+"""Matches one or more canonical entries with nothing but blank lines between them.
+
+In a large file, reading all of them in one step is many times as fast as line by line. Nothing is
+captured, since remembering the groups of each entry would take most of the time and memory.
+"""
 
 
 _TELLING_KEYS = ("status=", "supersedes=", "valid-until=", "created=", "tags=")
