@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from ralph.core.documents import Problem
@@ -120,7 +121,11 @@ class _RoleReader:
         self.in_conflict = False
         self._hide_unclosed = hide_unclosed
         self._last_comment_end = text.rfind(_COMMENT_END)
-        self._closing_fences = _find_closing_fences(text)
+        self._text = text
+
+    @cached_property
+    def _closing_fences(self) -> Mapping[str, _ClosingFences]:
+        return _find_closing_fences(self._text)  # most files contain no fence
 
     def read(self, line: str, start: int, stop: int) -> LineRole:
         """Return the role of the next line, which is at `start` and ends at `stop`."""
@@ -185,8 +190,6 @@ class _ClosingFences(NamedTuple):
 
 def _find_closing_fences(text: str) -> dict[str, _ClosingFences]:
     fences = {"`": _ClosingFences([], []), "~": _ClosingFences([], [])}
-    if "```" not in text and "~~~" not in text:
-        return fences
     for match in re.finditer(_CLOSING_FENCE, text):
         found = fences[match[1][0]]
         found.starts.append(match.start())

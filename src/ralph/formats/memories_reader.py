@@ -16,10 +16,12 @@ Three kinds of text need special treatment:
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
 from ralph.core import ids
@@ -180,14 +182,33 @@ class MemoryEntries(LazyEntries):
             return repr(block.record)
         return f"{block.section}\n{block.content(self._text)}"
 
-    def created_at(self, index: int) -> str:
-        """Return the date of an entry without building it."""
+    def numbers_since(self, day: str) -> list[int]:
+        """Return the numbers of the entries that were created on a day or later.
+
+        Only entries next to such a date are looked at, and those that are not canonical.
+        """
+        candidates = {
+            number for number, block in enumerate(self._blocks) if isinstance(block, Entry)
+        }
+        for match in _CREATED.finditer(self._text):
+            if match[1] >= day:
+                following = bisect_right(self._blocks, match.start(), key=attrgetter("start"))
+                if following:
+                    candidates.add(following - 1)
+        return [number for number in sorted(candidates) if self._created_at(number) >= day]
+
+    def _created_at(self, index: int) -> str:
         block = self._blocks[index]
         if isinstance(block, CanonicalBlock):
             match = _CREATED.search(self._text, block.start)
             if match is not None:
                 return match[1]
         return self[index].record.created_at
+
+    @cached_property
+    def are_canonical(self) -> bool:
+        """Whether all entries are in the form that Ralph writes."""
+        return not any(isinstance(block, Entry) for block in self._blocks)
 
     @cached_property
     def headers(self) -> Sequence[EntryHeader | CanonicalBlock]:

@@ -141,10 +141,9 @@ def count_since(root: Path, since: str) -> int:
     day = since[:_DAY_LENGTH]
     count = 0
     for file in _listed_files(root, MEMORIES):
-        for number in file.numbers:
-            if _created_at(file.document, number)[:_DAY_LENGTH] < day:
-                continue  # no need to build the record
-            if file.document.entries[number].record.added_at >= since:
+        listed = frozenset(file.numbers)
+        for number in _numbers_since(file.document, day):
+            if number in listed and file.document.entries[number].record.added_at >= since:
                 count += 1
     return count
 
@@ -181,10 +180,15 @@ def _listed_files(root: Path, in_: Sequence[str]) -> Iterator[_ListedFile]:
             yield _ListedFile(collection, path, document, headers, numbers, special)
 
 
-def _created_at(document: EditableDocument, number: int) -> str:
+def _numbers_since(document: EditableDocument, day: str) -> Sequence[int]:
+    """Return the numbers of the entries that were created on a day or later."""
     if isinstance(document.entries, MemoryEntries):
-        return document.entries.created_at(number)
-    return document.entries[number].record.created_at
+        return document.entries.numbers_since(day)
+    numbers = []
+    for number, entry in enumerate(document.entries):
+        if entry.record.created_at[:_DAY_LENGTH] >= day:
+            numbers.append(number)
+    return numbers
 
 
 def _headers_of(document: EditableDocument) -> Sequence[EntryHeader | CanonicalBlock]:
