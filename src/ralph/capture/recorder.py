@@ -16,7 +16,6 @@ from ralph.core import config, ids, paths
 from ralph.core.config import Layer, Loaded
 from ralph.core.errors import Conflict, RalphError, Refused
 from ralph.lean import hook_files
-from ralph.lean.secret_rules import rules_mark
 from ralph.privacy import injection
 from ralph.storage import files
 from ralph.storage.gitignore import ensure_gitignore
@@ -66,6 +65,8 @@ def write_settings(
 
 
 def _cache_text(root: Path, loaded: Loaded, env: Mapping[str, str], state: tuple[str, ...]) -> str:
+    from ralph.lean.secret_rules import rules_mark  # only if the settings have changed
+
     settings = loaded.config
     memories = settings.memories
     user_config = paths.user_config_file(env)

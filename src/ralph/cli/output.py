@@ -152,6 +152,8 @@ def print_raw(text: str) -> None:
 
 def visible(text: str) -> str:
     """Escape characters that could move the cursor or change colours, and show invisible ones."""
+    if text.isascii() and text.isprintable():  # as nearly every cell of a table
+        return text
     return show_invisible(text.translate(_TEXT_ESCAPES))
 
 

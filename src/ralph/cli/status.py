@@ -17,12 +17,12 @@ from ralph.cli.options import exclude
 from ralph.cli.output import one_line, print_json, warn
 from ralph.core import paths
 from ralph.core.config import ConfigProblem, load
-from ralph.core.settings import Config
+from ralph.core.settings import Config, Embedding
 from ralph.install.setup_state import SetupState, setup_state
 from ralph.install.status import project_status
 from ralph.lean import discovery
 from ralph.learning import weekly
-from ralph.search import meaning
+from ralph.search import embedding_providers
 from ralph.storage.pattern_limit import PatternLimit
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _load_config(call: Invocation) -> Config:
 
 def _print_status(call: Invocation, config: Config, form: str) -> None:
     state = project_status(call.root, os.environ)
-    state["missing_vectors"] = meaning.count_missing(call.root, config.embedding)
+    state["missing_vectors"] = _count_missing_vectors(call.root, config.embedding)
     running = _running(call.root)
     report = weekly.weekly_report(call.root)
     if form == "json":
@@ -139,6 +139,15 @@ def _print_status(call: Invocation, config: Config, form: str) -> None:
     for name, value in fields.items():
         if value != "":
             click.echo(f"{name + ':':13} {value}")
+
+
+def _count_missing_vectors(root: Path, settings: Embedding) -> int:
+    """Count the records without a vector. Without a provider, the search need not be loaded."""
+    if embedding_providers.provider_of(settings) == "none":
+        return 0
+    from ralph.search import meaning
+
+    return meaning.count_missing(root, settings)
 
 
 def _running(root: Path) -> list[Run]:

