@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.support.runner import Project, command
 
 from ralph.capture import recorder
+from ralph.core import ids
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
 
@@ -31,6 +32,41 @@ def test_memories_guardrails_and_the_index_are_counted(ralph: Project) -> None:
     assert (said["memories"], said["guardrails"], said["indexed"]["records"]) == (1, 1, 2)
     assert said["database_bytes"] > 0
     assert "memories:     1" in ralph("status").out
+
+
+def test_only_memories_of_this_week_count_as_learned_however_they_were_written(
+    ralph: Project,
+) -> None:
+    today = ids.today()
+    now = int(ids.now().timestamp())
+    page = f"""# Memories
+
+## Patterns
+
+### mem-1700000000-aaaa
+> An old entry in the form that Ralph writes, before | created: {today} -->
+<!-- tags: a | created: 2023-11-14 -->
+
+### mem-{now}-bbbb
+> A new entry in the form that Ralph writes
+<!-- tags: a | created: {today} -->
+
+### mem-{now}-cccc
+
+> A new entry in the form of a person
+
+<!-- tags: a | created: {today} -->
+
+### mem-1700000001-dddd
+
+> An old entry in the form of a person
+
+<!-- tags: a | created: 2023-11-14 -->
+"""
+    ralph("init")
+    (ralph.root / ".agent" / "memories.md").write_text(page, encoding="utf-8", newline="")
+    said = ralph("status", "--format", "json").json
+    assert (said["memories"], said["learning"]["kept_this_week"]) == (4, 2)
 
 
 def test_it_is_shown_again_when_something_changes_until_it_is_ended(ralph: Project) -> None:
