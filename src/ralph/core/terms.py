@@ -18,7 +18,7 @@ from itertools import pairwise
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # fmt: off
 STOP_WORDS = frozenset({
@@ -108,6 +108,7 @@ _BLANKED = str.maketrans(dict.fromkeys('!"$%&()*,;<=>?[]^`{|}~', " "))
 """Blanks for ASCII characters that are in no word. Splitting at blanks is faster than a regex."""
 _ASCII_JOINERS = _JOINERS.encode("ascii", "ignore")
 _REMOVE_JOINERS = str.maketrans("", "", _JOINERS)
+_BLANK_JOINERS = str.maketrans(dict.fromkeys(_JOINERS, " "))
 _REMOVE_ACCENTS = dict.fromkeys(range(0x300, 0x370))  # combining marks
 _CJK_RANGES = (
     ("\u3040", "\u30ff"),  # Hiragana and Katakana
@@ -232,10 +233,7 @@ class _JoinedTerms(dict[str, str]):
     def __missing__(self, chunk: str) -> str:
         joined = self._older.get(chunk)
         if joined is None:
-            terms: list[str] = []
-            for word in split_words(chunk):
-                terms += _compute_terms(word)
-            joined = " ".join(terms)
+            joined = " ".join(_chunk_terms(chunk))
         if len(chunk) <= _MAX_CACHED_WORD_CHARACTERS:
             if len(self) >= _MAX_CACHED_WORDS:
                 self._older = dict(self)
@@ -245,6 +243,22 @@ class _JoinedTerms(dict[str, str]):
 
 
 _joined_terms = _JoinedTerms()
+
+
+def _chunk_terms(chunk: str) -> Iterable[str]:
+    """Return the terms for a chunk of unaccented text. Most are one word of ASCII characters."""
+    word = chunk.strip(_JOINERS)
+    characters = word.translate(_REMOVE_JOINERS)
+    if not word.isascii() or not characters.isalnum() or "'" in word:
+        terms: list[str] = []
+        for other_word in split_words(chunk):
+            terms += _compute_terms(other_word)
+        return terms
+    if len(characters) != len(word):
+        return dict.fromkeys(_joined_pieces(word.translate(_BLANK_JOINERS).split(), characters))
+    if word.isdigit():
+        return (word,)
+    return dict.fromkeys(_piece_cache.get(word) or _piece_terms(word))
 
 
 def query_terms(text: str) -> list[QueryWord]:
@@ -337,12 +351,17 @@ def _is_plain(word: str) -> bool:
 def _identifier_terms(word: str) -> list[str]:
     """Return the terms for an identifier as a whole, for its pieces, and for their parts."""
     pieces = _PIECE.findall(word)
+    return _joined_pieces(pieces, "".join(pieces))
+
+
+def _joined_pieces(pieces: Sequence[str], whole: str) -> list[str]:
+    """Return the terms for the pieces of an identifier, and for all of them as one word."""
     terms: list[str] = []
     for piece in pieces:
         # Most identifiers and paths in a log are new, but most of their pieces are not.
         terms += _piece_cache.get(piece) or _piece_terms(piece)
     if len(pieces) > 1:
-        terms.append(fold("".join(pieces)))
+        terms.append(fold(whole))
     return terms
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -118,10 +117,12 @@ def _read_object(line: str) -> tuple[int, Value | None]:
     """Return where the object on a line starts, and the object, or None if there is none."""
     start = len(BOM) if line.startswith(BOM) else 0
     while start < len(line):
-        with suppress(ValueError, RecursionError):  # including a number too long for Python
+        try:
             value = _LENIENT_DECODER.decode(line[start:])
-            if isinstance(value, dict):
-                return start, value
+        except (ValueError, RecursionError):  # including a number too long for Python
+            value = None
+        if isinstance(value, dict):
+            return start, value
         # The start of the line is torn, so look for the last object that was begun after it. If
         # that one cannot be read either, `start` is already past all others.
         later_starts = [match.start() for match in _LINE_START.finditer(line, start + 1)]
