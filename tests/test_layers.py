@@ -139,6 +139,8 @@ HARMLESS: dict[str, set[str]] = {
     "storage/db.py": {"os.open"},  # of a database that only its owner may read
     "storage/files.py": {"os.open"},  # of what is locked
     "hooks/handler.py": {"os.write"},  # to standard output
+    "hooks/run.py": {"os.open"},  # reads
+    "lean/quick_imports.py": {"os.open"},  # reads
 }
 """Calls that could write and do not."""
 
@@ -494,6 +496,7 @@ HOOK_MODULES = {
             "discovery",
             "foreign_commands",
             "hook_files",
+            "quick_imports",
             "secret_prefilter",
             "secret_rules",
             "taint",

@@ -91,7 +91,7 @@ slow. Only the user's own patterns are dropped this way.
 _LOCK_SECONDS = 0.5  # how long the app waits for each lock
 _OBJECTS_PER_COLLECTION = 500_000  # more than a session's start creates; the default is 700
 
-_READ_BYTES = 1 << 20  # to read from standard input at a time
+_READ_BYTES = 1 << 16  # to read from standard input at a time; what a pipe holds on Linux
 _MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 _HEAD_BYTES = 64 * 1024
 """How much of a payload over the maximum is scanned. It is stored without its texts."""

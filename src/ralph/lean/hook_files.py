@@ -45,9 +45,8 @@ def append(top: str, folders: Sequence[str], name: str, line: bytes) -> None:
     folder = _make_folders(top, folders)
     lock = _lock_folder(folder)
     try:
-        handle = _open_log(f"{folder}/{name}")
+        handle, size = _open_log(f"{folder}/{name}")
         try:
-            size = os.fstat(handle).st_size
             if size and open_files.read_at(handle, 1, size - 1) != b"\n":
                 line = b"\n" + line
             if os.write(handle, line) != len(line):
@@ -71,7 +70,8 @@ def _make_folders(top: str, folders: Sequence[str]) -> str:
     return path
 
 
-def _open_log(path: str) -> int:
+def _open_log(path: str) -> tuple[int, int]:
+    """Open a log, and return its handle and its size. Raises Unsure unless it is a plain file."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY
     try:
         handle = os.open(path, flags, _PRIVATE_FILE)
@@ -79,11 +79,11 @@ def _open_log(path: str) -> int:
         if error.errno in (errno.ENOSPC, errno.EACCES, errno.EFBIG):
             raise
         raise Unsure(path) from error
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode) or not mode & _ANY_WRITE_BIT:
+    now = os.fstat(handle)
+    if not stat.S_ISREG(now.st_mode) or not now.st_mode & _ANY_WRITE_BIT:
         os.close(handle)
         raise Unsure(path)
-    return handle
+    return handle, now.st_size
 
 
 def _lock_folder(folder: str) -> int:
