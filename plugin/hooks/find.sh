@@ -5,13 +5,22 @@
 # a `ralph` on the PATH. Only the shell's own words: starting one program would cost more than all of this.
 
 python='' runner=''
-state=${XDG_STATE_HOME:-}
-case $state in /*) ;; *) state=${HOME:-}/.local/state ;; esac
-share=${XDG_DATA_HOME:-}
-case $share in /*) ;; *) share=${HOME:-}/.local/share ;; esac
+if [ "${OS:-}" = Windows_NT ]; then  # Git Bash; Windows' paths are good enough for it
+    state=${XDG_STATE_HOME:-${LOCALAPPDATA:-}}
+    uv=${APPDATA:-}/uv/tools pipx=${LOCALAPPDATA:-}/pipx/pipx
+else
+    state=${XDG_STATE_HOME:-}
+    case $state in /*) ;; *) state=${HOME:-}/.local/state ;; esac
+    share=${XDG_DATA_HOME:-}
+    case $share in /*) ;; *) share=${HOME:-}/.local/share ;; esac
+    uv=$share/uv/tools pipx=$share/pipx
+fi
 
 # Sets both to what the environment in folder $1 has; fails without Ralph there.
 look_in() {
+    python=$1/Scripts/python.exe
+    runner=$1/Lib/site-packages/ralph/hooks/run.py
+    [ -f "$runner" ] && [ -f "$python" ] && return 0
     for runner in "$1"/lib/python3*/site-packages/ralph/hooks/run.py; do
         python=$1/bin/python
         [ -f "$runner" ] && [ -f "$python" ] && [ -x "$python" ] && return 0
@@ -49,7 +58,8 @@ if [ -r "$state/ralph/interpreter" ]; then
 fi
 
 if ! { [ -f "$python" ] && [ -x "$python" ] && [ -f "$runner" ]; }; then
-    look_in "${python%/bin/*}" || look_in "${UV_TOOL_DIR:-$share/uv/tools}/ralph-memory" ||
-        look_in "${PIPX_HOME:-$share/pipx}/venvs/ralph-memory" ||
-        look_in "${HOME:-}/.local/pipx/venvs/ralph-memory" || look_on_path || :
+    look_in "${python%/bin/*}" || look_in "${UV_TOOL_DIR:-$uv}/ralph-memory" ||
+        look_in "${PIPX_HOME:-$pipx}/venvs/ralph-memory" ||
+        look_in "${HOME:-}/.local/pipx/venvs/ralph-memory" ||
+        look_in "${USERPROFILE:-}/pipx/venvs/ralph-memory" || look_on_path || :
 fi

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.e2e.install_clients import Unavailable
+from tests.windows.install_git import GIT_FOLDER, ensure_git
 from tests.windows.selection import IGNORED, LEFT_OUT, PART, STORY, WHOLE
 from tests.windows.wine import PYTHONS, WindowsPython, Wine, ensure_python, windows_path
 
@@ -53,8 +54,20 @@ def run_pytest(wine: Wine, python: WindowsPython, words: tuple[str, ...] | list[
     options = ["-m", "pytest", "-p", "no:cacheprovider", "-rs", "--durations=5", *deselected]
     options.append(f"--timeout={MAX_TEST_SECONDS}")
     with tempfile.TemporaryDirectory(prefix="ralph-windows-", dir=MEMORY) as folder:
-        variables = {"PYTEST_DEBUG_TEMPROOT": str(windows_path(Path(folder)))}
+        variables = {
+            "PYTEST_DEBUG_TEMPROOT": str(windows_path(Path(folder))),
+            **({} if words == PART else _git_variables()),
+        }
         return wine.run(python, [*options, *words], variables)
+
+
+def _git_variables() -> dict[str, str]:
+    """Tell the tests of git where Git for Windows is. Only they have it on their PATH."""
+    try:
+        return {GIT_FOLDER: str(windows_path(ensure_git()))}
+    except Unavailable as reason:
+        sys.stdout.write(f"The tests of git are skipped: {reason}\n")
+        return {}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ PART = (
     "tests/lean/test_windows_paths.py",
     "tests/memory/test_memory.py",
 )
-"""What CI runs, with the newest Python only."""
+"""What CI runs, with the newest Python only and without Git for Windows, which is large."""
 
 STORY = ("tests/windows/test_story.py",)
 """What `make windows` runs with the older Pythons as well."""
@@ -29,7 +29,7 @@ WHOLE = (
 )
 """What `make windows` runs."""
 
-_GIT = "needs git, and there is no git under Wine"
+_GIT = "needs git, which only test_git.py has under Wine"
 _POSIX = "uses POSIX paths, modes or modules"
 _LINKS = "Python does not see Wine's symbolic links"
 _EXTRA = "needs packages that are not installed there"

@@ -248,13 +248,26 @@ def _user_config_path(env: Mapping[str, str]) -> Path:
     named = env.get("GIT_CONFIG_GLOBAL")
     if named:
         return Path(named)
-    # On Windows, git prefers $HOME, if it is set, to the user's folder.
-    home = Path(env.get("HOME") or env.get(discovery.HOME_VARIABLE) or "")
+    home = _git_home(env)
     in_home = home / ".gitconfig"
     in_config_folder = Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"
     if in_config_folder.is_file() and not in_home.is_file():
         return in_config_folder
     return in_home
+
+
+def _git_home(env: Mapping[str, str]) -> Path:
+    """Return the folder that git takes for the user's home.
+
+    On Windows, it prefers $HOME and then the home drive, which may be on a network.
+    """
+    if env.get("HOME"):
+        return Path(env["HOME"])
+    if sys.platform == "win32":
+        on_home_drive = env.get("HOMEDRIVE", "") + env.get("HOMEPATH", "")
+        if env.get("HOMEDRIVE") and env.get("HOMEPATH") and Path(on_home_drive).is_dir():
+            return Path(on_home_drive)
+    return Path(env.get(discovery.HOME_VARIABLE) or "")
 
 
 def _first_section(configs: Sequence[Path | None]) -> str:
