@@ -8,6 +8,8 @@ import pytest
 from tests.support.runner import Project
 from tests.support.terminal_answers import call_at_terminal
 
+from ralph.lean import discovery
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -123,6 +125,13 @@ def test_several_agents_are_installed_at_once(ralph: Project, home: Path) -> Non
     assert ralph("install", "--all", "--format", "json").code == 2
     assert ralph("uninstall", "--all").code == 0
     assert files(home) == []
+
+
+def test_uninstalling_everything_says_that_the_machine_id_stays(ralph: Project) -> None:
+    path = Path(discovery.user_folder("STATE")) / "machine-id"
+    assert discovery.machine_id()  # creates it
+    assert f"note: {path} stays" in ralph("uninstall", "--all").err
+    assert path.exists()
 
 
 def test_without_a_name_it_installs_for_every_agent_that_is_there(

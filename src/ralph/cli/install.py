@@ -32,6 +32,7 @@ from ralph.install.installations import DriverPlace
 from ralph.install.setup_state import SetupState, setup_state
 from ralph.lean import discovery
 from ralph.recall.skill import skill_text
+from ralph.storage import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +265,22 @@ def uninstall(call: Invocation, **host_options: Any) -> None:
             target = InstallTarget(host, scope, call.folder, os.environ, plugin=chosen.plugin)
             targets.append(target)
         plan = _plan_uninstall(targets)
-    if not plan.changes:
-        whom = "any agent" if chosen.every and not chosen.hosts else title
+    is_everywhere = chosen.every and not chosen.hosts
+    if plan.changes:
+        _carry_out(plan, "uninstall", title, dry_run=chosen.dry_run, ask=False)
+    else:
+        whom = "any agent" if is_everywhere else title
         click.echo(f"Ralph is not installed for {whom}.")
-        return
-    _carry_out(plan, "uninstall", title, dry_run=chosen.dry_run, ask=False)
+    if is_everywhere and not chosen.dry_run:
+        files.remove_folder_locks()
+        _say_what_stays()
+
+
+def _say_what_stays() -> None:
+    folder = discovery.user_folder("STATE")
+    if folder and discovery.has_machine_id():
+        path = os.path.normpath(f"{folder}/machine-id")
+        say(f"note: {path} stays, because it names the folders with your projects' records")
 
 
 def _plan_uninstall(targets: Sequence[InstallTarget]) -> InstallPlan:

@@ -31,18 +31,23 @@ if sys.platform == "win32":
     # Windows denies access to locked bytes, so the lock is on a byte that no file contains.
     _LOCKED_BYTE = 1 << 30
 
+    def user_locks() -> str:
+        """Return the folder for locks of folders that people look at, or "" without a home."""
+        state = discovery.user_folder("STATE")
+        return state and f"{state}/locks"
+
     def folder_lock(folder: str) -> str:
         """Return the path of the file that locks a folder. Its own folder exists.
 
         In folders that people look at, it would be in the way, so it is in the user's state folder.
         """
-        state = discovery.user_folder("STATE")
+        locks = user_locks()
         is_hidden = not {".git", ".ralph"}.isdisjoint(discovery.with_slashes(folder).split("/"))
-        if is_hidden or not state:
+        if is_hidden or not locks:
             return f"{folder}/{LOCK_NAME}"
-        os.makedirs(f"{state}/locks", exist_ok=True)
+        os.makedirs(locks, exist_ok=True)
         path = os.path.normcase(os.path.realpath(folder))
-        return f"{state}/locks/{discovery.path_as_name(discovery.with_slashes(path))}"
+        return f"{locks}/{discovery.path_as_name(discovery.with_slashes(path))}"
 
     def open_to_lock_folder(folder: str) -> int:
         """Open what has to be locked to lock a folder."""
@@ -85,6 +90,10 @@ if sys.platform == "win32":
         return os.write(handle, data)
 
 else:
+
+    def user_locks() -> str:
+        """Return "", because folders are locked themselves."""
+        return ""
 
     def open_to_lock_folder(folder: str) -> int:
         """Open what has to be locked to lock a folder."""

@@ -524,6 +524,21 @@ def lock_folder(folder: Path) -> int:
     return handle
 
 
+def remove_folder_locks() -> None:
+    """Delete the lock files in the user's state folder that no process has open.
+
+    Only Windows has them, and it refuses to delete an open file.
+    """
+    folder = open_files.user_locks()
+    if not folder:
+        return
+    for path in Path(folder).glob("*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+    with contextlib.suppress(OSError):
+        Path(folder).rmdir()
+
+
 def count_writes() -> int:
     """Return how many files this process has written or tried to write."""
     return _writes
