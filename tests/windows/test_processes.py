@@ -1,5 +1,6 @@
 """Programs that Ralph starts on Windows: their arguments, their children and their end."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -138,16 +139,25 @@ def test_a_program_in_the_current_folder_is_not_taken_for_one_of_the_path(
     assert ended.out == ""
 
 
+BATCH_ARGUMENTS = ["plain", "two words", "a & b", "%PATH%", 'a "quote" & more', "100%", "x^y"]
+
+
+def show_arguments(folder: Path) -> Path:
+    """Write a batch file that starts a program with its own arguments, as npm does."""
+    (folder / "show.py").write_text(SHOWS_ITS_ARGUMENTS, encoding="utf-8")
+    batch_file = folder / "show it.cmd"
+    batch_file.write_bytes(f'@"{sys.executable}" "%~dp0show.py" %*\r\n'.encode())
+    return batch_file
+
+
 def test_a_batch_file_is_found_without_its_suffix_and_gets_its_arguments(tmp_path: Path) -> None:
-    (tmp_path / "show.py").write_text(SHOWS_ITS_ARGUMENTS, encoding="utf-8")
-    (tmp_path / "tool.cmd").write_bytes(f'@"{sys.executable}" "%~dp0show.py" %*\r\n'.encode())
+    show_arguments(tmp_path).rename(tmp_path / "tool.cmd")
     path = f"{tmp_path};{os.environ['PATH']}"
-    words = ["plain", "two words", "a & b"]
     ended = process.run(
-        ["tool", *words], cwd=tmp_path, env={**os.environ, "PATH": path}, timeout=PATIENCE
+        ["tool", *BATCH_ARGUMENTS], cwd=tmp_path, env={**os.environ, "PATH": path}, timeout=PATIENCE
     )
     assert ended.code == 0, ended
-    assert json.loads(ended.out) == words
+    assert json.loads(ended.out) == BATCH_ARGUMENTS
 
 
 def test_a_batch_file_gets_no_argument_with_several_lines(tmp_path: Path) -> None:
@@ -156,6 +166,19 @@ def test_a_batch_file_gets_no_argument_with_several_lines(tmp_path: Path) -> Non
     ended = process.run(["tool", "a\r\nb"], cwd=tmp_path, env={**os.environ, "PATH": path})
     assert ended.missing
     assert "several lines" in ended.err
+
+
+def test_an_agent_with_streams_may_be_a_batch_file(tmp_path: Path) -> None:
+    batch_file = show_arguments(tmp_path)
+
+    async def output() -> bytes:
+        words = [str(batch_file), *BATCH_ARGUMENTS]
+        with (tmp_path / "errors").open("w", encoding="utf-8") as errors:
+            async with process.start_async(words, tmp_path, os.environ, errors) as program:
+                assert program.stdout is not None
+                return await program.stdout.read()
+
+    assert json.loads(asyncio.run(output())) == BATCH_ARGUMENTS
 
 
 @pytest.mark.parametrize(

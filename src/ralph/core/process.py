@@ -414,20 +414,14 @@ class LineProgram:
 async def start_async(
     argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[str]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a program with asyncio streams.
+    """Start a program with asyncio streams. Raises ValueError for an argument that it cannot get.
 
     On leaving the context, the program and all processes that it started are ended.
     """
-    import asyncio
-
-    name = argv[0]
-    if sys.platform == "win32":
-        name = windows_processes.find_program(name, folder, env)
-    program = await asyncio.create_subprocess_exec(
-        name,
-        *argv[1:],
-        cwd=folder,
-        env=env,
+    program = await _start_with_streams(
+        argv,
+        folder,
+        env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
@@ -453,6 +447,21 @@ async def start_async(
             group.close()
         with contextlib.suppress(TimeoutError):  # it hangs inside the kernel
             await asyncio.wait_for(program.wait(), GRACE)
+
+
+async def _start_with_streams(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str], **options: Any
+) -> asyncio.subprocess.Process:
+    import asyncio
+
+    name = argv[0]
+    if sys.platform == "win32":
+        name = windows_processes.find_program(name, folder, env)
+        if windows_processes.is_batch_file(name):
+            # asyncio quotes words as programs expect them, not as cmd does, but passes a line on.
+            line = windows_processes.batch_file_line(name, argv[1:])
+            return await asyncio.create_subprocess_shell(line, cwd=folder, env=env, **options)
+    return await asyncio.create_subprocess_exec(name, *argv[1:], cwd=folder, env=env, **options)
 
 
 # --- identifying processes ------------------------------------------------------------------------

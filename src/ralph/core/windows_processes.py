@@ -131,10 +131,22 @@ def command_line(
     if tuple(words[:-1]) == SHELL:
         return f'{" ".join(SHELL)} "{words[-1]}"'
     program = find_program(words[0], folder, env)
-    if not program.lower().endswith(_BATCH_SUFFIXES):
+    if not is_batch_file(program):
         return [program, *words[1:]]
-    line = " ".join(_quote_for_batch_file(word) for word in (program, *words[1:]))
-    return f'{_CMD} /d /e:ON /v:OFF /s /c "{line}"'
+    return f'{_CMD} /d /e:ON /v:OFF /s /c "{batch_file_line(program, words[1:])}"'
+
+
+def is_batch_file(program: str) -> bool:
+    """Return whether cmd runs a program."""
+    return program.lower().endswith(_BATCH_SUFFIXES)
+
+
+def batch_file_line(program: str, words: Sequence[str]) -> str:
+    """Return the line with which cmd starts a batch file.
+
+    Raises ValueError for an argument that cannot be passed to one.
+    """
+    return " ".join(_quote_for_batch_file(word) for word in (program, *words))
 
 
 def find_program(name: str, folder: Path, env: Mapping[str, str] | None) -> str:
