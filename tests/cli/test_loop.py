@@ -189,7 +189,14 @@ def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
         shop.root,
         run,
         replace(
-            run, status=RunStatus.RUNNING, reason="", words="", ended_at="", born="x", step="agent"
+            run,
+            status=RunStatus.RUNNING,
+            reason="",
+            words="",
+            ended_at="",
+            born="x",
+            step="agent",
+            step_since="",
         ),
     )
     said = shop("loop", "status")

@@ -5,11 +5,8 @@ Python runs this file.
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.web_programs import address, start, status
@@ -21,58 +18,11 @@ from tests.support.windows_hooks import (
     hook_command,
     start_hook,
 )
+from tests.support.windows_machine import Machine
 
 CRLF_PAGE = "# Memories\r\n\r\n## Patterns\r\n\r\n### mem-1705751400-a3f8\r\n> Prices are in cents.\r\n<!-- tags: money | created: 2025-01-20 -->\r\n\r\n## Decisions\r\n\r\n## Fixes\r\n\r\n## Context\r\n"
 ATTEMPTS = 5
 SESSION = "00000000-0000-4000-8000-000000000000"
-
-
-class Machine:
-    """A user of Windows with one project."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = folder / "home"
-        self.root = folder / "größe project"
-        (self.root / ".git").mkdir(parents=True)
-        (self.root / ".git" / "HEAD").write_bytes(b"ref: refs/heads/main\n")
-        self.env = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("XDG_", "RALPH_", "CLAUDE"))
-        }
-        for name in ("APPDATA", "LOCALAPPDATA"):
-            (self.home / name).mkdir(parents=True)
-            self.env[name] = str(self.home / name)
-        self.env |= {
-            "USERPROFILE": str(self.home),
-            "PYTHONWARNINGS": "error",
-            "PYTHONWARNDEFAULTENCODING": "1",
-            "RALPH_EMBEDDING_PROVIDER": "none",
-            "CI": "true",
-        }
-
-    def run(self, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a program in the project."""
-        return subprocess.run(
-            argv, cwd=self.root, env=self.env, input=stdin, capture_output=True, check=False
-        )
-
-    def ralph(self, *words: str, stdin: bytes = b"") -> str:
-        """Run a command that succeeds without a warning, and return what it prints."""
-        ended = self.run(sys.executable, "-m", "ralph", *words, stdin=stdin)
-        assert ended.returncode == 0, (words, ended.stdout, ended.stderr)
-        assert b"Warning" not in ended.stderr, (words, ended.stderr)
-        assert b"\r" not in ended.stdout or os.linesep == "\r\n"
-        return ended.stdout.decode("utf-8").replace("\r\n", "\n")
-
-    def json(self, *words: str) -> Any:
-        """Run a command that prints JSON."""
-        return json.loads(self.ralph(*words, "--format", "json"))
-
-    @property
-    def memories(self) -> bytes:
-        """The bytes of the memory file."""
-        return (self.root / ".agent" / "memories.md").read_bytes()
 
 
 @pytest.fixture
@@ -153,6 +103,8 @@ def test_the_hooks_of_three_clients_record_tools_and_answer_prompts(machine: Mac
     assert "not up to date" not in machine.ralph("doctor")
     machine.ralph("uninstall", "--all")
     assert not any(path.exists() for path in settings)
+    state = machine.home / "LOCALAPPDATA" / "ralph"
+    assert [path.name for path in state.iterdir() if path.name != "told-today"] == ["machine-id"]
 
 
 def test_a_scripted_loop_does_its_work_and_is_journaled(machine: Machine) -> None:
@@ -180,6 +132,52 @@ def test_what_is_forgotten_is_gone_from_the_files_and_the_index(machine: Machine
     machine.ralph("forget", "--matching", "bluebird", "--yes")
     assert b"bluebird" not in machine.memories
     assert machine.json("memory", "search", "bluebird") == []
+
+
+def claude_line(machine: Machine, folder: str, role: str, text: str, second: int) -> str:
+    """Return a line of a transcript of Claude Code."""
+    line = {
+        "type": role,
+        "sessionId": SESSION,
+        "cwd": folder,
+        "timestamp": f"2026-01-05T10:00:{second:02d}.000Z",
+        "uuid": f"{SESSION[:-2]}{second:02d}",
+        "message": {"role": role, "content": text},
+    }
+    return json.dumps(line) + "\n"
+
+
+def test_earlier_sessions_of_an_agent_are_imported(machine: Machine) -> None:
+    folder = str(machine.root)
+    in_another_case = folder[0].lower() + folder[1:]
+    lines = [
+        claude_line(machine, in_another_case, "user", "Why is the größe of the cart wrong?", 1),
+        claude_line(machine, in_another_case, "assistant", "The cart counts removed items.", 2),
+    ]
+    projects = machine.home / ".claude" / "projects" / "Z--project"
+    projects.mkdir(parents=True)
+    (projects / f"{SESSION}.jsonl").write_text("".join(lines), encoding="utf-8")
+    machine.ralph("import", "--from", "claude", "--yes")
+    assert "The cart counts removed items." in machine.ralph("session", "show", SESSION)
+
+
+def test_an_export_is_imported_byte_for_byte(machine: Machine) -> None:
+    machine.ralph("memory", "add", "The cart rounds prices up: 5 × 3 €")
+    before = machine.memories
+    exported = machine.home / "exported.json"
+    machine.ralph("export", "json", str(exported))
+    machine.ralph("memory", "delete", machine.json("memory", "list")[0]["id"])
+    machine.ralph("import", str(exported), "--yes")
+    assert machine.memories == before
+
+
+def test_a_project_is_the_same_in_another_case(machine: Machine) -> None:
+    machine.ralph("memory", "add", "Prices are in cents")
+    state = machine.json("status")["state"]
+    machine.root = machine.root.with_name(machine.root.name.upper())
+    (memory,) = machine.json("memory", "list")
+    assert memory["text"] == "Prices are in cents"
+    assert machine.json("status")["state"] == state
 
 
 def test_the_web_server_answers(machine: Machine) -> None:
