@@ -418,6 +418,8 @@ async def start_async(
 
     On leaving the context, the program and all processes that it started are ended.
     """
+    import asyncio
+
     program = await _start_with_streams(
         argv,
         folder,
