@@ -25,7 +25,9 @@ def machine(tmp_path: Path) -> Machine:
     git(made, "init", "-q", "-b", "main")
     git(made, "config", "user.name", "Ann")
     git(made, "config", "user.email", "ann@example.com")
+    made.ralph("install", "claude")
     made.ralph("init")
+    made.ralph("merge-driver", "--register")
     made.ralph("memory", "add", "Prices are in cents")
     commit(made, "set up Ralph")
     return made
@@ -49,7 +51,6 @@ def texts(machine: Machine) -> set[str]:
 
 @pytest.mark.timeout(600)
 def test_memories_of_two_branches_merge_without_a_conflict(machine: Machine) -> None:
-    machine.ralph("install", "claude")
     assert "merge-driver" in git(machine, "config", "merge.ralph.driver")
     git(machine, "checkout", "-q", "-b", "side")
     machine.ralph("memory", "add", "The queue sends the mail")
@@ -81,7 +82,6 @@ def test_the_history_of_a_memory_names_its_commits(machine: Machine) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_hook_of_the_plugin_in_git_bash_records_a_tool(machine: Machine) -> None:
-    machine.ralph("install", "gemini")  # any client: it notes where Ralph is
     hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text(encoding="utf-8"))["hooks"]
     (hook,) = hooks["PostToolUse"][0]["hooks"]
     payload = {
