@@ -22,10 +22,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ralph.core import bullets, documents, ids
 from ralph.core import text as markdown
+from ralph.core.bullets import Bullet
 from ralph.core.documents import Entry, Problem, TextDocument
 from ralph.core.errors import Refused
 from ralph.core.record import (
@@ -120,18 +122,29 @@ class ProgressDocument(TextDocument):
         """
         position = insertion.position
         after = parse_progress(self.text[:position] + insertion.text + self.text[position:])
-        above = [_content(entry.record) for entry in self.entries if entry.start < position]
-        below = [_content(entry.record) for entry in self.entries if entry.start >= position]
-        contents = [_content(entry.record) for entry in after.entries]
+        above = [entry.record for entry in self.entries if entry.start < position]
+        below = [entry.record for entry in self.entries if entry.start >= position]
+        records = [entry.record for entry in after.entries]
         # A new block may contain learnings, which follow it.
-        is_same_above = contents[: len(above) + 1] == [*above, _content(expected)]
-        is_same_below = contents[len(contents) - len(below) :] == below
+        is_same_above = _have_same_content(records[: len(above) + 1], [*above, expected])
+        is_same_below = _have_same_content(records[len(records) - len(below) :], below)
         if not is_same_above or not is_same_below:
             raise Refused(
                 "this text cannot be written to progress.txt: it would not read back the same",
                 hint="put `## ` and `---` lines into a fence, and close its fences and comments",
             )
         return after
+
+
+def _have_same_content(records: Sequence[Record], others: Sequence[Record]) -> bool:
+    """Return whether two lists of records differ only in ids and links."""
+    if len(records) != len(others):
+        return False
+    return all(
+        # The same block is usually the same object, and a long file has hundreds of them.
+        record is other or _content(record) == _content(other)
+        for record, other in zip(records, others, strict=True)
+    )
 
 
 def _content(record: Record) -> Record:
@@ -152,6 +165,7 @@ class _Block:
     end: int | None = None
 
 
+@lru_cache(maxsize=4)  # the loop reads the same text several times after each iteration
 def parse_progress(text: str) -> ProgressDocument:
     """Parse progress.txt. Any text is valid."""
     lines = list(markdown.scan_lines(text))
@@ -240,13 +254,20 @@ def _read_entries(
             if patterns is None:
                 patterns = PatternsPlace(block.title, _text_end(block))
             continue
-        record = with_unique_id(read_block(block.title, block.lines))
+        block_record, learnings = _read_iteration(block.title, tuple(block.lines))
+        record = with_unique_id(block_record)
         end = block.end if block.end is not None else text_length
         entries.append(Entry(record, block.head.start, end, block.head.number))
-        for bullet in read_learnings(block.title, block.lines):
+        for bullet in learnings:
             learning = _learning_record(bullet.text, record)
             entries.append(Entry(with_unique_id(learning), bullet.start, bullet.end, bullet.number))
     return entries, patterns
+
+
+@lru_cache(maxsize=4096)  # the loop adds blocks at the end, so those above stay the same
+def _read_iteration(title: str, lines: tuple[Line, ...]) -> tuple[Record, tuple[Bullet, ...]]:
+    """Return the record for a block, without a unique id, and the learnings in the block."""
+    return read_block(title, lines), tuple(read_learnings(title, lines))
 
 
 def _is_patterns_heading(title: str) -> bool:

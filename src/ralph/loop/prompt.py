@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -237,6 +238,7 @@ def _leave_out_instructions(text: str) -> str:
     return "\n".join(kept)
 
 
+@lru_cache(maxsize=4096)  # most lines of a prompt were in the one before it
 def _is_instruction(line: str) -> bool:
     return not is_sentence(line) and injection.looks_like_instructions(line)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,7 +131,7 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
     record = journal_record(_redacted(entry, patterns))
     taint = foreign_reading.find_taint(root, run=entry.run)
     line = encode_record(mark_unconfirmed(record, taint))
-    exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
+    exists = _has_entry(files.read(path) or "", entry)
     if exists:
         # An empty append still completes and syncs a line that a killed writer left unfinished.
         line = ""
@@ -153,11 +154,12 @@ def _redacted(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     return replace(entry, **fields)
 
 
-def _read_log(path: Path, run: str) -> list[JournalEntry]:
-    """Return the entries in a run's log, ordered by iteration."""
-    records = [entry.record for entry in parse_log(files.read(path) or "").entries]
-    entries = _unique_entries(record for record in records if record.origin.run == run)
-    return sorted(entries, key=lambda entry: entry.iteration)
+def _has_entry(log: str, entry: JournalEntry) -> bool:
+    """Return whether a run's log has an entry for the iteration of `entry`."""
+    if not re.search(rf'"iteration":\s*{entry.iteration}\b', log):
+        return False  # the usual case, and a long log takes long to parse
+    written = _entries_backwards(log, entry.run)
+    return any(earlier.iteration == entry.iteration for earlier in written)
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
@@ -194,12 +196,30 @@ def _without_texts(entry: JournalEntry, texts: Sequence[str]) -> JournalEntry:
 
 def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return the newest `most` entries of a run that a task may see, oldest first."""
-    entries = _read_log(run_file(root, run), run)
-    # Read the index only if it makes a difference.
-    if task and any(entry.task not in ("", task) for entry in entries):
-        hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
-        entries = [entry for entry in entries if entry.task not in hidden]
-    return tuple(entries[-most:])
+    hidden: Collection[str] | None = None
+    entries: dict[int, JournalEntry] = {}
+    for entry in _entries_backwards(files.read(run_file(root, run)) or "", run):
+        if task and entry.task not in ("", task):
+            if hidden is None:  # read the index only if it makes a difference
+                hidden = index.ask(root, partial(queries.unfinished_tasks, except_task=task))
+            if entry.task in hidden:
+                continue
+        entries[entry.iteration] = entry
+        if len(entries) == most:
+            break
+    return tuple(entries[number] for number in sorted(entries))
+
+
+def _entries_backwards(log: str, run: str) -> Iterator[JournalEntry]:
+    """Yield the entries of a run, beginning with the last one in its log.
+
+    Entries are appended as iterations end, so that the newest ones are found without parsing the
+    rest of a long log.
+    """
+    for line in reversed(log.split("\n")):
+        for entry in parse_log(line).entries:
+            if entry.record.origin.run == run and is_journal_entry(entry.record):
+                yield journal_entry(entry.record)
 
 
 def matches(
