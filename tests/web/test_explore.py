@@ -1,5 +1,6 @@
 """What the explorer lists and counts is what a slow look at every record gives."""
 
+import os
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -11,11 +12,12 @@ from tests.support import sample
 
 from ralph.core import ids
 from ralph.core.record import Family, MemoryKind, Query, Record, Status
+from ralph.core.settings import Embedding
 from ralph.install import project
 from ralph.memory import memory
 from ralph.memory.record_shapes import status_word
 from ralph.recall import search as searching
-from ralph.search import index
+from ralph.search import embedding_providers, index, meaning
 from ralph.storage import queries
 from ralph.web.explore import (
     MAX_RANKED,
@@ -184,6 +186,49 @@ def test_letters_that_are_no_word_find_it(tmp_path: Path) -> None:
     assert page["notes"] == ["Texts that contain 'jw', newest first."]
     assert list_records(tmp_path, ListRequest(text="jw xx"))["total"] == 0
     assert list_records(tmp_path, ListRequest(text='"*'))["total"] == 0
+
+
+def test_counts_of_a_search_are_new_after_a_change_and_with_a_filter(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    memory.add(tmp_path, "The parser skips tabs", MemoryKind.FIX, ["parser"])
+    for tag, count in (("lexer", 2), ("tokens", 3)):
+        one = memory.add(tmp_path, f"The parser needs {tag}", tags=[tag]).stored.record.id
+        for offset in (0, 1):  # the second page has the same counts
+            page = list_records(tmp_path, ListRequest("parser", limit=1, offset=offset))
+            assert page["total"] == count
+            assert dict(page["facets"]["tag"])[tag] == 1
+    chosen = list_records(tmp_path, ListRequest("parser", chosen={"type": ("fix",)}))
+    assert (chosen["total"], dict(chosen["facets"]["tag"])) == (1, {"parser": 1})
+    memory.edit(tmp_path, one, tags=["renamed"])
+    page = list_records(tmp_path, ListRequest("parser"))
+    assert dict(page["facets"]["tag"]) == {"lexer": 1, "parser": 1, "renamed": 1}
+
+
+def test_letters_that_are_no_word_are_counted_page_by_page(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    texts = [f"The JWT number {number}" for number in range(5)]
+    for text in texts:
+        memory.add(tmp_path, text, force=True)
+    pages = [list_records(tmp_path, ListRequest("jw", limit=2, offset=n)) for n in (0, 2, 4)]
+    assert [page["total"] for page in pages] == [5, 5, 5]
+    assert [row["text"] for page in pages for row in page["items"]] == texts[::-1]
+    assert dict(pages[0]["facets"]["family"]) == {"memory": 5}
+
+
+@pytest.mark.skipif(
+    bool(embedding_providers.missing_modules("local")) and os.environ.get("CI") != "true",
+    reason="the local extra is not installed",
+)
+def test_a_search_in_the_pages_embeds_nothing(tmp_path: Path) -> None:
+    project.init(tmp_path)
+    memory.add(tmp_path, "The parser skips tabs")
+    list_records(tmp_path, ListRequest("kettles boil"), embedding=Embedding())
+    assert meaning.count_missing(tmp_path, Embedding()) == 1
+    meaning.embed(tmp_path, Embedding())
+    page = list_records(
+        tmp_path, ListRequest("the syntax reader ignores tab stops"), embedding=Embedding()
+    )
+    assert [row["text"] for row in page["items"]] == ["The parser skips tabs"]
 
 
 def test_memories_of_one_second_are_listed_as_they_were_added(tmp_path: Path) -> None:

@@ -60,8 +60,13 @@ class TestParts:
         told = shop.get("/api/graph", limit=10)
         assert len(told["nodes"]) == 10
         assert told["total_nodes"] == whole["total_nodes"]
-        least = min(node["degree"] for node in told["nodes"])
-        assert least >= sorted((node["degree"] for node in whole["nodes"]), reverse=True)[9]
+        busiest = sorted(whole["nodes"], key=lambda node: (-node["degree"], node["id"]))[:10]
+        assert told["nodes"] == busiest
+        assert told["total_edges"] == whole["total_edges"]
+        ends = {node["id"] for node in busiest}
+        assert told["edges"] == [
+            edge for edge in whole["edges"] if {edge["source"], edge["target"]} <= ends
+        ]
 
     def test_a_task_and_a_tag_leave_their_part(self, shop: Site, here: sample.Sample) -> None:
         whole = shop.get("/api/graph")["total_nodes"]
@@ -156,3 +161,14 @@ def test_a_graph_without_edges_opens_around_a_memory(tmp_path: Path) -> None:
     told = Site(tmp_path).get("/api/graph", around="newest")
     assert told["around"] == added.stored.record.id
     assert told["total_nodes"] == 1
+
+
+def test_a_graph_that_was_shown_has_what_is_added_later(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    names = []
+    for tag in ("rivers", "lakes"):
+        added = memory.add(tmp_path, f"Releases are named after {tag}.", tags=[tag])
+        names.append(added.stored.record.id)
+        shown = {node["id"] for node in site.get("/api/graph")["nodes"]}
+        assert {*names, f"tag:{tag}"} <= shown
+        assert site.get("/api/graph")["total_nodes"] == 2 * len(names)

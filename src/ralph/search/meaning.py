@@ -2,8 +2,9 @@
 
 A search that words can answer does not wait for vectors, and no search spends more than a moment on
 new ones: `ralph index sync` embeds the rest, and so do runs at their end and idle servers
-(`idle_embedding.py`). If the embedder fails, the search continues by words
-alone, with one warning. The only server ever contacted is the one named in the settings.
+(`idle_embedding.py`). A search in the pages embeds nothing, because there is one for every letter.
+If the embedder fails, the search continues by words alone, with one warning. The only server ever
+contacted is the one named in the settings.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from ralph.core.settings import Embedding
 
 NEAREST = 30  # maximum number of records offered by meaning alone
-_MAX_RECORDS_PER_SYNC = 200  # embedded by `ralph index sync`
+MAX_RECORDS_PER_SYNC = 200  # embedded by `ralph index sync` outside a terminal, and by a run
 _MAX_CHUNKS = 20  # per record, about 16,000 characters
-_SEARCH_SECONDS = 0.2  # spent on new vectors during a search
+SEARCH_SECONDS = 0.2  # spent on new vectors during a search
 _MAX_RECORDS_PER_SEARCH = 60  # read for new vectors during a search; few chunks take below 3 ms
 _FIXED_COST = 100  # characters that take as long as the part that does not depend on the length
 _CHUNKS_PER_WRITE = 32  # between two writes to the cache, so a kill loses at most these
@@ -106,12 +107,14 @@ def embed_some(
     settings: Embedding,
     progress: Progress | None = None,
     *,
+    limit: int | None = MAX_RECORDS_PER_SYNC,
     seconds: float = math.inf,
     clock: Clock = time.monotonic,
 ) -> Embedded | None:
-    """Embed a few records after other work, such as `ralph index sync` or a run.
+    """Embed records after other work, such as `ralph index sync` or a run.
 
-    No new batch is started after `seconds`. Return None unless the local model is used.
+    At most `limit` records are embedded, and no new batch is started after `seconds`. Return None
+    unless the local model is used.
     """
     if not _is_local(settings):
         return None
@@ -121,7 +124,6 @@ def embed_some(
         return clock() < deadline
 
     embedder = local_embedder.shared_local_embedder()
-    limit = _MAX_RECORDS_PER_SYNC
     return embed_with(root, embedder, limit=limit, progress=progress, may_continue=has_time)
 
 
@@ -391,15 +393,17 @@ def meaning_for(
     connection: sqlite3.Connection,
     query: Query = _NO_FILTER,
     warn: Warn | None = None,
+    *,
+    seconds: float = SEARCH_SECONDS,
 ) -> candidates.Meaning | None:
     """Return a function that compares records with a question by meaning.
 
-    Return None if no provider is set, or if it is a server and nothing has been embedded yet. The
-    local model first embeds the newest records without a vector that the query asks for, but only
-    for a moment.
+    Return None if no provider is set, or if nothing has been embedded yet and nothing is embedded
+    now. The local model first embeds the newest records without a vector that the query asks for,
+    but only for `seconds`.
     """
     has_vectors = paths.vectors_file(root).exists()
-    can_embed = _is_local(settings) and lookup.size(connection)
+    can_embed = seconds > 0 and _is_local(settings) and lookup.size(connection)
     if not has_vectors and not can_embed:
         return None
     try:
@@ -411,7 +415,7 @@ def meaning_for(
         return None
     if not isinstance(embedder, local_embedder.LocalEmbedder):
         return nearness(root, embedder, connection, query, warn)
-    by_meaning = nearness(root, embedder, connection, query, warn, seconds=_SEARCH_SECONDS)
+    by_meaning = nearness(root, embedder, connection, query, warn, seconds=seconds)
     if embedder.is_loaded:
         return by_meaning
     return candidates.SlowMeaning(by_meaning)

@@ -366,7 +366,7 @@ def retired_keys(connection: sqlite3.Connection) -> list[int]:
 def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
     """Return the keys of all full-text matches, in no particular order."""
     rows = connection.execute("SELECT rowid FROM search WHERE search MATCH ?", (match,))
-    return [row["rowid"] for row in rows]
+    return [key for (key,) in rows]
 
 
 def memory_ids(connection: sqlite3.Connection) -> list[str]:

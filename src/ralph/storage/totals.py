@@ -198,7 +198,8 @@ def facet_rows_of(
         if keys is not None:
             sql += f" AND {key} {_IN_JSON}"
             all_values.append(json.dumps(keys_of_family(keys, family)))
-        rows = connection.execute(f"{sql} GROUP BY 2, 3, 4, 5", all_values)
+        # The tags differ most, so comparing them first sorts the rows faster.
+        rows = connection.execute(f"{sql} GROUP BY 3, 5, 2, 4", all_values)
         for name, kind, tags, status, day, number in rows:
             result.append((FacetValues(name, kind, tag_names(tags), status), day, number))
     return result

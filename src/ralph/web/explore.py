@@ -26,6 +26,7 @@ from ralph.search.explanations import WEAK
 from ralph.search.rank import Ranking
 from ralph.search.scoring import SEARCH, RankedRow
 from ralph.storage import (
+    db,
     lookup,
     queries,
     query_filters,
@@ -73,7 +74,9 @@ def list_records(root: Path, request: ListRequest, *, embedding: Embedding | Non
     request = replace(request, chosen=chosen)
 
     def ask(connection: sqlite3.Connection) -> Page:
-        listing = _Listing(root, connection, request)
+        # Read before anything else, so that what is counted is never older than this state.
+        index_state = index.state_of(root)
+        listing = _Listing(root, connection, request, index_state)
         if request.text.strip():
             return listing.search(embedding)
         return listing.everything()
@@ -149,13 +152,35 @@ class _Matches(NamedTuple):
     notes: Sequence[str]
 
 
+class _Counted(NamedTuple):
+    """What counts by facet are about. `found` are keys, or None for all records."""
+
+    root: Path
+    index_state: str
+    task: str
+    chosen: frozenset[tuple[str, ...]]
+    days: tuple[str, ...]
+    found: frozenset[int] | None
+
+
+_LAST_COUNTS: dict[_Counted, tuple[int, FacetCounts]] = {}
+"""The last counts by facet."""
+
+
 class _Listing:
     """A list of records that is read over one connection to the index."""
 
-    def __init__(self, root: Path, connection: sqlite3.Connection, request: ListRequest) -> None:
+    def __init__(
+        self,
+        root: Path,
+        connection: sqlite3.Connection,
+        request: ListRequest,
+        index_state: str = "",
+    ) -> None:
         self.root = root
         self.connection = connection
         self.request = request
+        self._index_state = index_state
         stored = {facet: values for facet, values in request.chosen.items() if facet != "age"}
         if "tag" in stored:
             stored["tag"] = totals.tag_texts(connection, stored["tag"])
@@ -250,8 +275,9 @@ class _Listing:
         notes: list[str] = []
         nearness = None
         if embedding is not None:
+            # There is a search for every letter, and the server embeds records while it is idle.
             nearness = meaning.meaning_for(
-                self.root, embedding, connection, Query(text), notes.append
+                self.root, embedding, connection, Query(text), notes.append, seconds=0
             )
         ranking = rank.rank(
             connection,
@@ -315,17 +341,36 @@ class _Listing:
         containing = lookup.literal_matches(
             self.connection, text.split(), record_filters.EVERYTHING
         )
-        keys = queries.page(self.connection, self.keep, None, keys=containing)
-        if not keys:
+        total, facets = self._count(containing)
+        if not total:
             return None
-        _, facets = self._count(keys)
+        request = self.request
+        keys = queries.page(
+            self.connection, self.keep, request.limit, request.offset, keys=containing
+        )
         notes = [f"Texts that contain {text!r}, newest first."]
-        return self._page(self._slice(keys), len(keys), facets, notes)
+        return self._page(keys, total, facets, notes)
 
     def _count(self, keys: Sequence[int] | None) -> tuple[int, FacetCounts]:
+        """Count records by facet: those with these keys, or all.
+
+        The last counts are kept, because typing another letter often finds the same records, and
+        scrolling always does.
+        """
         days = [ids.first_day(count) for count in AGES.values()]
-        rows = totals.facet_rows_of(self.connection, self.visible, keys, days)
-        return count_facets(rows, self.request.chosen)
+        chosen = frozenset((facet, *sorted(words)) for facet, words in self.request.chosen.items())
+        found = None if keys is None else frozenset(keys)
+        counted = _Counted(
+            self.root, self._index_state, self.request.task, chosen, tuple(days), found
+        )
+        counts = _LAST_COUNTS.get(counted)
+        if counts is None:
+            rows = totals.facet_rows_of(self.connection, self.visible, keys, days)
+            counts = count_facets(rows, self.request.chosen)
+            _LAST_COUNTS.clear()
+            if self._index_state and not db.is_in_memory(self.connection):
+                _LAST_COUNTS[counted] = counts
+        return counts
 
     def _slice(self, order: Sequence[int]) -> Sequence[int]:
         return order[self.request.offset : self.request.offset + self.request.limit]

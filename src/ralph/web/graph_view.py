@@ -2,7 +2,7 @@
 
 The part is what surrounds a node, belongs to a task or a tag, or lies between two nodes. By default
 it is the nodes with the most edges. A node's degree is counted in the complete graph, so it does
-not depend on the part. The graph is cached until its sources change, because the time slider asks
+not depend on the part. The graph is cached until the index changes, because the time slider asks
 for it many times.
 """
 
@@ -13,14 +13,17 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from ralph.core import ids
 from ralph.core.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.recall import graph
 from ralph.recall.json_shapes import edge_json, node_json
+from ralph.search import index
 from ralph.search.filters import parse_time
+from ralph.search.graph_walks import GraphVisibility
 from ralph.storage import graph as stored
 from ralph.storage import graph_sync
 
@@ -33,7 +36,8 @@ _TASK_HOPS = 1
 _DATE_CHARACTERS = 10  # the date in a timestamp that begins with YYYY-MM-DD
 
 
-class GraphSnapshot(NamedTuple):
+@dataclass(frozen=True)
+class GraphSnapshot:
     """The graph in memory.
 
     `nodes` are stored by id, and `degrees` has the number of edges of each. `since` is the first
@@ -45,6 +49,34 @@ class GraphSnapshot(NamedTuple):
     degrees: Mapping[str, int]
     since: str
     missing: int = 0
+
+    @cached_property
+    def busiest(self) -> Sequence[str]:
+        """The nodes with the most edges, as many as a picture can show, without lone sessions."""
+        names = self.without_lone_sessions(self.edges)
+        return heapq.nsmallest(MAX_LIMIT, names, self._busiest_first)
+
+    @cached_property
+    def busiest_edges(self) -> Sequence[Edge]:
+        """The edges between the nodes with the most edges, in the order of all edges."""
+        return _edges_within(set(self.busiest), self.edges)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of nodes, without lone sessions."""
+        return len(self.without_lone_sessions(self.edges))
+
+    def overview(self, limit: int) -> dict[str, object]:
+        """Return the nodes with the most edges in the whole graph, as `part` does.
+
+        Only nodes that can be shown are looked at, so the size of the graph does not matter.
+        """
+        shown = self.busiest[:limit]
+        edges = _edges_within(set(shown), self.busiest_edges)
+        return self.to_json(shown, edges, self.size, len(self.edges))
+
+    def _busiest_first(self, name: str) -> tuple[int, str]:
+        return -self.degrees[name], name
 
     def edges_at(self, at: str) -> Sequence[Edge]:
         """Return the edges that are valid at a time. An empty time means now."""
@@ -91,7 +123,7 @@ class GraphSnapshot(NamedTuple):
         """
         between = _edges_within(names, edges)
         busiest = heapq.nsmallest(
-            limit, names, lambda name: (name != first, -self.degrees[name], name)
+            limit, names, lambda name: (name != first, *self._busiest_first(name))
         )
         shown = _edges_within(set(busiest), between)
         return self.to_json(busiest, shown, len(names), len(between))
@@ -160,6 +192,8 @@ def graph_part(
     at = parse_time(at)
     snapshot, edges = _snapshot(root, at)
     centre = ""
+    if not (text.strip() or at or around or task or tag):
+        return {**snapshot.overview(limit), "around": centre}
     if around == NEWEST:
         centre = snapshot.newest(edges)
     elif around:
@@ -229,30 +263,27 @@ def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]
 
 # --- the cache ----------------------------------------------------------------------------------
 
-_CacheKey = tuple[Path, tuple[tuple[str, str], ...]]
-_CACHE: dict[_CacheKey, GraphSnapshot] = {}
-"""The last snapshot, keyed by its project and the stamps of its sources."""
+_CACHE: dict[tuple[Path, str], GraphSnapshot] = {}
+"""The last complete snapshot, keyed by its project and the state of the index."""
 
 
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
     """Return the current graph, and the edges that are valid at a time."""
-
-    def question(
-        connection: sqlite3.Connection, records: sqlite3.Connection, *_: object
-    ) -> GraphSnapshot:
-        key = (root, stored.source_stamps(connection))
-        snapshot = _CACHE.get(key)
-        if snapshot is None:
-            snapshot = _read_snapshot(connection, records)
-            _CACHE.clear()
+    # Read before the graph, so that the graph is never older than this state.
+    key = (root, index.ask(root, lambda _: index.state_of(root)))
+    is_current = index.is_known_to_be_current(root)
+    snapshot = _CACHE.get(key) if is_current else None
+    if snapshot is None:
+        snapshot = graph.query_graph(root, _read_snapshot, within=_SYNC_SECONDS)
+        _CACHE.clear()
+        if is_current and not snapshot.missing:
             _CACHE[key] = snapshot
-        return snapshot
-
-    snapshot = graph.query_graph(root, question, within=_SYNC_SECONDS)
     return snapshot, snapshot.edges_at(at)
 
 
-def _read_snapshot(connection: sqlite3.Connection, records: sqlite3.Connection) -> GraphSnapshot:
+def _read_snapshot(
+    connection: sqlite3.Connection, records: sqlite3.Connection, _: GraphVisibility
+) -> GraphSnapshot:
     nodes = stored.nodes(connection)
     edges = [stored.edge_of(row, nodes) for row in stored.edges(connection)]
     degrees: Counter[str] = Counter()
