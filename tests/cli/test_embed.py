@@ -4,9 +4,9 @@ import json
 import os
 
 import pytest
-from tests.support.runner import Block, Project, numbered, shortened
+from tests.support.runner import Block, Project, numbered, on_a_terminal, shortened
 
-from ralph.search import embedding_providers, local_embedder
+from ralph.search import embedding_providers, local_embedder, meaning
 from ralph.search.local_embedder import LocalEmbedder
 
 real_model = pytest.mark.skipif(
@@ -108,6 +108,18 @@ def test_sync_embeds_what_is_new_and_says_so_aside(project: Project) -> None:
     second = project("index", "sync")
     assert (second.out, second.err) == ("Up to date.\n", "")
     assert project("index", "sync", "--embed").out == "Every record has its vector.\n"
+
+
+@real_model
+def test_sync_in_a_terminal_embeds_everything(project: Project) -> None:
+    count = meaning.MAX_RECORDS_PER_SYNC + 1
+    project.memories(*(Block(f"Note {n}", id=numbered(n)) for n in range(count)))
+    limited = project("index", "sync")
+    assert f"{count - 1} record(s) embedded by {LocalEmbedder.name}; 1 left" in limited.err
+    project.memories(*(Block(f"Other note {n}", id=numbered(n)) for n in range(count)))
+    shown = on_a_terminal(project.root, "index", "sync").decode()
+    assert f"embedding: {count} of {count}" in shown
+    assert f"{count} record(s) embedded by {LocalEmbedder.name}." in shown
 
 
 def test_provider_none_embeds_nothing(project: Project) -> None:

@@ -48,7 +48,10 @@ def cli() -> None:
 def sync(call: Invocation, rebuild: bool, embed: bool, limit: int | None) -> None:
     """Update the index from the files that changed.
 
-    Every search does this automatically. With --embed, searches also match by meaning.
+    Every search does this automatically. If the local model is installed, records without a vector
+    are then embedded, so that searches also match by meaning: all of them in a terminal, where
+    Ctrl-C stops and keeps what was done, and at most 200 otherwise. --embed embeds all of them
+    everywhere, also with a server.
     """
     if limit is not None and not embed:
         raise UsageError("--limit requires --embed", hint="ralph index sync --embed --limit 1000")
@@ -66,7 +69,7 @@ def sync(call: Invocation, rebuild: bool, embed: bool, limit: int | None) -> Non
 
 
 def _embed_all(call: Invocation, settings: Embedding, limit: int | None) -> None:
-    with bar("embedding") as progress:
+    with bar("embedding", every=1) as progress:
         result = meaning.embed(call.root, settings, limit=limit, progress=progress)
     if settings.provider is Provider.ANTHROPIC:
         warn(
@@ -78,10 +81,14 @@ def _embed_all(call: Invocation, settings: Embedding, limit: int | None) -> None
 
 
 def _embed_some(call: Invocation, settings: Embedding, summary: str) -> None:
-    """Embed the limited number of records that a sync may embed, and print the sync's summary."""
-    with bar("embedding") as progress:
-        result = meaning.embed_some(call.root, settings, progress)
+    """Print the sync's summary, and embed records with the local model.
+
+    In a terminal, where progress is shown and Ctrl-C stops it, all records are embedded.
+    """
     click.echo(summary)
+    with bar("embedding", every=1) as progress:
+        limit = meaning.MAX_RECORDS_PER_SYNC if progress is None else None
+        result = meaning.embed_some(call.root, settings, progress, limit=limit)
     if result is None:
         return
     say(_describe_embedding(result))
