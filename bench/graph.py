@@ -9,15 +9,14 @@ load of the machine.
 import random
 import sqlite3
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.figures import Figure, show
-from bench.timing import Bar, ratios
+from bench.timing import Bar, best, ratios
 
 from ralph.core import terms
 from ralph.core.record import Link, MemoryKind, Origin, Record
@@ -77,17 +76,6 @@ def made(connection: sqlite3.Connection) -> sqlite3.Connection:
     found = graph.in_memory()
     graph_sync.sync(found, connection, lambda key, path: source_facts(connection, key, path))
     return found
-
-
-def best(tasks: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the lowest CPU time of each task in milliseconds; the tasks alternate."""
-    least = dict.fromkeys(tasks, float("inf"))
-    for _ in range(rounds):
-        for name, task in tasks.items():
-            begun = time.process_time()
-            task()
-            least[name] = min(least[name], (time.process_time() - begun) * 1000)
-    return least
 
 
 def figures(count: int = RECORDS) -> list[Figure]:

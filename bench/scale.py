@@ -6,13 +6,11 @@ copy has only titles, because nothing here searches.
 """
 
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
@@ -23,10 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.figures import Figure, show
 from bench.sessions import SESSION, Words
+from bench.timing import embedding_provider, processor_time
 from bench.web import asked, served
 
 from bench import speed
 from ralph.core import paths, terms
+from ralph.recall.graph import query_graph
 from ralph.search import index as indexes
 from ralph.storage import db, index_files, totals
 from ralph.storage.index_schema import FAMILIES, TABLES
@@ -53,8 +53,9 @@ COMMANDS = {
     "ralph review": ("review",),
 }
 GRAPH = "graph"
-_AT_MOST = dict.fromkeys([*PAGES, *COMMANDS], 5.0)
-_BASELINES = {"ralph status": 10.0, "secrets": 82.0, "connections": 16.3}
+GRAPH_STARTED = "graph, first request"
+_AT_MOST = dict.fromkeys([*PAGES, *COMMANDS, GRAPH], 5.0)
+_BASELINES = {"ralph status": 10.0, "secrets": 82.0, "connections": 16.3, GRAPH: 8.5}
 """The ratios before they were repaired; the others were within the limit."""
 _HOURS = SEED / 4 / 60  # covered by the seed
 _SHIFTED = (
@@ -160,15 +161,20 @@ def _count(connection: sqlite3.Connection) -> None:
 
 
 def measure(root: Path, rounds: int = ROUNDS, *, graph: bool = True) -> dict[str, float]:
-    """Return the median processor time of each page and command in ms; for the graph, the first request, which builds it."""
+    """Return the median processor time of each page and command in ms.
+
+    The first request for the graph builds it for at most five seconds, and a large one is continued
+    by the next requests. The picture is measured when the graph is complete.
+    """
     times: dict[str, float] = {}
     with served(root) as (connection, headers):
         for name, path in PAGES.items():
             times[name] = _middle(partial(asked, connection, headers, path), rounds * 3)
         if graph:
             connection.timeout = 600
-            times["graph, made"] = _taken(lambda: asked(connection, headers, "/api/graph"))
-            times[GRAPH] = _middle(lambda: asked(connection, headers, "/api/graph"), rounds)
+            times[GRAPH_STARTED] = _taken(lambda: asked(connection, headers, "/api/graph"))
+            query_graph(root, lambda *_: None)  # builds the rest
+            times[GRAPH] = _middle(lambda: asked(connection, headers, "/api/graph"), rounds * 3)
     for name, words in COMMANDS.items():
         times[name] = _middle(partial(_run, root, words), rounds)
     return times
@@ -181,14 +187,9 @@ def _middle(task: Callable[[], object], rounds: int) -> float:
 
 def _taken(task: Callable[[], object]) -> float:
     """Return the processor time in ms of this process, which is the server's as well, and of commands."""
-    begun = _processor_time()
+    begun = processor_time()
     task()
-    return (_processor_time() - begun) * 1000
-
-
-def _processor_time() -> float:
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    return (processor_time() - begun) * 1000
 
 
 def _run(root: Path, words: Sequence[str]) -> None:
@@ -201,10 +202,9 @@ def figures(sizes: Sequence[int] = SIZES) -> list[Figure]:
 
     Nothing is embedded: an idle server would do so during the measurement, and after its end.
     """
-    os.environ["RALPH_EMBEDDING_PROVIDER"] = "none"
     measured: list[dict[str, float]] = []
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, embedding_provider("none"):
             make(Path(folder), size)
             measured.append(measure(Path(folder)))
     small, large = measured
