@@ -22,7 +22,7 @@ from ralph.memory import knowledge_match, quarantine
 from ralph.memory.harmless_texts import judged_once
 from ralph.memory.reading import MEMORIES, collection_names, current_records, list_entries
 from ralph.memory.record_shapes import memory_json
-from ralph.storage.library import Collection, Library
+from ralph.storage.library import Collection, Library, Stored
 
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
 _HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
@@ -67,8 +67,8 @@ def prime(
                 continue
             entries = list_entries(root, in_=(name,), as_of=as_of)
             records = [stored.record for stored in entries]
-            for stored in entries:
-                places[stored.record.id] = f"{paths.shown(stored.path, root)}:{stored.line}"
+            if form == "json":
+                places |= _places(root, entries)
             if not as_of:
                 records = current_records(records)
             chosen[library.collection(name)] = [
@@ -82,6 +82,12 @@ def prime(
             room = _guardrails_budget(chosen, budget, json_places)
         primed = _fit(collection, records, budget=room, places=json_places, before=primed)
     return primed
+
+
+def _places(root: Path, entries: Sequence[Stored]) -> dict[str, str]:
+    """Return the file and line of each entry, by id."""
+    shown = {path: paths.shown(path, root) for path in {stored.path for stored in entries}}
+    return {stored.record.id: f"{shown[stored.path]}:{stored.line}" for stored in entries}
 
 
 def _guardrails_budget(
