@@ -67,6 +67,7 @@ soak: $(READY)
 	$(BIN)/python -m tests.e2e.install_browser
 	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest --timeout 0 -m soak --ignore=tests/e2e/web
 	RALPH_SOAK=1 $(STRICT) $(BIN)/python -m pytest --timeout 0 -m soak tests/e2e/web
+	$(BIN)/python bench/million.py
 	test ! -x /usr/lib/postgresql/15/bin/postgres || RALPH_POSTGRES=15 $(STRICT) $(BIN)/python -m pytest tests/team
 
 # In two parts, since a process that drives a browser can run no event loop of its own.

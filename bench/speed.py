@@ -112,7 +112,7 @@ def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
                     f"search p50 / bare match p50 at {size:,}", by_size[size].usual_ratio, ratio
                 )
             )
-    for size, ratio in ((10_000, 2.0), (100_000, 5.0)):
+    for size, ratio in ((10_000, 2.0), (100_000, 5.0), (1_000_000, 3.0)):
         if size in by_size:
             checked.append(
                 SpeedBar(f"search p95 / bare match p95 at {size:,}", by_size[size].ratio, ratio)

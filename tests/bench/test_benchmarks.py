@@ -28,6 +28,7 @@ from bench import (
     retrieval,
     scale,
     speed,
+    web,
 )
 from ralph.core.errors import NotFound, Unreadable, UsageError
 from ralph.core.record import Family, Hit, Link, MemoryKind, Origin, Record, Status
@@ -430,6 +431,13 @@ def test_a_first_index_and_an_import_are_measured() -> None:
     assert len({figure.name for figure in measured}) == 6
     assert all(figure.value > 0 for figure in measured)
     assert measured[0].name == "first index of 140 events / plain FTS5 insert"
+
+
+def test_search_as_you_type_is_measured_without_and_with_the_model() -> None:
+    measured = web.figures(rounds=1, count=20)
+    has_model = not embedding_providers.missing_modules("local")
+    assert len(measured) == 1 + has_model
+    assert all(figure.value > 0 for figure in measured)
 
 
 def test_large_memory_files_are_measured_at_both_sizes() -> None:
