@@ -311,7 +311,9 @@ def _filled(folder: Path, records: int, used: Collection[Where]) -> list[str]:
         if where is not Where.BARE and where in _TREES:
             memories = files.read(paths.memories_files(folder / Where.MAIN)[0]) or ""
             files.write(paths.memories_files(folder / where)[0], memories)
-        index.of(folder / where).sync(judging=judging)  # every checkout has its own
+        checkout_index = index.of(folder / where)  # every checkout has its own
+        checkout_index.sync()
+        checkout_index.judge(judging)
         citation_check.refresh_citations(folder / where)
     return asked
 

@@ -129,6 +129,8 @@ def handle_event(
             name = injection_ledger.seen_file(root, happened.session).name
             files.delete(paths.subagents_folder(root) / name)
             _check_recorded(root, event, config)
+            with _count_failures(root, event):
+                index.of(root, config.privacy).judge(index.JUDGING)
     return ""
 
 
@@ -394,6 +396,7 @@ _CACHE_SECONDS = 1.5
 _AFTER_SECONDS = 2.5  # for everything after the brief
 _LEARNING_SECONDS = 1.5
 _EARLIER_SECONDS = 0.5
+_JUDGING_SECONDS = 0.5
 _RECORDING = "Ralph is recording; your next session will know"
 _SECONDS_PER_HOUR = 3_600
 _MIN_HOURS_IN_DAYS = 48  # ages from here on are shown in days
@@ -459,6 +462,8 @@ def _start_session(
         if state is SessionState.NEW:
             with deadline.optional_step(_LEARNING_SECONDS), _count_failures(root, name):
                 _propose_missed(root, event.session, config)
+            with deadline.optional_step(_JUDGING_SECONDS), _count_failures(root, name):
+                index.of(root, config.privacy).judge(index.JUDGING)
         if config.presence is not Presence.OFF and event.host not in SILENT_HOSTS:
             message = _presence(root, brief, config)
             if state is SessionState.NEW and _is_first_session(root, event.session):
@@ -624,7 +629,7 @@ def _propose_missed(root: Path, starting: str, config: Config) -> None:
 def _current_index(root: Path, config: Config) -> Iterator[sqlite3.Connection | None]:
     """Open the index, or yield None if it cannot be brought up to date in time."""
     current = index.of(root, config.privacy)
-    if not current.sync(within=index.MOMENT, judging=index.JUDGING).complete:
+    if not current.sync(within=index.MOMENT).complete:
         yield None
         return
     with db.explained(current.path), closing(current.connect()) as connection:

@@ -183,7 +183,7 @@ def _update_index(root: Path, config: Config) -> None:
     """Update the index if there is one. If that fails, the brief is built from the files alone."""
     if paths.index_file(root).parent.exists() or has_project_sources(root):
         with suppress(RalphError, OSError, sqlite3.Error):
-            index.of(root, config.privacy).sync(within=index.MOMENT, judging=index.JUDGING)
+            index.of(root, config.privacy).sync(within=index.MOMENT)
 
 
 def curated_records(root: Path) -> CuratedRecords:

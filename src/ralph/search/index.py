@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
-JUDGING = 0.05  # seconds that a hook may spend on judging observations, which is about 400 of them
+JUDGING = 0.05  # seconds that a hook may spend on judging observations: about 130 of them
 _TAIL_BYTES = 1 << 18  # read from the end of a log; longer than any line that hooks write
 
 

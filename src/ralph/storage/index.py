@@ -203,26 +203,40 @@ class Index:
         patience: float = 0.0,
         keep_touched: bool = False,
         logs: bool = True,
-        judging: float = 0.0,
     ) -> Synced:
         """Bring the index up to date.
 
         After `within` seconds, the rest is left for the next call. `patience` is how many seconds
         to wait for another writer. With `keep_touched`, a database that another program has touched
         is kept and stays unsealed, so that `verify` can compare it. Without `logs`, the logs are
-        left for the next call. An update that is complete judges observations for `judging`
-        seconds more (see `judgements.py`).
+        left for the next call.
         """
         gitignore.ensure_gitignore(self.root)
         try:
             with sole_writer(self.path, patience=patience):
                 with suppress(RalphError, OSError):  # still locked: the next sync tries again
                     files.collect_spilled(self.root)
-                return self._sync_alone(
-                    within, progress, logs=logs, keep_touched=keep_touched, judging=judging
-                )
+                return self._sync_alone(within, progress, logs=logs, keep_touched=keep_touched)
         except db.Busy:
             return Synced(complete=False, has_memories=False, busy=True)
+
+    def judge(self, seconds: float) -> None:
+        """Judge the newest observations for some seconds (see `judgements.py`).
+
+        This does nothing while another process writes to the index, if another program has touched
+        it, or if it was built by another version of Ralph.
+        """
+        if self._judge is None:
+            return
+        with suppress(db.Busy), sole_writer(self.path):
+            if not is_sealed(self.path):
+                return
+            try:
+                with db.explained(self.path), closing(db.connect(self.path)) as connection:
+                    if db.version_of(connection) == SCHEMA_VERSION:
+                        judge_newest(connection, self._judge, seconds)
+            finally:
+                write_seal(self.path)  # what was committed until then is valid
 
     def rebuild(self, progress: Progress | None = None) -> Synced:
         """Delete the database and build it again from the files only."""
@@ -235,13 +249,7 @@ class Index:
         return self.path.exists() and bool(read_seal(self.path))
 
     def _sync_alone(
-        self,
-        within: float | None,
-        progress: Progress | None,
-        *,
-        logs: bool,
-        keep_touched: bool,
-        judging: float,
+        self, within: float | None, progress: Progress | None, *, logs: bool, keep_touched: bool
     ) -> Synced:
         """Bring the index up to date. The caller is its sole writer."""
         sealed = not self.path.exists() or is_sealed(self.path)
@@ -252,7 +260,7 @@ class Index:
         scan = changes.FileScan(self.root, logs=logs)
         may_seal = sealed or not keep_touched
         try:
-            result = self._update_or_rebuild(scan, within, progress, judging)
+            result = self._update_or_rebuild(scan, within, progress)
             if may_seal and not is_sealed(self.path):
                 write_seal(self.path)
         except DeadlineExceeded:
@@ -268,17 +276,13 @@ class Index:
         return result
 
     def _update_or_rebuild(
-        self,
-        scan: changes.FileScan,
-        within: float | None,
-        progress: Progress | None,
-        judging: float,
+        self, scan: changes.FileScan, within: float | None, progress: Progress | None
     ) -> Synced:
         try:
-            return self._update_file(scan, within, progress, judging)
+            return self._update_file(scan, within, progress)
         except db.Damaged:
             remove_database(self.path)
-            return self._update_file(scan, within, progress, judging)
+            return self._update_file(scan, within, progress)
 
     def _prepare_database(self, *, keep: bool) -> None:
         """Remove rows that must not be kept, and start a missing database as a copy if possible."""
@@ -344,11 +348,7 @@ class Index:
                 files.link(link, Path(target))
 
     def _update_file(
-        self,
-        scan: changes.FileScan,
-        within: float | None,
-        progress: Progress | None,
-        judging: float,
+        self, scan: changes.FileScan, within: float | None, progress: Progress | None
     ) -> Synced:
         with db.explained(self.path), closing(db.connect(self.path)) as connection:
             pages_before = db.count_pages(connection)
@@ -359,8 +359,6 @@ class Index:
 
                 with suppress(sqlite3.OperationalError):  # no space for a copy: leave it as it is
                     compact(connection)
-            if self._judge is not None and result.complete:
-                judge_newest(connection, self._judge, judging)
             return result
 
     def _update(
