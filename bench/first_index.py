@@ -4,9 +4,12 @@
 (`sessions.py`). Its index is built by `ralph index sync --rebuild` in a process of its own. The
 limit is a multiple of the processor time that SQLite takes to insert the same titles, texts, tags
 and files into a plain FTS5 table, measured before and after. Processor time includes all child
-processes. Nothing is embedded, which would take as long as it is allowed to. `ralph import` also
-indexes what it imported, so it is compared with a plain insert of the imported texts as well as
-with decoding the JSON of its transcripts (`transcripts.py`).
+processes. Nothing is embedded, which would take as long as it is allowed to.
+
+`ralph import` reads transcripts (`transcripts.py`), redacts them, and indexes what it keeps. Its
+limit is the same multiple of a plain insert of the messages: prompts, answers, and the input and
+result of each tool call, each once. Ralph keeps only a small part of them, because results are
+shortened, so the ratio to a plain insert of what it kept is much higher and has no limit.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +52,6 @@ usage = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 """
 """Runs a command from a small process: the peak of a child is at least that of its parent."""
-_FTS_COLUMNS = "title, content, tags, files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,10 @@ def measure(events: int) -> FirstIndex:
         log_bytes = speed.write(project, events, Words(events))
         ralph(project, "index", "sync")
         database = paths.index_file(project)
-        before = _plain_insert(database, folder / "plain.db")
+        texts = _texts_of(database)
+        before = _plain_insert(texts, folder / "plain.db")
         command = ralph(project, "index", "sync", "--rebuild")
-        after = _plain_insert(database, folder / "plain.db")
+        after = _plain_insert(texts, folder / "plain.db")
         size = sum(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))
         return FirstIndex(command, min(before, after), size / log_bytes)
 
@@ -117,17 +120,23 @@ def ralph(project: Path, *words: str) -> Command:
     return Command(float(seconds), int(kilobytes) / _KILOBYTES_PER_MEGABYTE)
 
 
-def _plain_insert(index: Path, target: Path) -> float:
-    """Return the processor time of inserting the texts of an index into a plain FTS5 table."""
+def _texts_of(index: Path) -> list[tuple[str, ...]]:
+    """Return the title, text, tags and files of each observation in an index."""
     with closing(sqlite3.connect(index)) as connection:
-        sql = f"SELECT {_FTS_COLUMNS} FROM observations ORDER BY key"
-        rows = connection.execute(sql).fetchall()
+        sql = "SELECT title, content, tags, files FROM observations ORDER BY key"
+        return connection.execute(sql).fetchall()
+
+
+def _plain_insert(rows: Sequence[tuple[str, ...]], target: Path) -> float:
+    """Return the processor time of inserting texts into a plain FTS5 table."""
     target.unlink(missing_ok=True)
+    columns = [f"column_{number}" for number in range(len(rows[0]))]
+    marks = ", ".join("?" * len(columns))
     with closing(sqlite3.connect(target)) as connection:
-        connection.execute(f"CREATE VIRTUAL TABLE plain USING fts5({_FTS_COLUMNS})")
+        connection.execute(f"CREATE VIRTUAL TABLE plain USING fts5({', '.join(columns)})")
         start = time.process_time()
         with connection:
-            connection.executemany("INSERT INTO plain VALUES (?, ?, ?, ?)", rows)
+            connection.executemany(f"INSERT INTO plain VALUES ({marks})", rows)
         return time.process_time() - start
 
 
@@ -135,18 +144,14 @@ def _plain_insert(index: Path, target: Path) -> float:
 class Import:
     """What an import takes, including the index of what it imported.
 
-    `json_seconds` is the time to decode its transcripts, and `plain_seconds` the time of a plain
-    FTS5 insert of the imported texts.
+    `json_seconds` is the time to decode its transcripts. The others are the times of a plain FTS5
+    insert of their messages, and of the texts that were kept.
     """
 
     command: Command
     json_seconds: float
-    plain_seconds: float
-
-    @property
-    def ratio(self) -> float:
-        """The processor time relative to the plain insert."""
-        return self.command.seconds / self.plain_seconds
+    messages_seconds: float
+    kept_seconds: float
 
 
 def measure_import(share: float) -> Import:
@@ -157,11 +162,15 @@ def measure_import(share: float) -> Import:
         before = _decode_all(source)
         command = ralph(project, "import", "--yes")
         json_seconds = min(before, _decode_all(source))
-        database = paths.index_file(project)
-        plain_seconds = min(
-            _plain_insert(database, folder / "plain.db") for _ in range(_PLAIN_ROUNDS)
+        plain = folder / "plain.db"
+        messages = list(transcripts.messages(source))
+        kept = _texts_of(paths.index_file(project))
+        return Import(
+            command,
+            json_seconds,
+            messages_seconds=min(_plain_insert(messages, plain) for _ in range(_PLAIN_ROUNDS)),
+            kept_seconds=min(_plain_insert(kept, plain) for _ in range(_PLAIN_ROUNDS)),
         )
-        return Import(command, json_seconds, plain_seconds)
 
 
 def _decode_all(folder: Path) -> float:
@@ -199,11 +208,15 @@ def figures(
         ),
         Figure("first index, peak memory", many.command.peak_mb, "MB"),
         Figure(
-            "import of transcripts / plain FTS5 insert",
-            imported.ratio,
+            "import of transcripts / plain FTS5 insert of them",
+            imported.command.seconds / imported.messages_seconds,
             "x",
             None,
             _MAX_RATIO,
+        ),
+        Figure(
+            "import of transcripts / plain FTS5 insert of what is kept",
+            imported.command.seconds / imported.kept_seconds,
         ),
         Figure(
             "import of transcripts / decoding their JSON",

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,36 @@ class _Session:
 
     def _code(self, size: int) -> str:
         return self._words._lines(min(size, 1_900), self._words._changed) * max(1, size // 1_900)
+
+
+def messages(folder: Path) -> Iterator[tuple[str]]:
+    """Yield the text of each prompt, answer, and input and result of a tool call, each once."""
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                members = json.loads(line)
+                if members["type"] not in ("user", "assistant"):
+                    continue
+                content = members["message"]["content"]
+                blocks = content
+                if isinstance(content, str):
+                    blocks = [{"type": "text", "text": content}]
+                for block in blocks:
+                    text = _block_text(block)
+                    if text:
+                        yield (text,)
+
+
+def _block_text(block: dict[str, Any]) -> str:
+    match block["type"]:
+        case "text":
+            return str(block["text"])
+        case "tool_use":
+            return " ".join(str(value) for value in block["input"].values())
+        case "tool_result":
+            return str(block["content"])
+        case _:  # what the model thought is not imported
+            return ""
 
 
 def measure(share: float) -> dict[str, float]:
