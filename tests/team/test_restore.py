@@ -8,6 +8,7 @@ from ralph.core import paths
 from ralph.learning.forget import forget, plan_forget
 from ralph.learning.forget_plan import ForgetRequest
 from ralph.sharing import team
+from ralph.storage.team_errors import ServerError
 
 KINDS = ("dump", "files")
 IN_BACKUP = 15
@@ -78,6 +79,24 @@ def test_rows_that_the_server_lost_are_kept_until_their_machine_sends_them(
     ann.sync()
     assert (ben.sync().lost, ben.pulled()) == (0, everything)
     assert problems(fleet) == ""
+
+
+def test_rows_are_kept_as_long_as_a_restored_server_refuses_them(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
+    everything = learn(ann, 0, IN_BACKUP)
+    ann.sync()
+    fleet.back_up("dump")
+    everything += learn(ann, IN_BACKUP, ROWS)
+    ann.sync()
+    ben.sync()
+    fleet.restore("dump")
+    with psycopg.connect(fleet.url(), autocommit=True) as owner:
+        owner.execute(
+            "ALTER TABLE ralph_team.records ADD CONSTRAINT no_more CHECK (false) NOT VALID"
+        )
+    with pytest.raises(ServerError, match=r"1 source\(s\) not sent"):
+        ann.push()
+    assert (ben.sync().lost, ben.pulled()) == (ROWS - IN_BACKUP, everything)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -108,6 +108,7 @@ class _Push:
         self._tombstones: set[str] = set()
         self._pushed: dict[str, ServerSource] = {}  # this machine's sources on the server, by path
         self._present: set[str] = set()  # paths of the parts that exist here
+        self._unchanged: set[str] = set()  # those of which the server has the latest rows
         self._epoch = ""  # of the server when the push began
 
     def send_tombstones(self) -> None:
@@ -137,6 +138,7 @@ class _Push:
             parts = list(self._shared.parts(connection))
             changed = [part for part in parts if is_changed(part, self._pushed, self._shared.rules)]
             self._present = {part.path for part in parts}
+            self._unchanged = self._present - {part.path for part in changed}
             self.result.unchanged = len(parts) - len(changed)
             git = git_state(self._root)
             for number, part in enumerate(changed, 1):
@@ -167,13 +169,14 @@ class _Push:
     def confirm_sources(self) -> None:
         """Tell a restored server which sources are still here, and the same as on the server.
 
-        The other machines then know that its rows are the latest.
+        The other machines then know that its rows are the latest. A source that the server has
+        refused is not confirmed: the server still has the rows of its backup.
         """
         paths = []
         digests = []
-        for path in sorted(self._present - self.result.sent.keys()):
-            source = self._pushed.get(path)
-            if source is not None and not source.is_confirmed:
+        for path in sorted(self._unchanged):
+            source = self._pushed[path]
+            if not source.is_confirmed:
                 paths.append(path)
                 digests.append(source.digest)
         if paths and not self._dry_run:
