@@ -1,5 +1,6 @@
 """The graph over HTTP: filters, time, the busiest nodes first, what is near, and the way between two."""
 
+from contextlib import closing
 from pathlib import Path
 
 from tests.support import sample
@@ -7,6 +8,7 @@ from tests.support.asking import Site
 
 from ralph.core.record import MemoryKind
 from ralph.memory import memory
+from ralph.search import index
 
 
 class TestParts:
@@ -172,3 +174,16 @@ def test_a_graph_that_was_shown_has_what_is_added_later(tmp_path: Path) -> None:
         shown = {node["id"] for node in site.get("/api/graph")["nodes"]}
         assert {*names, f"tag:{tag}"} <= shown
         assert site.get("/api/graph")["total_nodes"] == 2 * len(names)
+
+
+def test_a_graph_has_what_was_added_while_another_process_read_the_index(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    memory.add(tmp_path, "Releases are named after rivers.", tags=["rivers"])
+    index.sync(tmp_path)
+    with closing(index.of(tmp_path).connect()) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM records").fetchone()
+        assert site.get("/api/graph")["total_nodes"] == 2
+        added = memory.add(tmp_path, "Releases are named after lakes.").stored.record.id
+        index.sync(tmp_path)
+    assert added in {node["id"] for node in site.get("/api/graph")["nodes"]}

@@ -312,7 +312,8 @@ def indexed_digests(root: Path) -> set[str]:
 
 def state_of(root: Path) -> str:
     """Return a string that changes whenever the index does."""
-    return current_seal(paths.index_file(root))
+    path = paths.index_file(root)
+    return f"{current_seal(path)} {db.log_state(path)}"
 
 
 def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:

@@ -25,6 +25,7 @@ _READ_SECONDS = 60.0  # how long a reader's queries may take
 _IDLE_SECONDS = 1.0  # a pause of this length between queries restarts that time
 _DEADLINE_INSTRUCTIONS = 20_000  # of SQLite's virtual machine, between two checks of the clock
 _PAGE_BYTES = 16_384  # a row has about 1,000 bytes, and few of those fill a default page
+_LOG_SUFFIX = "-wal"  # of the write-ahead log
 _CHECKPOINT_PAGES = 256  # 4 MB of write-ahead log, as with default pages
 _RETRY_HINT = "try again in a moment"
 _REBUILD_HINT = "Ralph rebuilds it automatically"
@@ -133,7 +134,7 @@ def connect_foreign(path: Path) -> sqlite3.Connection:
     No file is created next to the database unless that program has it open.
     """
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    log = path.with_name(f"{path.name}-wal")
+    log = path.with_name(f"{path.name}{_LOG_SUFFIX}")
     if not log.exists() or not log.stat().st_size:
         uri += "&immutable=1"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)
@@ -277,7 +278,22 @@ def seal(path: Path) -> str:
     return " ".join(map(str, hook_files.seal_fields(os.fspath(path))))
 
 
+def log_state(path: Path) -> str:
+    """Return a string that changes with each commit that is still in the write-ahead log.
+
+    A commit stays there, and changes neither the database file nor its seal, if another connection
+    is open when the writer closes its own. The result is "" if the log is missing or empty.
+    """
+    try:
+        now = path.with_name(f"{path.name}{_LOG_SUFFIX}").stat()
+    except OSError:
+        return ""
+    if not now.st_size:
+        return ""
+    return f"{now.st_size} {now.st_mtime_ns}"
+
+
 def remove(path: Path) -> None:
     """Delete a database and its journal files."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
+    for suffix in ("", _LOG_SUFFIX, "-shm", "-journal"):
         files.delete(path.with_name(path.name + suffix))
