@@ -236,6 +236,29 @@ def test_last_a_ralph_on_the_path_is_tried_and_other_programs_of_that_name_are_n
     assert outcome(launcher("claude", "Stop")) == started(*ours, "Stop")
 
 
+@pytest.mark.parametrize("system", ["", "Windows_NT"], ids=["posix", "git bash"])
+@pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "UV_TOOL_DIR", "PIPX_HOME"])
+def test_nothing_below_the_current_folder_is_run_because_a_variable_is_relative(
+    launcher: Launcher, variable: str, system: str
+) -> None:
+    brought = launcher.environment("clone/ralph-memory")
+    launcher.environment("clone/venvs/ralph-memory")
+    launcher.note(*brought, state="clone")
+    launcher.env |= {"OS": system, variable: "clone"}
+    assert outcome(launcher("claude", "Stop")) == (0, "", "")
+
+
+def test_nothing_below_the_current_folder_is_run_because_a_script_begins_like_it(
+    launcher: Launcher,
+) -> None:
+    launcher.environment("import other")
+    script = launcher.home / "scripts/ralph"
+    script.parent.mkdir()
+    script.write_text("import other\n", encoding="utf-8")
+    launcher.env["PATH"] = str(script.parent)
+    assert outcome(launcher("claude", "Stop")) == (0, "", "")
+
+
 def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher: Launcher) -> None:
     for event in CLIENTS[Host.CLAUDE].events:
         done = launcher("claude", event)

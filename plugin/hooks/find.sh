@@ -5,19 +5,28 @@
 # a `ralph` on the PATH. Only the shell's own words: starting one program would cost more than all of this.
 
 python='' runner=''
+
+# Succeeds for an absolute path. A relative one would lead into the project, which may be somebody else's.
+is_absolute() {
+    case $1 in /*) return 0 ;; esac
+    [ "${OS:-}" = Windows_NT ] || return 1
+    case $1 in [A-Za-z]:[/\\]*) ;; *) return 1 ;; esac
+}
+
+state=${XDG_STATE_HOME:-}
 if [ "${OS:-}" = Windows_NT ]; then  # Git Bash; Windows' paths are good enough for it
-    state=${XDG_STATE_HOME:-${LOCALAPPDATA:-}}
+    is_absolute "$state" || state=${LOCALAPPDATA:-}
     uv=${APPDATA:-}/uv/tools pipx=${LOCALAPPDATA:-}/pipx/pipx
 else
-    state=${XDG_STATE_HOME:-}
-    case $state in /*) ;; *) state=${HOME:-}/.local/state ;; esac
+    is_absolute "$state" || state=${HOME:-}/.local/state
     share=${XDG_DATA_HOME:-}
-    case $share in /*) ;; *) share=${HOME:-}/.local/share ;; esac
+    is_absolute "$share" || share=${HOME:-}/.local/share
     uv=$share/uv/tools pipx=$share/pipx
 fi
 
 # Sets both to what the environment in folder $1 has; fails without Ralph there.
 look_in() {
+    is_absolute "$1" || { python='' runner=''; return 1; }
     python=$1/Scripts/python.exe
     runner=$1/Lib/site-packages/ralph/hooks/run.py
     [ -f "$runner" ] && [ -f "$python" ] && return 0
@@ -53,7 +62,7 @@ look_on_path() {
     return 1
 }
 
-if [ -r "$state/ralph/interpreter" ]; then
+if is_absolute "$state" && [ -r "$state/ralph/interpreter" ]; then
     { IFS= read -r python; IFS= read -r runner; } <"$state/ralph/interpreter"
 fi
 

@@ -11,10 +11,16 @@ function Test-Ralph($python, $runner) {
     (Test-Path -LiteralPath $python -PathType Leaf) -and (Test-Path -LiteralPath $runner -PathType Leaf)
 }
 
+# A relative path would lead into the project, which may be somebody else's. If a variable is not set, a path begins with
+# a backslash and leads to the top of the drive, where every user can create folders.
+function Test-Absolute($path) {
+    $path -match '^([A-Za-z]:[\\/]|[\\/]{2})'
+}
+
 $state = $env:XDG_STATE_HOME
-if (-not $state) { $state = $env:LOCALAPPDATA }
+if (-not (Test-Absolute $state)) { $state = $env:LOCALAPPDATA }
 $note = "$state\ralph\interpreter"
-if (Test-Path -LiteralPath $note -PathType Leaf) {
+if ((Test-Absolute $note) -and (Test-Path -LiteralPath $note -PathType Leaf)) {
     $python, $runner = [IO.File]::ReadAllLines($note)
 }
 if (-not (Test-Ralph $python $runner)) {
@@ -26,6 +32,7 @@ if (-not (Test-Ralph $python $runner)) {
         "$env:LOCALAPPDATA\pipx\pipx\venvs\ralph-memory"
     )
     foreach ($folder in $folders) {
+        if (-not (Test-Absolute $folder)) { continue }
         $python = "$folder\Scripts\python.exe"
         $runner = "$folder\Lib\site-packages\ralph\hooks\run.py"
         if (Test-Ralph $python $runner) { break }
