@@ -260,6 +260,19 @@ def test_row_has_the_ranked_columns_in_every_family(connection: sqlite3.Connecti
         assert row.session == (record.origin.session or record.origin.run or "")
 
 
+@pytest.mark.parametrize("own", ["x", 2.5, [1], {"a": 1}, 10**30, None])
+@pytest.mark.parametrize("error", [["a"], 1, 2.5, None])
+def test_an_observation_may_have_an_error_and_a_length_of_any_type(
+    own: object, error: object
+) -> None:
+    record = seen(1, "alpha failed", "s1", extra={"own": own, "error": error})
+    with closing(in_memory([Contents((PlacedRecord(record, 1),))], terms.index_terms)) as opened:
+        number = key(opened, record.id)
+        row = lookup.fetch_rows(opened, [number])[number]
+    assert row.authored_text == record.text
+    assert row.given_text().startswith(f"\n{record.text}\n\n")
+
+
 def test_the_family_of_a_stored_key_never_changes() -> None:
     families = [Family.MEMORY, Family.OBSERVATION, Family.JOURNAL]
     assert [index_schema.family_of(key) for key in range(6)] == [*families, *families]

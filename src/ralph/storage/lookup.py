@@ -123,13 +123,17 @@ class RecordRow:
         session: str,
         by: str,
         is_order: int,
-        error: str,
-        authored_length: int | None,
+        error: object,
+        authored_length: object,
         scope: str,
         is_confirmed: int = 1,
         judged_by: int = 0,
     ) -> None:
-        """Store the columns. An `authored_length` of None means the whole text."""
+        """Store the columns. Without an `authored_length`, that is the whole text.
+
+        `error` and `authored_length` are as they are in a log, where another program may have
+        written values of any type.
+        """
         self.key = key
         self.id = record_id
         self.kind = kind
@@ -141,12 +145,12 @@ class RecordRow:
         self.session = session
         self.by = by
         self.is_order = is_order
-        self.error = error
+        self.error = error if isinstance(error, str) else ""
         self.scope = scope
         self.is_confirmed = is_confirmed
         self.judged_by = judged_by
         self.authored_text = text
-        if authored_length is not None:
+        if isinstance(authored_length, int):
             self.authored_text = text[:authored_length]
 
     def given_text(self) -> str:
