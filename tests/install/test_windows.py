@@ -243,7 +243,7 @@ def test_the_merge_drivers_command_has_slashes_and_survives_gits_shell(tmp_path:
     assert words[:2] == ["sh", "-c"]
     assert words[3] == ODD_PYTHON.replace("\\", "/")
     program = tmp_path / "it's a & program"
-    program.write_text('#!/bin/sh\nprintf "%s|" "$@"\n', encoding="utf-8")
+    program.write_text('#!/bin/sh\nprintf "%s|" "$@"\nexit 100\n', encoding="utf-8")
     program.chmod(0o755)
     if os.name == "posix":
         command = merge_registration.driver_command([str(program), "-I", "-m", "ralph"])
@@ -253,4 +253,4 @@ def test_the_merge_drivers_command_has_slashes_and_survives_gits_shell(tmp_path:
             check=True,
             encoding="utf-8",
         )
-        assert done.stdout == "-I|-m|ralph|merge-driver|o|a|b|p q|7|"
+        assert done.stdout == "-I|-m|ralph|merge-driver|--clean-exit=100|o|a|b|p q|7|"

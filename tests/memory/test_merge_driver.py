@@ -104,6 +104,23 @@ def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(
     assert {record(2).id, record(3).id} <= {*ids(text)}, "neither side is lost"
 
 
+def test_a_program_that_reports_success_without_a_merge_loses_nothing(
+    shop: Path, env: dict[str, str]
+) -> None:
+    idle = Path(env["HOME"], "idle")
+    idle.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    idle.chmod(0o755)
+    merge_registration.register(shop, env)
+    git(shop, "config", "merge.ralph.driver", merge_registration.driver_command([str(idle)]))
+    git(shop, "add", "-A")
+    git(shop, "commit", "-qm", "attributes")
+    diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(shop, "merge", "-q", "side")
+    text = (shop / FILE).read_text(encoding="utf-8")
+    assert {record(2).id, record(3).id} <= {*ids(text)}, "neither side is lost"
+
+
 def test_the_user_s_config_gets_the_driver_once_and_loses_it_again(env: dict[str, str]) -> None:
     path = Path(env["HOME"], ".gitconfig")
     before = "[user]\n\tname = Ann\n[merge]\n\tconflictStyle = diff3\n"

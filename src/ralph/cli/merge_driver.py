@@ -17,6 +17,7 @@ from ralph.core.errors import RalphError, UsageError
 _DEFAULT_MARKER_SIZE = 7  # characters in a conflict marker, as in git
 _MERGE_BY_LINES = UsageError.exit_code
 """The exit code that makes the registered command merge line by line instead."""
+_MAX_EXIT_CODE = 125  # shells use higher codes for programs that they cannot start
 
 
 class _Versions(NamedTuple):
@@ -36,8 +37,19 @@ class _Versions(NamedTuple):
     is_flag=True,
     help="Register the driver with git for this repository's memory files.",
 )
+@click.option(
+    "--clean-exit",
+    metavar="CODE",
+    type=click.IntRange(0, _MAX_EXIT_CODE),
+    default=0,
+    show_default=True,
+    help="Exit code for a merge without conflicts. The registered command uses a code other than "
+    "0, so that a program that did not run never counts as a merge.",
+)
 @pass_call
-def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
+def merge_driver(
+    call: Invocation, versions: tuple[str, ...], register: bool, clean_exit: int
+) -> int:
     """Merge memory files in git, entry by entry.
 
     The result is written to OURS. New entries from both sides are kept, and a change made on only
@@ -59,7 +71,7 @@ def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) ->
         return _MERGE_BY_LINES
     for note in merged.notes:
         warn(f"{merging.path}: {note}")
-    return 1 if merged.conflicts else 0
+    return 1 if merged.conflicts else clean_exit
 
 
 def _register(call: Invocation) -> None:

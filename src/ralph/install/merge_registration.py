@@ -2,8 +2,10 @@
 
 .gitattributes is committed and shared with the team, while the config belongs to the user or to one
 clone. Git starts the registered command instead of its own merge. If Ralph is gone or fails, that
-command runs `git merge-file`, because a driver that cannot start would keep only one side. The
-files are edited as text, since starting a session must not wait for git.
+command runs `git merge-file`, because a driver that cannot start would keep only one side. Exit
+code 0 does not prove that Ralph ran: the shell of Git for Windows reports it under Wine for
+programs that it could not start. The command therefore asks for another code. The files are edited
+as text, since starting a session must not wait for git.
 """
 
 from __future__ import annotations
@@ -44,8 +46,11 @@ _MERGED_FILES = (
 )
 ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED_FILES)
 """Our lines in .gitattributes."""
+_CLEAN_EXIT = 100
+"""The exit code for a clean merge. No shell reports it for a program that did not run."""
 _DRIVER = (
-    '"$0"{options} merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
+    '"$0"{options} merge-driver --clean-exit={clean_exit} "$1" "$2" "$3" "$4" "$5"; code=$?; '
+    "[ $code = {clean_exit} ] && exit 0; "
     '[ $code = 1 ] && grep -q "^<<<<<<<" "$2" && exit 1; '
     'exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
 )
@@ -306,7 +311,9 @@ def _with_driver(text: str, env: Mapping[str, str], words: Sequence[str] = ()) -
 def driver_command(words: Sequence[str]) -> str:
     """Return the command that git runs for a merge. `words` start Ralph."""
     program, *options = words
-    script = _DRIVER.format(options="".join(f" {option}" for option in options))
+    script = _DRIVER.format(
+        options="".join(f" {option}" for option in options), clean_exit=_CLEAN_EXIT
+    )
     # A backslash would have to survive git's config and two shells.
     program = shell_words.with_slashes(program)
     return f"sh -c {shlex.quote(script)} {shlex.quote(program)} %O %A %B %P %L"
