@@ -162,3 +162,18 @@ def test_a_path_is_shown_relative_to_the_root_when_it_is_inside(tmp_path: Path) 
     assert paths.shown(root / ".agent" / "memories.md", root) == ".agent/memories.md"
     assert paths.shown(tmp_path / "project 2" / "x", root) == str(tmp_path / "project 2" / "x")
     assert paths.shown(root, root) == "."
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "variables"),
+    [
+        ("linux", "CONFIG", ("HOME", "XDG_CONFIG_HOME")),
+        ("linux", "STATE", ("HOME", "XDG_STATE_HOME")),
+        ("win32", "CONFIG", ("USERPROFILE", "APPDATA")),
+        ("win32", "STATE", ("USERPROFILE", "LOCALAPPDATA")),
+    ],
+)
+def test_the_hint_for_a_missing_folder_names_the_systems_variables(
+    platform: str, kind: str, variables: tuple[str, str]
+) -> None:
+    assert paths.user_folder_hint(kind, platform) == "set {} or {}".format(*variables)

@@ -16,7 +16,7 @@ from tests.support.tls import (
     tls_front,
 )
 
-from ralph.storage.team_url import check_url
+from ralph.storage.team_url import check_url, users_authorities_file
 
 HOST = "db.example.com"
 
@@ -184,3 +184,9 @@ def test_a_missing_file_with_authorities_is_named_as_the_cause(
         assert front.received_bytes == 0
     assert (said.code, len(said.err.splitlines())) == (1, 2)
     assert "check sslrootcert" in said.err
+
+
+def test_the_users_authorities_are_where_libpq_looks_for_them_on_windows() -> None:
+    env = {"APPDATA": "/Users/ann/AppData/Roaming"}
+    expected = Path("/Users/ann/AppData/Roaming/postgresql/root.crt")
+    assert users_authorities_file(env, "win32") == expected

@@ -342,6 +342,14 @@ def is_too_long(path: str, platform: str = sys.platform) -> bool:
     return platform == "win32" and len(path) > MAX_WINDOWS_PATH
 
 
+def user_folder_hint(kind: str, platform: str = sys.platform) -> str:
+    """Return the hint for a user who has no folder for `kind` (CONFIG or STATE)."""
+    if platform == "win32":
+        variable = discovery.WINDOWS_FOLDERS[kind][0]
+        return f"set USERPROFILE or {variable}"
+    return f"set HOME or XDG_{kind}_HOME"
+
+
 def packed_log(root: Path, session_id: str) -> Path:
     """Return the path of an imported session's compressed log.
 

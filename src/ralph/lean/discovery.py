@@ -47,7 +47,7 @@ NOT_SET_UP = "Ralph is not set up here: run `ralph init`"
 CONFIG_FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml")
 """The files of a project that may hold settings. A later one overrides an earlier one."""
 _XDG_FOLDERS = {"CONFIG": ".config", "STATE": ".local/state"}
-_WINDOWS_FOLDERS = {
+WINDOWS_FOLDERS = {
     "CONFIG": ("APPDATA", "AppData/Roaming"),
     "STATE": ("LOCALAPPDATA", "AppData/Local"),
 }
@@ -513,7 +513,7 @@ def user_folder(kind: str, env: Mapping[str, str] = os.environ) -> str:
     if os.path.isabs(folder):
         return f"{folder}/ralph"
     if sys.platform == "win32":
-        variable, below_home = _WINDOWS_FOLDERS[kind]
+        variable, below_home = WINDOWS_FOLDERS[kind]
         folder = with_slashes(env.get(variable) or "")
         if os.path.isabs(folder):
             return f"{folder}/ralph"

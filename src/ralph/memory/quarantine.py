@@ -43,7 +43,8 @@ def remember_accepted(record: Record, observer: WriteObserver | None = None) -> 
     path = paths.accepted_texts()
     if path is None:
         raise Refused(
-            "there is no folder to remember what you accepted", hint="set HOME or XDG_STATE_HOME"
+            "there is no folder to remember what you accepted",
+            hint=paths.user_folder_hint("STATE"),
         )
     files.append(path, f"{key}\n", durable=True, observer=observer)
 

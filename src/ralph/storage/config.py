@@ -70,7 +70,7 @@ def set_(
     sources = {source.layer: (source, path) for source, path in config.sources(root, env)}
     if layer not in sources:
         raise UsageError(
-            "there is no folder for the user's config", hint="set HOME or XDG_CONFIG_HOME"
+            "there is no folder for the user's config", hint=paths.user_folder_hint("CONFIG")
         )
     source, path = sources[layer]
     before = files.read(path) or ""

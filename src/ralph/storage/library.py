@@ -71,7 +71,8 @@ class Collection(NamedTuple):
         """
         if not self.places:
             raise UsageError(
-                f"there is no folder for {self.name} memory", hint="set HOME or XDG_CONFIG_HOME"
+                f"there is no folder for {self.name} memory",
+                hint=paths.user_folder_hint("CONFIG"),
             )
         for place in self.places:
             if place.exists() or place.is_symlink():

@@ -7,6 +7,7 @@ not answer, is slow or full, was restarted or has another version, or if the use
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,10 @@ SECRET_PARAMETERS = (
     "scram_client_key",
     "scram_server_key",
 )
+
+
+PASSWORD_FILE = r"%APPDATA%\postgresql\pgpass.conf" if sys.platform == "win32" else "~/.pgpass"
+"""The file from which libpq reads passwords."""
 
 
 class ServerError(RalphError):
@@ -96,8 +101,8 @@ _EXPLANATIONS = {
     "UndefinedTable": _BROKEN_SCHEMA,
     "Refusal": _Explanation(
         "the team's server refused the connection ({url}): {}",
-        "check the address and the password, which libpq reads from ~/.pgpass or a service file; "
-        f"{_NOTHING_LOST}",
+        "check the address and the password, which libpq reads from "
+        f"{PASSWORD_FILE} or a service file; {_NOTHING_LOST}",
     ),
     "StartupParameter": _Explanation(
         "the team's server refused a setting ({url}): {}",

@@ -7,12 +7,13 @@ contain a password, and the TLS certificate of a remote server is always verifie
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ralph.core.errors import Refused, UsageError
-from ralph.storage.team_errors import SECRET_PARAMETERS, first_line
+from ralph.storage.team_errors import PASSWORD_FILE, SECRET_PARAMETERS, first_line
 from ralph.storage.team_tls import system_authorities
 
 _URL_HINT = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
@@ -40,7 +41,7 @@ def check_url(url: str) -> dict[str, Any]:
         if given.get(name):
             raise UsageError(
                 f"the URL has a password ({name})",
-                hint="put it in ~/.pgpass or a service file, as for psql; "
+                hint=f"put it in {PASSWORD_FILE} or a service file, as for psql; "
                 "Ralph does not store passwords",
             )
     used = effective_parameters(given)
@@ -62,10 +63,17 @@ def _authorities(used: Mapping[str, str]) -> str:
     chosen = used.get("sslrootcert", "")
     if chosen and chosen != _SYSTEM_AUTHORITIES:
         return chosen
-    users_authorities = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
+    users_authorities = users_authorities_file(os.environ)
     if not chosen and users_authorities.exists():
         return str(users_authorities)
     return system_authorities()
+
+
+def users_authorities_file(env: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the file in which libpq looks for the user's certificate authorities."""
+    if platform == "win32":
+        return Path(env.get("APPDATA") or "", "postgresql", "root.crt")
+    return Path("~/.postgresql/root.crt").expanduser()
 
 
 def _parse_url(url: str) -> dict[str, Any]:

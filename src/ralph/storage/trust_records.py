@@ -81,7 +81,7 @@ def _update_trust(
     path = config.trust_file(env)
     if path is None:
         raise UsageError(
-            "there is no folder for the trust file", hint="set HOME or XDG_CONFIG_HOME"
+            "there is no folder for the trust file", hint=paths.user_folder_hint("CONFIG")
         )
 
     def edit(text: str) -> str:
