@@ -30,7 +30,7 @@ def machine(tmp_path: Path) -> Machine:
     git(made, "init", "-q", "-b", "main")
     git(made, "config", "user.name", "Ann")
     git(made, "config", "user.email", "ann@example.com")
-    made.ralph("install", "claude")
+    made.ralph("install", "claude", "--plugin")
     made.ralph("init")
     made.ralph("memory", "add", "Prices are in cents")
     commit(made, "set up Ralph")
