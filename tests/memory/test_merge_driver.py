@@ -139,6 +139,24 @@ def test_the_user_s_config_gets_the_driver_once_and_loses_it_again(env: dict[str
     assert not path.exists()
 
 
+def test_an_earlier_command_is_kept_by_doctor_replaced_by_registering_and_removed(
+    shop: Path, env: dict[str, str]
+) -> None:
+    merge_registration.register(shop, env)
+    current = git(shop, "config", "merge.ralph.driver")
+    earlier = current.replace(" --clean-exit=100", "").replace("$code = 100", "$code = 0")
+    assert earlier != current
+    git(shop, "config", "merge.ralph.driver", earlier)
+    assert merge_registration.is_missing(shop, env) is None
+    assert merge_registration.register(shop, env).config
+    assert git(shop, "config", "merge.ralph.driver") == current
+    git(shop, "config", "merge.ralph.driver", earlier)
+    hosts.apply_plan(
+        hosts.InstallPlan(tuple(merge_registration.repository_edits(shop, attributes=True)))
+    )
+    assert "merge-driver" not in (shop / ".git/config").read_text(encoding="utf-8")
+
+
 def test_doctor_registers_where_the_attributes_name_a_driver_that_no_config_has(
     shop: Path, env: dict[str, str]
 ) -> None:
