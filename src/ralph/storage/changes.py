@@ -5,7 +5,8 @@ stored. Comparing them all takes long in a project with thousands of logs, so a 
 repeatedly takes a shortcut:
 
 1. After a complete sync, `FileScan.remember` takes a *snapshot*: the state of the files, and the
-   *seal* of the index. The seal is a string that changes whenever any process writes to the index.
+   *seal* of the index. The seal is a string that changes when a commit by any process reaches the
+   database file.
 2. Before the next sync, `is_unchanged` compares the project with the snapshot. It looks at the
    curated files, at the two log folders, and at the logs that changed in the last two days. A log
    that is older is not looked at: if it is replaced, its folder changes.
