@@ -12,8 +12,7 @@ from ralph.lean import quick_imports
 SOURCE = Path(ralph.__file__).parents[1]
 BEGIN = """\
 import sys
-from importlib.machinery import SourceFileLoader
-names = {{"__loader__": SourceFileLoader("", "")}}
+names = {{}}
 exec(open({program!r}, encoding="utf-8").read(), names)
 sys.meta_path.insert(0, names["QuickFinder"]({source!r}))
 """

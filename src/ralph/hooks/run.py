@@ -16,7 +16,7 @@ try:
         import os
 
         _file = os.open(f"{_source}/ralph/lean/quick_imports.py", os.O_RDONLY | os.O_BINARY)
-        _names = {"__loader__": globals()["__loader__"]}
+        _names: dict[str, type] = {}
         exec(os.read(_file, 1 << 14), _names)  # noqa: S102 - it is a part of Ralph
         os.close(_file)
         sys.meta_path.insert(0, _names["QuickFinder"](_source))

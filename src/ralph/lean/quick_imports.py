@@ -11,18 +11,14 @@ A module that is not found this way is imported as usual.
 from __future__ import annotations
 
 import os
-import sys
+from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
 
 TYPE_CHECKING: bool = False  # `ralph.lean` has it too, but is imported with this module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from importlib.machinery import ModuleSpec, SourceFileLoader
+    from importlib.machinery import ModuleSpec
     from types import ModuleType
-else:
-    # `importlib.machinery` would load two more files, and these objects have its types.
-    ModuleSpec = type(sys.__spec__)
-    SourceFileLoader = type(globals()["__loader__"])
 
 _PACKAGE = "ralph"
 _READ_BYTES = 1 << 15  # at a time; Wine touches each page of a buffer before it reads
@@ -51,13 +47,6 @@ class _QuickLoader(SourceFileLoader):
             os.close(handle)
 
 
-def _spec_of(name: str, path: str, entry: os.DirEntry[str], *, is_package: bool) -> ModuleSpec:
-    loader = _QuickLoader(name, path, entry.stat())
-    spec = ModuleSpec(name, loader, origin=path, is_package=is_package)
-    spec.has_location = True
-    return spec
-
-
 class QuickFinder:
     """Find modules of Ralph below a folder, and list each folder once."""
 
@@ -83,16 +72,18 @@ class QuickFinder:
         entry = self._listing(folder).get("__init__.py")
         if entry is None:
             return None
-        spec = _spec_of(name, f"{folder}/__init__.py", entry, is_package=True)
-        spec.submodule_search_locations = [folder]
-        return spec
+        loader = _QuickLoader(name, f"{folder}/__init__.py", entry.stat())
+        return spec_from_file_location(
+            name, loader.path, loader=loader, submodule_search_locations=[folder]
+        )
 
     def _module(self, name: str, path: str) -> ModuleSpec | None:
         folder, _, last = path.rpartition("/")
         entry = self._listing(folder).get(f"{last}.py")
         if entry is None:
             return None
-        return _spec_of(name, f"{path}.py", entry, is_package=False)
+        loader = _QuickLoader(name, f"{path}.py", entry.stat())
+        return spec_from_file_location(name, loader.path, loader=loader)
 
     def _is_folder(self, path: str) -> bool:
         folder, _, last = path.rpartition("/")
