@@ -26,7 +26,7 @@ from ralph.privacy import injection
 from ralph.search.scoring import SEARCH
 from ralph.sharing import team, team_pull, team_push
 from ralph.storage import db, team_db
-from ralph.storage.index_writer import ReadState
+from ralph.storage.log_portions import ReadState
 from ralph.storage.record_rows import row_values
 from ralph.storage.server_lookup import indexed_terms
 
@@ -180,8 +180,9 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
                             name, "observations", ReadState(lines=SESSION)
                         )
                         for record, (text, title, tags, files), place in session:
-                            row = row_values(record, place, is_order=False)
-                            values.append((key, record.id, source, place, *row))
+                            row = row_values(record, is_order=False)
+                            head = (key, record.id, source, place, record.origin.session, place)
+                            values.append((*head, *row))
                             words.append((key, title, tags, text, files))
                             key += 3
                     marks = ", ".join("?" * len(values[0]))

@@ -19,7 +19,8 @@ from ralph.formats.log import encode_line
 from ralph.storage import lookup, queries
 from ralph.storage.index import Index
 from ralph.storage.index_update import in_memory
-from ralph.storage.index_writer import IndexWriter, ReadState
+from ralph.storage.index_writer import IndexWriter
+from ralph.storage.log_portions import ReadState
 from ralph.storage.source_contents import parse_contents, read_source
 from ralph.storage.sources import sources
 

@@ -15,7 +15,8 @@ from ralph.core import terms
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Query, Record, Status
 from ralph.storage import queries, query_filters, sessions, totals
 from ralph.storage.index_update import in_memory
-from ralph.storage.index_writer import IndexWriter, ReadState
+from ralph.storage.index_writer import IndexWriter
+from ralph.storage.log_portions import ReadState
 from ralph.storage.source_contents import Contents, PlacedRecord
 
 TIMES = ("2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z", "2026-01-02T10:00:00Z", "")

@@ -85,12 +85,11 @@ class FoldedTable(NamedTuple):
     complete: str
 
 
-FOLDED_TABLES = (
-    FoldedTable("session", "session_rows", _SESSION_COLUMNS, (), _COMPLETE_SESSIONS),
-    FoldedTable(
-        "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
-    ),
+SESSIONS = FoldedTable("session", "session_rows", _SESSION_COLUMNS, (), _COMPLETE_SESSIONS)
+RUNS = FoldedTable(
+    "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
 )
+FOLDED_TABLES = (SESSIONS, RUNS)
 _COMBINE: Mapping[str, Callable[[str, str], str]] = {
     "started_at": min,
     "created_at": min,

@@ -18,13 +18,8 @@ from ralph.core.record import Family, Record
 from ralph.storage import db, forgotten
 from ralph.storage.index import Progress
 from ralph.storage.index_schema import SCHEMA_VERSION
-from ralph.storage.index_writer import (
-    SLICE_BYTES,
-    TEXT_INDEXES,
-    IndexWriter,
-    LoadedPortion,
-    ReadState,
-)
+from ralph.storage.index_writer import TEXT_INDEXES, IndexWriter, LoadedPortion
+from ralph.storage.log_portions import SLICE_BYTES, ReadState
 from ralph.storage.read_progress import file_digest
 from ralph.storage.record_rows import Terms
 from ralph.storage.source_contents import Contents

@@ -1,9 +1,9 @@
 """Write the rows of the index, source by source.
 
-A log is read in portions, and the result does not depend on their size. For each source, the index
-remembers how far it was read (`offset`) and the digest of everything up to there. If a log still
-begins with the same bytes, reading continues at the offset. Otherwise all rows of the source are
-removed, and it is read again from the start.
+A log is read in portions (`log_portions.py`). For each source, the index remembers how far it was
+read (`offset`) and the digest of everything up to there. If a log still begins with the same bytes,
+reading continues at the offset. Otherwise all rows of the source are removed, and it is read again
+from the start.
 
 Any other source is parsed as a whole, and its entries are compared with their rows, so that only
 those that have changed are removed and added (`entry_changes.py`). A deadline may end this early.
@@ -17,17 +17,18 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
-from ralph.core import paths
 from ralph.core.record import Family, Record
 from ralph.storage import db, files, forgotten, queries, totals
 from ralph.storage.entry_changes import IndexedEntry, compare_entries
 from ralph.storage.folded_rows import (
-    FOLDED_TABLES,
+    RUNS,
+    SESSIONS,
+    FoldedTable,
     add_long_messages,
     fold_lines,
 )
@@ -39,14 +40,22 @@ from ralph.storage.index_schema import (
     keys_of_family,
     make_key,
 )
+from ralph.storage.log_portions import (
+    LOG_START,
+    SLICE_BYTES,
+    LogPortion,
+    LogPosition,
+    LogReader,
+    ReadState,
+)
 from ralph.storage.lookup import IS_ORDER
+from ralph.storage.prepared_rows import PreparedContents, PreparedRecord
 from ralph.storage.read_progress import digest_to
 from ralph.storage.record_filters import placeholders
 from ralph.storage.record_rows import (
     Row,
     Terms,
     column_value,
-    row_values,
     search_columns,
     storable_text,
 )
@@ -55,16 +64,13 @@ from ralph.storage.source_contents import (
     CuratedEntries,
     Interpret,
     IsRalphCall,
-    PlacedRecord,
     parse_contents,
 )
 from ralph.storage.sources import Format, Source
 
-SLICE_BYTES = 1_000_000  # of a log, read at a time
 _RECORDS_AT_ONCE = 500  # added or removed between two checks of the clock
 _PARTLY_READ = -1  # the size of a source of which some entries are not in the index yet
 _ENTRY_FAMILIES = (Family.MEMORY, Family.JOURNAL)  # progress.txt has entries of both
-_MAX_INDEXED_CHARACTERS = 100_000  # of a record's text; the rest is only in its file
 _TASK_COLUMNS = (
     "id",
     "title",
@@ -111,26 +117,10 @@ TEXT_INDEXES = {
 """Full-text tables for people who use `sqlite3`. Ralph does not read them."""
 
 
-class ReadState(NamedTuple):
-    """The state of a source's file when it was read, and how far it was read."""
-
-    mtime_ns: int = 0
-    size: int = 0
-    inode: int = 0
-    digest: str = ""
-    offset: int = 0
-    lines: int = 0
-
-
 class LoadedPortion(NamedTuple):
     """How many bytes were loaded, and whether the end of the source was reached."""
 
     size: int
-    complete: bool
-
-
-class _Portion(NamedTuple):
-    payload: bytes
     complete: bool
 
 
@@ -149,9 +139,8 @@ class _HeldRows:
 class IndexWriter:
     """Adds and removes rows for sources, and keeps the full-text index in step.
 
-    `terms` splits text into search terms, and `interpret` and `is_ralph_call` are described in
-    `source_contents.py`. `is_order` returns whether a record reads like an instruction to an agent.
-    Its result is stored, so that hooks do not have to compute it.
+    `terms` and `is_order` are described in `prepared_rows.py`, `interpret` and `is_ralph_call` in
+    `source_contents.py`.
     """
 
     def __init__(
@@ -163,10 +152,8 @@ class IndexWriter:
         is_ralph_call: IsRalphCall | None = None,
     ) -> None:
         self.connection = connection
-        self._is_ralph_call = is_ralph_call
-        self._is_order = is_order or (lambda _: False)
         self._terms = terms
-        self._interpret = interpret
+        self._reader = LogReader(terms, interpret, is_order, is_ralph_call)
         self._forgotten = forgotten.load()
         self._next_keys: dict[Family, int] = {}
         self._held: _HeldRows | None = None
@@ -228,36 +215,34 @@ class IndexWriter:
         with files.open_unpacked(source.path) as file:
             if source.format is not Format.LOG:
                 return self._load_curated(source, row, status, file, deadline)
-            length = status.st_size
-            if source.path.name.endswith(paths.PACKED):
-                length = file.seek(0, os.SEEK_END)
             if row is not None and not _can_resume(file, row):
                 self.remove_source(row["key"])
                 row = None
-            start = 0 if row is None else int(row["offset"])
-            lines_before = 0 if row is None else int(row["lines"])
-            file.seek(start)
-            portion = _read_lines(file, slice_size, length)
-            end = start + len(portion.payload)
-            digest = digest_to(file, end)
-        state = ReadState(
-            mtime_ns=status.st_mtime_ns,
-            # Until the end is reached, a size that no file has makes the next sync continue.
-            size=status.st_size if portion.complete else -end,
-            inode=status.st_ino,
-            digest=digest,
-            offset=end,
-            lines=lines_before + portion.payload.count(b"\n"),
-        )
-        if row is None:
-            key = self.add_source(source.name, source.format, state)
+            start = LOG_START
+            if row is not None:
+                start = LogPosition(row["offset"], row["lines"], bool(row["in_own_turn"]))
+            portion = self._reader.read(source, file, status, start, slice_size)
+        key = None if row is None else int(row["key"])
+        self.add_portion(source, key, portion)
+        return LoadedPortion(portion.size, portion.is_last)
+
+    def add_portion(self, source: Source, key: int | None, portion: LogPortion) -> int:
+        """Add the rows of a portion of a log, and return the key of the log.
+
+        `key` is None for the first portion.
+        """
+        if key is None:
+            key = self.add_source(source.name, source.format, portion.state)
         else:
-            key = row["key"]
-            self.connection.execute(_UPDATE_SOURCE, (*state, key))
-        if portion.payload or row is None:
-            in_ralph_turn = row is not None and bool(row["in_own_turn"])
-            self._add_text(source, key, portion.payload, lines_before, in_ralph_turn=in_ralph_turn)
-        return LoadedPortion(len(portion.payload), portion.complete)
+            self.connection.execute(_UPDATE_SOURCE, (*portion.state, key))
+        if portion.contents is None:
+            return key
+        self._add_prepared(key, portion.contents, portion.start.lines)
+        totals.add_log(self.connection, key, portion.contents.others)
+        if portion.end.in_ralph_turn != portion.start.in_ralph_turn:
+            sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
+            self.connection.execute(sql, (int(portion.end.in_ralph_turn), key))
+        return key
 
     def _load_curated(
         self,
@@ -354,59 +339,44 @@ class IndexWriter:
         self._delete_terms(family, condition, values)
         self.connection.execute(f"DELETE FROM {table} WHERE {condition}", values)
 
-    def _add_text(
-        self, source: Source, key: int, payload: bytes, lines_before: int, *, in_ralph_turn: bool
-    ) -> None:
-        """Add rows for a source's text.
-
-        The index stores whether the text ends in a turn that only called Ralph, because the answer
-        to such a turn may follow in the next portion.
-        """
-        text = payload.decode("utf-8", "surrogateescape")
-        new = parse_contents(
-            source, text, self._interpret, self._is_ralph_call, in_ralph_turn=in_ralph_turn
-        )
-        self.add_contents(key, new, lines_before=lines_before)
-        totals.add_log(self.connection, key, new)
-        if new.in_ralph_turn != in_ralph_turn:
-            sql = "UPDATE sources SET in_own_turn = ? WHERE key = ?"
-            self.connection.execute(sql, (int(new.in_ralph_turn), key))
-
     def add_source(self, name: str, form: str, state: ReadState) -> int:
         """Add a row for a source and return its key."""
         inserted = self.connection.execute(_ADD_SOURCE, (name, form, *state))
         return int(inserted.lastrowid or 0)
 
-    def add_contents(self, source: int, new: Contents, lines_before: int = 0) -> None:
-        """Add rows for the contents of a source, except forgotten records.
+    def add_contents(self, source: int, new: Contents) -> None:
+        """Add rows for the contents of a source, except forgotten records."""
+        self._add_prepared(source, self._reader.preparer.prepare(new))
 
-        `lines_before` is the number of lines that were read from the source earlier.
-        """
-        records = []
-        for item in new.records:
-            if not self._forgotten.hides(item.record):
-                records.append(_with_bounded_text(item))
+    def _add_prepared(self, source: int, new: PreparedContents, lines_before: int = 0) -> None:
+        """Add prepared rows. `lines_before` is the number of lines read from the source earlier."""
         held = _HeldRows() if self._held is None else self._held
         for family in FAMILIES:
-            placed = [item for item in records if item.record.family is family]
-            if placed:
-                self._add_records(source, family, placed, lines_before, held)
-        self._add_tasks(source, new)
-        for folded in FOLDED_TABLES:
-            lines = [line for kind, line in new.lines if kind == folded.kind]
-            fold_lines(self.connection, folded, source, lines, self._forgotten.has)
-            if folded.kind == "session":
-                add_long_messages(self.connection, source, lines, self._forgotten.has)
-            names = {storable_text(str(line["id"])) for line in lines}
-            origins = {getattr(item.record.origin, folded.kind) for item in records}
-            names.update(map(storable_text, origins))
-            names.discard("")
-            if names:
-                self.connection.execute(folded.complete, (json.dumps(sorted(names)),))
-            if folded.kind == "session":
-                held.sessions |= names
+            if new.records[family]:
+                self._add_records(source, family, new.records[family], lines_before, held)
+        self._add_tasks(source, new.others)
+        held.sessions |= self._fold_lines(source, SESSIONS, new.others, new.sessions)
+        self._fold_lines(source, RUNS, new.others, new.runs)
+        lines = [line for kind, line in new.others.lines if kind == SESSIONS.kind]
+        add_long_messages(self.connection, source, lines, self._forgotten.has)
         if self._held is None:
             self._write_held(held)
+
+    def _fold_lines(
+        self, source: int, folded: FoldedTable, new: Contents, named: Collection[str]
+    ) -> set[str]:
+        """Fold the lines about sessions or runs into their rows, and complete these rows.
+
+        `named` are the ids that the new records name. Return the ids of all rows that may have
+        changed.
+        """
+        lines = [line for kind, line in new.lines if kind == folded.kind]
+        fold_lines(self.connection, folded, source, lines, self._forgotten.has)
+        names = {storable_text(str(line["id"])) for line in lines}.union(named)
+        names.discard("")
+        if names:
+            self.connection.execute(folded.complete, (json.dumps(sorted(names)),))
+        return names
 
     def remove_source(self, source: int) -> None:
         """Remove every row that came from a source."""
@@ -447,28 +417,24 @@ class IndexWriter:
         self,
         source: int,
         family: Family,
-        placed: Sequence[PlacedRecord],
+        records: Sequence[PreparedRecord],
         lines_before: int,
         held: _HeldRows,
     ) -> None:
         """Add the rows of a family's records, and hold their terms."""
-        keys = self._reserve_keys(family, len(placed))
+        keys = self._reserve_keys(family, len(records))
         last_positions: dict[str, int] = {}
         rows: list[Row] = []
-        for item, key in zip(placed, keys, strict=True):
-            record = item.record
-            position = 0
+        for record, key in zip(records, keys, strict=True):
+            row: Row = (key, record.record_id, source, record.line + lines_before)
             if family is Family.OBSERVATION:
-                session = storable_text(record.origin.session)
+                session = record.session
                 if session not in last_positions:
                     last_positions[session] = self._last_position(session)
                 last_positions[session] += 1
-                position = last_positions[session]
-            values = row_values(record, position, is_order=self._is_order(record))
-            if family is not Family.OBSERVATION:
-                values += (item.fingerprint,)
-            rows.append((key, storable_text(record.id), source, item.line + lines_before, *values))
-            held.terms.append((key, *search_columns(record, self._terms)))
+                row += (session, last_positions[session])
+            rows.append(row + record.values)
+            held.terms.append((key, *record.terms))
         table, _ = TABLES[family]
         self.connection.executemany(f"INSERT INTO {table} VALUES ({placeholders(rows[0])})", rows)
         held.first_keys.setdefault(family, keys[0])
@@ -518,23 +484,3 @@ def _portions(items: Sequence[int], deadline: float) -> Iterator[Sequence[int]]:
         return
     for start in range(0, len(items), _RECORDS_AT_ONCE):
         yield items[start : start + _RECORDS_AT_ONCE]
-
-
-def _with_bounded_text(item: PlacedRecord) -> PlacedRecord:
-    """Return a record with at most the beginning of its text."""
-    text = item.record.text
-    if len(text) <= _MAX_INDEXED_CHARACTERS:
-        return item
-    return item._replace(record=replace(item.record, text=text[:_MAX_INDEXED_CHARACTERS]))
-
-
-def _read_lines(file: BinaryIO, slice_bytes: int, length: int) -> _Portion:
-    """Read about one slice of a log. A last line that is still being written is left out."""
-    payload = file.read(slice_bytes)
-    while b"\n" not in payload:  # the line is longer than a slice
-        more = file.read(slice_bytes)
-        if not more:
-            break
-        payload += more
-    is_at_end = file.tell() >= length
-    return _Portion(payload[: payload.rfind(b"\n") + 1], complete=is_at_end)

@@ -155,16 +155,16 @@ def digest_of(record: Record) -> str:
     return _digest_value(record).hex()
 
 
-def row_values(record: Record, position: int, *, is_order: bool) -> Row:
-    """Return the values of a record's row that follow key, id, source and line.
+def row_values(record: Record, *, is_order: bool) -> Row:
+    """Return the values of a record's row that follow its line.
 
-    `position` is the position of an observation in its session.
+    In the row of an observation, its session and its position there come in between.
     """
     metadata = storable_text(_metadata(record, is_order=is_order))
     if record.family is Family.MEMORY:
         return _memory_values(record, metadata)
     if record.family is Family.OBSERVATION:
-        return _observation_values(record, position, metadata, is_order=is_order)
+        return _observation_values(record, metadata, is_order=is_order)
     return _journal_values(record, metadata)
 
 
@@ -184,10 +184,8 @@ def _memory_values(record: Record, metadata: str) -> Row:
     )
 
 
-def _observation_values(record: Record, position: int, metadata: str, *, is_order: bool) -> Row:
+def _observation_values(record: Record, metadata: str, *, is_order: bool) -> Row:
     return (
-        storable_text(record.origin.session),
-        position,
         record.kind.value,
         storable_text(record.title),
         storable_text(record.text),

@@ -22,7 +22,8 @@ from ralph.storage import db, files, index_schema, queries
 from ralph.storage.index import PATIENCE
 from ralph.storage.index_files import sole_writer
 from ralph.storage.index_schema import SCHEMA_VERSION
-from ralph.storage.index_writer import IndexWriter, ReadState
+from ralph.storage.index_writer import IndexWriter
+from ralph.storage.log_portions import ReadState
 from ralph.storage.record_rows import Terms
 from ralph.storage.source_contents import parse_contents
 from ralph.storage.sources import Format, Source
