@@ -35,6 +35,7 @@ STARTS_PROCESSES = {
     "loop",
     "core/process.py",
     "core/pipes.py",
+    "core/side_process.py",
     "core/windows_processes.py",
     "core/paths.py",
 }

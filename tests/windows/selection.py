@@ -8,6 +8,7 @@ PART = (
     f"{_WRITERS}::test_eight_writers_of_one_memory_file_lose_nothing",
     f"{_WRITERS}::test_eight_writers_of_one_log_lose_and_tear_no_line",
     "tests/core/test_pattern_process.py",
+    "tests/core/test_side_process.py",
     "tests/lean/test_windows_paths.py",
     "tests/memory/test_memory.py",
 )
@@ -20,6 +21,7 @@ WHOLE = (
     "tests/windows",
     "tests/capture",
     "tests/core/test_pattern_process.py",
+    "tests/core/test_side_process.py",
     "tests/formats",
     "tests/hooks/test_run.py::test_every_recorded_payload_is_handled",
     "tests/lean",

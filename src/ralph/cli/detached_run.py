@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -86,10 +85,7 @@ def _has_begun(root: Path, run_id: str) -> bool:
 
 
 def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.Popen[bytes]:
-    isolation = "-P"  # do not import a folder named `ralph` in the project instead of this package
-    if sys.flags.isolated:
-        isolation = "-I"
-    python = [sys.executable, isolation, "-m", "ralph"]
+    python = process.this_python("-m", "ralph")
     words = ["loop", "start", "--root", str(root), "--as", run_id]
     given = ["--request", json.dumps(asdict(request))]
     environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}

@@ -32,6 +32,7 @@ __all__ = [
     "render",
     "repository",
     "settings",
+    "side_process",
     "similarity",
     "spelling",
     "terms",

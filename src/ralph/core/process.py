@@ -166,6 +166,15 @@ def _command_line(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None)
     return list(argv)
 
 
+def this_python(*words: str) -> list[str]:
+    """Return the command that runs this Python with some words.
+
+    It imports nothing from the current folder, where a project may have a folder named `ralph`.
+    """
+    isolation = "-I" if sys.flags.isolated else "-P"
+    return [sys.executable, isolation, *words]
+
+
 def start_detached(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int
 ) -> subprocess.Popen[bytes]:

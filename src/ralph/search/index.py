@@ -33,6 +33,8 @@ from ralph.storage.read_progress import LogProgress, log_progress
 from ralph.storage.sources import FoundLog, log_folders, scan_logs, sources
 
 if TYPE_CHECKING:
+    from ralph.storage.log_helper import HelpRules
+    from ralph.storage.log_portions import LogReader
     from ralph.storage.source_contents import Interpret, IsRalphCall
 
 T = TypeVar("T")
@@ -92,6 +94,25 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         is_order=partial(_is_order, root),
         is_ralph_call=_is_own_traffic,
         judge=Judge(injection.GUARD_VERSION, _is_order_row),
+        help_rules=partial(_help_rules, root, privacy),
+    )
+
+
+def _help_rules(root: Path, privacy: Privacy | None) -> HelpRules:
+    from ralph.storage.log_helper import HelpRules  # most syncs read little
+
+    return HelpRules(partial(_log_reader, root, privacy))
+
+
+def _log_reader(root: Path, privacy: Privacy | None) -> LogReader:
+    """Return the reader of a project's logs. Another process calls this."""
+    from ralph.storage.log_portions import LogReader
+
+    return LogReader(
+        terms.index_terms,
+        interpreter(root, privacy),
+        partial(_is_order, root),
+        _is_own_traffic,
     )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "index_writer",
     "judgements",
     "library",
+    "log_helper",
     "log_portions",
     "lookup",
     "paired_lookup",

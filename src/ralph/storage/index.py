@@ -44,6 +44,7 @@ from ralph.storage.sources import Format, Source, has_project_sources, sources
 
 if TYPE_CHECKING:
     from ralph.storage.index_writer import IndexWriter
+    from ralph.storage.log_helper import HelpRules
     from ralph.storage.source_contents import Contents, Interpret, IsRalphCall
 
 PATIENCE = 5.0  # seconds to wait while another process builds the index for the first time
@@ -72,8 +73,9 @@ class Synced:
 class Index:
     """The index of one project.
 
-    `copy_main` returns whether a worktree's index may start as a copy of the main checkout's. The
-    other functions are passed on to the `IndexWriter`.
+    `copy_main` returns whether a worktree's index may start as a copy of the main checkout's.
+    `help_rules` returns when another process reads logs. The other functions are passed on to the
+    `IndexWriter`.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Index:
         is_order: Callable[[Record], bool] | None = None,
         is_ralph_call: IsRalphCall | None = None,
         judge: Judge | None = None,
+        help_rules: Callable[[], HelpRules] | None = None,
     ) -> None:
         self.root = root
         self.path = paths.index_file(root)
@@ -94,6 +97,7 @@ class Index:
         self._is_ralph_call = is_ralph_call
         self._copy_main = copy_main
         self._judge = judge
+        self._help_rules = help_rules
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -377,7 +381,12 @@ class Index:
             return Synced(complete=scan.has_logs)
         from ralph.storage.index_update import update_sources
 
-        unread = update_sources(self._writer(connection), gone, differing, within, progress)
+        help_rules = None
+        if within is None and self._help_rules is not None:
+            help_rules = self._help_rules()
+        unread = update_sources(
+            self._writer(connection), gone, differing, within, progress, help_rules
+        )
         return Synced(
             len(differing) - len(unread),
             len(gone),

@@ -10,7 +10,7 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from ralph.storage import db, forgotten
 from ralph.storage.index import Progress
 from ralph.storage.index_schema import SCHEMA_VERSION
 from ralph.storage.index_writer import TEXT_INDEXES, IndexWriter, LoadedPortion
+from ralph.storage.log_helper import HelpRules, LogHelper, log_helper
 from ralph.storage.log_portions import SLICE_BYTES, ReadState
 from ralph.storage.read_progress import file_digest
 from ralph.storage.record_rows import Terms
@@ -50,11 +51,12 @@ def update_sources(
     differing: Sequence[FoundSource],
     within: float | None,
     progress: Progress | None,
+    help_rules: HelpRules | None = None,
 ) -> Sequence[Source]:
     """Remove the rows of sources that are gone, read those that differ, and return the unread rest.
 
     With a deadline of `within` seconds, memories come before logs, and newer files before older
-    ones, because they matter most to a session.
+    ones, because they matter most to a session. `help_rules` are for a sync without a deadline.
     """
     pace = _Pace()
     if within is not None:
@@ -67,8 +69,11 @@ def update_sources(
             writer.remove_source(rows[name]["key"])
     unread_bytes = sum(found.state.size for found in differing)
     is_large = within is None and unread_bytes >= _LARGE_BYTES
-    with _gathering_words(writer.connection) if is_large else nullcontext():
-        loaded = _load_sources(writer, changed, rows, pace, progress)
+    with (
+        _gathering_words(writer.connection) if is_large else nullcontext(),
+        log_helper(help_rules, differing, rows) as helper,
+    ):
+        loaded = _load_sources(writer, changed, rows, pace, progress, helper)
     return changed[loaded:]
 
 
@@ -114,6 +119,7 @@ def _load_sources(
     rows: dict[str, sqlite3.Row],
     pace: _Pace,
     progress: Progress | None,
+    helper: LogHelper | None,
 ) -> int:
     """Load sources in batches, with one transaction per batch.
 
@@ -125,12 +131,7 @@ def _load_sources(
         with writer.batch():
             while count < len(changed) and batch_bytes <= pace.batch_bytes:
                 source = changed[count]
-                loaded = LoadedPortion(0, complete=True)
-                # If the file is gone or cannot be read, none of it was written.
-                with suppress(OSError):
-                    loaded = writer.load(
-                        source, rows.get(source.name), pace.slice_bytes, pace.deadline
-                    )
+                loaded = _load_portion(writer, source, rows.get(source.name), pace, helper)
                 batch_bytes += loaded.size
                 if pace.deadline < math.inf:
                     writer.finish_rows()
@@ -143,6 +144,24 @@ def _load_sources(
                 if time.monotonic() > pace.deadline:
                     return count
     return count
+
+
+def _load_portion(
+    writer: IndexWriter,
+    source: Source,
+    row: sqlite3.Row | None,
+    pace: _Pace,
+    helper: LogHelper | None,
+) -> LoadedPortion:
+    """Load a source or the next portion of a log, which may have been read by a helper."""
+    portion = helper.next_portion(source) if helper is not None else None
+    if portion is not None:
+        writer.add_portion(source, None if row is None else row["key"], portion)
+        return LoadedPortion(portion.size, portion.is_last)
+    try:
+        return writer.load(source, row, pace.slice_bytes, pace.deadline)
+    except OSError:  # the file is gone or cannot be read, so none of it was written
+        return LoadedPortion(0, complete=True)
 
 
 @contextmanager

@@ -1,0 +1,106 @@
+"""Compute results in a second process, so that they are computed on another core.
+
+This process sends a function to the other one and takes its results in order. What the other one
+computes in advance has to fit into the pipe between them, so memory stays bounded. It ends after
+the last result, or when it next writes to the pipe after this process has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import IO, Generic, TypeVar
+
+from ralph.core.process import this_python
+
+if sys.platform == "linux":
+    import fcntl
+
+T = TypeVar("T")
+
+_PIPE_BYTES = 1 << 20  # the most that Linux grants every user; the default is 64 KB
+_BUSY_SHARE = 0.5  # of a core: if others use more of it, it is not free
+
+
+def has_free_core() -> bool:
+    """Return whether a core is free, as far as the system tells. Windows does not tell."""
+    cores = os.cpu_count() or 1
+    if sys.platform == "win32":
+        return cores > 1
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    try:
+        running, _, _ = os.getloadavg()
+    except OSError:
+        return cores > 1
+    return running + _BUSY_SHARE < cores
+
+
+class SideProcess(Generic[T]):
+    """A process that computes the results of `produce`, which must be picklable."""
+
+    def __init__(self, produce: Callable[[], Iterable[T]]) -> None:
+        """Start the process. Raises OSError if it cannot be started."""
+        self._process = subprocess.Popen(
+            this_python("-m", __name__),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._requests = _opened(self._process.stdin)
+        self._results = _opened(self._process.stdout)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self._results, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        with contextlib.suppress(OSError):  # it has ended, which `take` notices
+            pickle.dump(produce, self._requests)
+            self._requests.close()
+
+    def take(self) -> T:
+        """Return the next result. Raises EOFError if the process has ended."""
+        try:
+            result: T = pickle.load(self._results)  # noqa: S301 - from a process of our own
+        except (OSError, pickle.UnpicklingError) as error:
+            raise EOFError from error
+        return result
+
+    def __enter__(self) -> SideProcess[T]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        with contextlib.suppress(OSError):
+            self._requests.close()
+        self._results.close()
+
+
+def _opened(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise ValueError("the process was started without this pipe")
+    return pipe
+
+
+def _main() -> None:
+    """Send the results of the function that comes through standard input."""
+    results = sys.stdout.buffer
+    sys.stdout = sys.stderr
+    produce = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    for result in produce():
+        pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
+        results.flush()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        _main()

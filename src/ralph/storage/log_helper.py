@@ -1,0 +1,103 @@
+"""Read new logs in a second process, while this one reads others and writes the rows of all.
+
+A first index reads many logs, and most of its time goes into preparing their rows, which needs no
+database. The portions arrive in the order of the logs, so the index is the same as without help. If
+the helper ends early, the remaining logs are read by this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
+
+from ralph.core.side_process import SideProcess, has_free_core
+from ralph.storage.log_portions import LogPortion, LogReader
+from ralph.storage.sources import Format, FoundSource, Source
+
+_MIN_BYTES = 16_000_000  # of new logs: these take 2 seconds, and starting a helper takes 0.3
+_HELPER_SHARE = 2.0  # of what this process reads: it also writes all rows
+
+MakeReader = Callable[[], LogReader]
+
+
+class HelpRules(NamedTuple):
+    """When a helper reads logs, and how it gets its reader. `make_reader` must be picklable."""
+
+    make_reader: MakeReader
+    min_bytes: int = _MIN_BYTES
+    is_core_free: Callable[[], bool] = has_free_core
+
+
+class LogHelper:
+    """The portions of the logs that another process reads."""
+
+    def __init__(self, process: SideProcess[LogPortion | None], assigned: Sequence[Source]) -> None:
+        self._process = process
+        self._unfinished = [source.name for source in reversed(assigned)]
+
+    def next_portion(self, source: Source) -> LogPortion | None:
+        """Return the next portion of a log, or None if this process has to read the rest of it."""
+        if not self._unfinished or self._unfinished[-1] != source.name:
+            return None
+        try:
+            portion = self._process.take()
+        except EOFError:
+            self._unfinished.clear()
+            return None
+        if portion is None or portion.is_last:
+            self._unfinished.pop()
+        return portion
+
+
+@contextmanager
+def log_helper(
+    rules: HelpRules | None, differing: Sequence[FoundSource], known: Collection[str]
+) -> Iterator[LogHelper | None]:
+    """Start a helper for new logs, if there are enough of them and a core is free.
+
+    `known` are the names of the sources that the index has.
+    """
+    new_logs = [
+        found
+        for found in differing
+        if found.source.format is Format.LOG and found.source.name not in known
+    ]
+    new_bytes = sum(found.state.size for found in new_logs)
+    if rules is None or new_bytes < rules.min_bytes or not rules.is_core_free():
+        yield None
+        return
+    assigned = _assigned(new_logs)
+    process: SideProcess[LogPortion | None] | None = None
+    with suppress(OSError):
+        process = SideProcess(partial(_read_logs, rules.make_reader, assigned))
+    if process is None:
+        yield None
+        return
+    with process:
+        yield LogHelper(process, assigned)
+
+
+def _assigned(logs: Sequence[FoundSource]) -> list[Source]:
+    """Choose the logs that a helper reads, which has to be ahead of this process."""
+    assigned: list[Source] = []
+    own_bytes = 0
+    helper_bytes = 0
+    for source, state in logs:
+        if helper_bytes <= own_bytes * _HELPER_SHARE:
+            assigned.append(source)
+            helper_bytes += state.size
+        else:
+            own_bytes += state.size
+    return assigned
+
+
+def _read_logs(make_reader: MakeReader, assigned: Sequence[Source]) -> Iterator[LogPortion | None]:
+    """Yield the portions of logs, and None if the rest of a log cannot be read."""
+    reader = make_reader()
+    for source in assigned:
+        try:
+            yield from reader.portions(source)
+        except OSError:
+            yield None

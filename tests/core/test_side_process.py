@@ -1,0 +1,62 @@
+"""Results that a second process computes."""
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+from tests.support import helped_reading
+
+from ralph.core.process import is_alive, started_at
+from ralph.core.side_process import SideProcess
+
+PARENT = """
+from tests.support import helped_reading
+from ralph.core.process import is_alive, started_at
+from ralph.core.side_process import SideProcess
+process = SideProcess(helped_reading.own_ids)
+print(process.take(), flush=True)
+while True:
+    process.take()
+"""
+MAX_SECONDS = 30.0
+POLL_SECONDS = 0.05
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+
+def test_results_arrive_in_order_and_then_it_has_ended() -> None:
+    with SideProcess(partial(helped_reading.count_to, 1000)) as process:
+        assert [process.take() for _ in range(1000)] == list(range(1000))
+        with pytest.raises(EOFError):
+            process.take()
+
+
+def test_a_process_that_fails_has_ended() -> None:
+    with SideProcess(helped_reading.fail) as process, pytest.raises(EOFError):
+        process.take()
+
+
+def test_it_can_be_left_before_the_last_result() -> None:
+    with SideProcess(helped_reading.own_ids) as process:
+        assert process.take() != os.getpid()
+    with pytest.raises((EOFError, ValueError)):
+        process.take()
+
+
+def test_it_ends_when_the_process_that_started_it_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        born = started_at(child)
+        assert is_alive(child, born)
+        parent.kill()
+    deadline = time.monotonic() + MAX_SECONDS
+    while is_alive(child, born) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    assert not is_alive(child, born)

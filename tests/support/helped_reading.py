@@ -1,0 +1,51 @@
+"""What tests let a second process do."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from ralph.core import terms
+from ralph.storage.log_portions import LogPortion, LogReader
+from ralph.storage.sources import Source
+
+LOGS_BEFORE_THE_END = 3
+
+
+def make_reader() -> LogReader:
+    return LogReader(terms.index_terms)
+
+
+class _EndingReader(LogReader):
+    """A reader whose process ends while it reads a log."""
+
+    def __init__(self) -> None:
+        super().__init__(terms.index_terms)
+        self._logs = 0
+
+    def portions(self, source: Source) -> Iterator[LogPortion]:
+        self._logs += 1
+        for portion in super().portions(source):
+            if self._logs > LOGS_BEFORE_THE_END:
+                os._exit(1)
+            yield portion
+
+
+def make_ending_reader() -> LogReader:
+    return _EndingReader()
+
+
+def own_ids() -> Iterator[int]:
+    """Yield the id of the process that runs this, without end."""
+    while True:
+        yield os.getpid()
+
+
+def count_to(end: int) -> Iterable[int]:
+    return range(end)
+
+
+def fail() -> Iterable[int]:
+    raise ValueError
+
+
+def always() -> bool:
+    return True
