@@ -86,7 +86,7 @@ def fill(
         return tuple(range(len(records)))
     if order is None:
         order = useful_order(records)
-    kinds = [record.kind.value for record in records]
+    kinds = [record.kind for record in records]
     reserved = _reserve_smallest(kinds, costs, budget)
     room = budget - sum(reserved.values())
     shown: list[int] = []

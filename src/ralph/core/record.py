@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from ralph.core import ids
@@ -200,7 +201,7 @@ class Record:
     links: tuple[Link, ...] = ()
     extra: Mapping[str, object] = field(default=NO_EXTRA, hash=False)
 
-    @property
+    @cached_property  # lists are sorted by it more than once
     def added_at(self) -> str:
         """When the record was added, as precisely as it is known."""
         at = str(self.extra.get(AT) or "")

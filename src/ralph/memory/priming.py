@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from ralph.storage.library import Collection, Library, Stored
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
 _HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
 """Members of `extra` that agents do not see."""
+_DAY_LENGTH = len("2026-01-31")
 
 
 class PrimedMemories(NamedTuple):
@@ -120,15 +122,17 @@ def _fit(
     is JSON if `places` has the file and line of each entry, otherwise markdown.
     """
     is_knowledge = collection.name == "knowledge"
-    if is_knowledge:
-        ordered = [_without_signature(record) for record in records]
-    else:
-        by_time = sorted(records, key=lambda record: record.added_at)
-        plain = [_without_signature(record) for record in by_time]
-        ordered = list(sort_by_section(plain, collection.layout.kinds))
+    ordered = list(records)
+    if not is_knowledge:
+        ordered.sort(key=lambda record: record.added_at)
+        ordered = sort_by_section(ordered, collection.layout.kinds)
+
+    @cache
+    def plain(row: int) -> Record:
+        return _without_signature(ordered[row])
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
-        chosen = [ordered[row] for row in rows]
+        chosen = list(map(plain, rows))
         if places is not None:
             everything = []
             for record in (*before.records, *chosen):
@@ -146,10 +150,13 @@ def _fit(
         return "\n".join(part for part in parts if part)
 
     text, shown = fit(ordered, budget, render)
-    chosen = before.records + tuple(ordered[row] for row in shown)
+    chosen = before.records + tuple(map(plain, shown))
     return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
 
 
 def _without_signature(record: Record) -> Record:
+    day = record.updated_at[:_DAY_LENGTH]
+    if day == record.updated_at and record.extra.keys().isdisjoint(_HIDDEN_FROM_AGENTS):
+        return record
     extra = {name: value for name, value in record.extra.items() if name not in _HIDDEN_FROM_AGENTS}
-    return replace(record, updated_at=record.updated_at[:10], extra=extra)
+    return replace(record, updated_at=day, extra=extra)
