@@ -167,13 +167,23 @@ def _says_something(sentence: str) -> bool:
 def _split_line(line: str) -> Sequence[str]:
     parts = []
     start = 0
-    for position in range(1, len(line)):
-        is_end = line.startswith(_SENTENCE_ENDS, position - 1)
-        if is_end and not _ends_in_abbreviation(line[start : position - 1]):
-            parts.append(line[start:position].strip())
-            start = position
+    for end in _sentence_ends(line):
+        if not _ends_in_abbreviation(line[start : end - 1]):
+            parts.append(line[start:end].strip())
+            start = end
     parts.append(line[start:].strip())
     return parts
+
+
+def _sentence_ends(line: str) -> list[int]:
+    """Return the positions after the marks within a line that end a sentence, in order."""
+    ends = []
+    for mark in _SENTENCE_ENDS:
+        position = line.find(mark)
+        while position >= 0:
+            ends.append(position + 1)
+            position = line.find(mark, position + 1)
+    return sorted(end for end in ends if end < len(line))
 
 
 def _ends_in_abbreviation(text: str) -> bool:
