@@ -221,3 +221,24 @@ def test_the_greeting_is_answered_before_the_tools_are_loaded(tmp_path: Path) ->
         "ralph.mcp.server",
         "ralph.mcp.transports",
     }
+
+
+def test_a_search_for_memories_loads_no_other_verbs(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from ralph.mcp.call import ToolCall; from ralph.mcp.handlers import TOOLS\n"
+        "TOOLS['memory_search'].run(ToolCall(Path.cwd(), os.environ), 'a pool')\n"
+        "print(*(name for name in sys.modules if name.startswith('ralph')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    names = set(done.stdout.split())
+    assert "ralph.mcp.memory_tools" in names
+    parts = {name.split(".")[1] for name in names if "." in name}
+    assert parts.isdisjoint({"learning", "tasks", "loop", "sharing", "install"})
+    assert names.isdisjoint({"ralph.capture.summary", "ralph.recall.session_start"})

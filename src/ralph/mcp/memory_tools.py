@@ -14,9 +14,6 @@ from pydantic import Field
 from ralph.core import record_lines, render
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Hit, MemoryKind, Query, SearchResult
-from ralph.learning import learn, removal
-from ralph.learning.learn import LearnRequest
-from ralph.learning.learn_answer import answer_json, describe_dropped
 from ralph.mcp.answers import (
     JsonObject,
     ToolAnswer,
@@ -218,6 +215,8 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     """Use when a memory is obsolete and should go: it is deleted, and its text returned. A person
     may be asked first.
     """
+    from ralph.learning import removal  # few sessions delete anything
+
     deleted = removal.delete(call.root, id, expect=call.agreed)
     record = deleted.record
     source = call.source(deleted)
@@ -237,11 +236,13 @@ def memory_learn(call: ToolCall, answer: Text, until: Name = "") -> ToolAnswer:
     """Use after `ralph learn --dry-run` asked you for memories of recorded sessions: send your JSON
     answer, and the time in its last line. Quotes are verified, and the user decides.
     """
+    from ralph.learning import learn, learn_answer  # few sessions are asked for memories
+
     config = call.config
-    request = LearnRequest(config.learning, patterns=config.privacy.patterns)
+    request = learn.LearnRequest(config.learning, patterns=config.privacy.patterns)
     verified = learn.apply_to_printed_prompt(call.root, answer, request, until)
     sentence = "Nothing new was proposed"
     if verified.proposals:
         sentence = f"{len(verified.proposals)} proposal(s) wait in `ralph review`"
-    structured = answer_json(verified)
-    return report_answer(sentence, structured, [describe_dropped(verified.dropped)])
+    structured = learn_answer.answer_json(verified)
+    return report_answer(sentence, structured, [learn_answer.describe_dropped(verified.dropped)])

@@ -5,13 +5,11 @@ Models read the docstrings in every conversation, so every word costs tokens.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from ralph.core import render
-from ralph.core.graph import Edge
-from ralph.core.work import Story, TaskStatus
 from ralph.mcp.answers import (
     JsonObject,
     ToolAnswer,
@@ -23,13 +21,14 @@ from ralph.mcp.answers import (
 from ralph.mcp.arguments import Hops, Name, Number, StateName, Text, Words
 from ralph.mcp.call import ToolCall
 from ralph.mcp.registry import tool
-from ralph.recall import graph
 from ralph.search.filters import parse_node_types, parse_relations, parse_time
-from ralph.search.graph_walks import ReachedNode
 from ralph.search.record_ids import expand_id
-from ralph.tasks import task as tasks
-from ralph.tasks.task import ListedTask
-from ralph.tasks.task_shapes import task_json
+
+if TYPE_CHECKING:
+    from ralph.core.graph import Edge
+    from ralph.core.work import Story
+    from ralph.search.graph_walks import ReachedNode
+    from ralph.tasks.task import ListedTask
 
 TASK_LIMIT = 30  # tasks in a list, unless the caller sets a limit
 NODE_LIMIT = 20  # neighbours of a node, unless the caller sets a limit
@@ -52,6 +51,9 @@ def task_show(
     """Use to see a task with its stories by its id. Without an id, list the tasks in the order to
     do them.
     """
+    from ralph.core.work import TaskStatus  # few projects have tasks
+    from ralph.tasks import task as tasks
+
     if id:
         return _show_task(call, id)
     state = None
@@ -70,6 +72,8 @@ def task_show(
 
 
 def _show_task(call: ToolCall, id: str) -> ToolAnswer:
+    from ralph.tasks import task as tasks
+
     view = tasks.show(call.root, id)
     task = view.listed.task
     all_details = {
@@ -104,6 +108,8 @@ def _story_line(story: Story) -> str:
 
 
 def _task_json(task: ListedTask) -> JsonObject:
+    from ralph.tasks.task_shapes import task_json
+
     structured = task_json(task)
     shown = {name: structured[name] for name in _TASK_KEYS}
     shown["title"] = one_line(task.task.title)
@@ -139,6 +145,8 @@ def graph_show(
     """Use to see what is linked to a record, file:path, symbol:path#name, tag:x, task:id or
     session:id.
     """
+    from ralph.recall import graph  # few agents follow links
+
     types = parse_node_types(type)
     followed = parse_relations(relation)
     reached = graph.neighbors(

@@ -21,10 +21,7 @@ from ralph.mcp.arguments import Layer, Name, Number, RecordNames, Text, When, Wo
 from ralph.mcp.call import ToolCall
 from ralph.mcp.hits import HIT_LIMIT, count_shown, hits_answer
 from ralph.mcp.registry import tool
-from ralph.memory import knowledge as knowledge_pages
 from ralph.memory.caller import current_session
-from ralph.memory.knowledge_match import render as render_knowledge
-from ralph.recall import prompt_context, session_start
 from ralph.recall import search as record_search
 from ralph.recall.memory_budget import explain_absence
 from ralph.search.explanations import describe_replacements
@@ -152,6 +149,8 @@ class _GivenText(NamedTuple):
 
 
 def _given_with_prompt(call: ToolCall, prompt: str) -> _GivenText:
+    from ralph.recall import prompt_context  # few sessions ask what an agent is given
+
     answer = prompt_context.answer_prompt(call.root, call.config, prompt, task=call.task)
     nothing = explain_absence("Nothing relevant found.", answer.left_out, call.config)
     return _GivenText(answer.text, list(answer.reasons), nothing)
@@ -159,6 +158,8 @@ def _given_with_prompt(call: ToolCall, prompt: str) -> _GivenText:
 
 def _given_at_start(call: ToolCall) -> _GivenText:
     """Return the brief without instructions, because the list of tools already explains Ralph."""
+    from ralph.recall import session_start  # it is slow to import, and rarely needed
+
     brief = session_start.brief_session(call.root, call.config, "", task=call.task)
     records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
     nothing = explain_absence("There is nothing to give yet.", brief.left_out, call.config)
@@ -167,8 +168,10 @@ def _given_at_start(call: ToolCall) -> _GivenText:
 
 def _match_knowledge(call: ToolCall, prompt: str, feature: str, files: Sequence[str]) -> ToolAnswer:
     """Return the knowledge pages whose tags match a task, in full."""
-    matches = knowledge_pages.match(call.root, prompt, feature=feature, files=tuple(files))
-    text = render_knowledge([match.record for match in matches])
+    from ralph.memory import knowledge, knowledge_match  # few projects have knowledge pages
+
+    matches = knowledge.match(call.root, prompt, feature=feature, files=tuple(files))
+    text = knowledge_match.render([match.record for match in matches])
     rows = []
     for match in matches:
         rows.append(

@@ -5,7 +5,7 @@ Models read the docstrings in every conversation, so every word costs tokens.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -18,15 +18,13 @@ from ralph.mcp.hits import HIT_LIMIT, count_shown, hit_json, safe_hits
 from ralph.mcp.registry import tool
 from ralph.memory.record_shapes import mark_weak
 from ralph.privacy import injection
-from ralph.recall import journal, sessions
-from ralph.recall.journal import JournalMatch
-from ralph.recall.journal_section import journal_block
-from ralph.recall.json_shapes import journal_json, session_json
 from ralph.recall.search import MAX_PART_TOKENS
-from ralph.recall.sessions import Session
 from ralph.search.explanations import WEAK
 from ralph.search.filters import parse_time
-from ralph.storage import task_files
+
+if TYPE_CHECKING:
+    from ralph.recall.journal import JournalMatch
+    from ralph.recall.sessions import Session
 
 SESSION_LIMIT = 20  # sessions or events, unless the caller sets a limit
 _MAX_PROMPT_CHARACTERS = 160  # of a session's first prompt
@@ -48,6 +46,8 @@ def journal_search(
     limit: Number = HIT_LIMIT,
 ) -> ToolAnswer:
     """Use to find out how earlier iterations of Ralph's loop ended."""
+    from ralph.recall import journal  # few agents look for iterations
+
     chosen_outcome = None
     if outcome:
         chosen_outcome = Outcome(outcome)
@@ -65,6 +65,9 @@ def journal_search(
 
 
 def _journal_json(match: JournalMatch) -> JsonObject:
+    from ralph.recall.journal_section import journal_block
+    from ralph.recall.json_shapes import journal_json
+
     name = str(journal_json(match.entry)["id"])
     block = journal_block(match.entry, of_run=True).strip()
     return {
@@ -90,12 +93,16 @@ def session_show(
     """Use to see what happened in an earlier session by its id. Without an id, list the sessions,
     newest first.
     """
+    from ralph.recall import sessions  # it is slow to import, and a search needs none of it
+
     if id:
         return _show_session(call, id, Detail(layer), limit)
     page, total = sessions.list_(
         call.root, limit=limit, since=parse_time(since), task=task, within=call.task
     )
     if task and not total:
+        from ralph.storage import task_files
+
         task_files.find_task(call.root, task)  # raises NotFound if the task does not exist
     structured: JsonObject = {"sessions": [_session_json(row) for row in page], "total": total}
     lines = "\n".join(map(_session_line, page))
@@ -104,6 +111,8 @@ def session_show(
 
 def _show_session(call: ToolCall, id: str, detail: Detail, limit: int) -> ToolAnswer:
     """Return a session's summary and what happened in it."""
+    from ralph.recall import sessions
+
     session, answer = sessions.show(call.root, id, layer=detail, limit=limit, within=call.task)
     hits = safe_hits(call.root, answer, detail)
     summary = _safe_summary(session.summary)
@@ -133,6 +142,8 @@ def _safe_summary(summary: str) -> str:
 
 
 def _session_json(session: Session) -> JsonObject:
+    from ralph.recall.json_shapes import session_json
+
     structured = session_json(session)
     shown = {name: structured[name] for name in _SESSION_KEYS}
     shown["prompt"] = one_line(session.prompt, _MAX_PROMPT_CHARACTERS)
