@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from ralph.capture.recoveries import Recovery, describe_changes, find_recoveries
 from ralph.capture.short_text import first_line
-from ralph.capture.summary import error_line
 from ralph.core.record import TAINT, Record, is_confirmed
 from ralph.lean import replace
 from ralph.privacy.injection import looks_like_instructions
@@ -42,7 +41,7 @@ def find_solutions(
         if recovery is None:
             continue
         command = first_line(recovery.failure.command, _MAX_COMMAND_CHARACTERS)
-        printed = quote_output(command, error_line(recovery.failure.record))
+        printed = quote_output(command, _failure_line(recovery))
         failure = f"$ {command}\n{printed}"
         shown = _with_solution(Shown(RankedRow(row), failure), recovery)
         if shown is not None:
@@ -86,10 +85,18 @@ def _find_recovery(records: Sequence[Record], error: str) -> Recovery | None:
     features = find_features(error)
     found = None
     for recovery in find_recoveries(_before_foreign_reading(records)):
-        failure = error_line(recovery.failure.record)
-        if recovery.has_clear_cause and is_same_error(features, find_features(failure)):
+        if not recovery.has_clear_cause:
+            continue
+        if is_same_error(features, find_features(_failure_line(recovery))):
             found = recovery
     return found
+
+
+def _failure_line(recovery: Recovery) -> str:
+    """Return the line of a failure's output that names the error."""
+    from ralph.capture.summary import error_line  # few sessions have a recovery with a clear cause
+
+    return error_line(recovery.failure.record)
 
 
 def _before_foreign_reading(records: Sequence[Record]) -> Sequence[Record]:
