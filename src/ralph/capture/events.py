@@ -127,12 +127,13 @@ _TEXT_KEYS = ("content", "llmContent", "text", "result", "output", "message")
 _MEDIA = ("image", "audio", "resource", "document", "video")
 
 
-def text_member(payload: Json, *keys: str) -> str:
+def text_member(payload: Json, key: str, *other_keys: str) -> str:
     """Return the first of these members that is a non-empty string, or ""."""
-    for key in keys:
-        value = payload.get(key)
-        if isinstance(value, str) and value:
-            return value
+    value = payload.get(key)
+    if isinstance(value, str) and value:
+        return value
+    if other_keys:
+        return text_member(payload, *other_keys)
     return ""
 
 
@@ -203,7 +204,11 @@ def response_text(value: object, depth: int = 0) -> str:
 
 @lru_cache(_CACHED_PATHS)
 def relative_path(path: str, cwd: str) -> str:
-    """Return a path relative to `cwd`, or unchanged if it is not inside it."""
+    """Return a path relative to `cwd` if it is inside it, with composed characters."""
+    return discovery.composed(_relative_path(path, cwd))
+
+
+def _relative_path(path: str, cwd: str) -> str:
     if not path or not _is_absolute(cwd) or "\0" in path or "\0" in cwd:
         return path
     if _is_absolute(path):
@@ -224,9 +229,11 @@ def _is_absolute(path: str) -> bool:
 
 def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the files in `more` and those that a call's parameters name, without duplicates."""
-    names = [path for path in (*more, *_paths(parameters, 0)) if path.strip() and "\n" not in path]
-    relative_names = [discovery.composed(relative_path(path, cwd)) for path in names]
-    return tuple(dict.fromkeys(relative_names))[:_MAX_FILES]
+    names: dict[str, None] = {}
+    for path in (*more, *_paths(parameters, 0)):
+        if path.strip() and "\n" not in path:
+            names[relative_path(path, cwd)] = None
+    return tuple(names)[:_MAX_FILES]
 
 
 def _paths(value: Json, depth: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ Every rendered text is therefore redacted once more before it is stored.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -107,7 +107,7 @@ def make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
             by=WRITERS.get(event.kind, "tool"),
             session=event.session,
             agent=event.host,
-            files=tuple(file for file in event.files if file),
+            files=tuple(filter(None, event.files)),
         ),
         kind=outcome.kind.value,
         title=redact_text(first_line(rendered.title, _MAX_TITLE), patterns),
@@ -138,20 +138,27 @@ def _shell_command(event: Event) -> str:
 def _error_of(event: Event, outcome: Verdict) -> str:
     if outcome.kind is not ObservationKind.ERROR:
         return ""
-    return name_error("\n".join(_outputs(event)))
+    return name_error(_output(event))
 
 
-def _outputs(event: Event) -> Iterable[str]:
+def _output(event: Event) -> str:
     """Return what an event printed, each text once."""
-    return dict.fromkeys(part for part in (event.error, event.response) if part)
+    if not event.error or event.error == event.response:
+        return event.response
+    if not event.response:
+        return event.error
+    return f"{event.error}\n{event.response}"
 
 
 def _redact_extra(extra: Mapping[str, object], patterns: Sequence[str] | None) -> dict[str, object]:
     redacted: dict[str, object] = {}
     for key, value in extra.items():
-        if value in ("", None):
+        if value is None or value == "":
             continue
-        redacted[key] = redact_text(value, patterns) if isinstance(value, str) else value
+        if patterns is not None and isinstance(value, str):
+            redacted[key] = redact_text(value, patterns)
+        else:
+            redacted[key] = value
     return redacted
 
 
@@ -181,7 +188,7 @@ def _render(event: Event) -> _Rendered:
     if event.kind in WRITERS:
         return _Rendered("answer", event.message, "")
     tool = first_line(event.tool, _MAX_TOOL_NAME)
-    result = "\n".join(_outputs(event))
+    result = _output(event)
     if event.action is Action.SHELL:
         return _render_command(event, tool, result)
     if event.action in (Action.CHANGE, Action.READ):
@@ -235,8 +242,12 @@ def _changed_lines(event: Event) -> Iterator[str]:
         before = change.before.split("\n")
         after = change.after.split("\n")
         for removed, added in _differences(before, after):
-            yield from (f"- {line}" for line in before[removed] if line.strip())
-            yield from (f"+ {line}" for line in after[added] if line.strip())
+            for line in before[removed]:
+                if line.strip():
+                    yield f"- {line}"
+            for line in after[added]:
+                if line.strip():
+                    yield f"+ {line}"
 
 
 def _differences(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
