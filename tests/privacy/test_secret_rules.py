@@ -13,7 +13,12 @@ from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 
 from ralph.lean import secret_rules
-from ralph.lean.secret_prefilter import needs_rules
+from ralph.lean.secret_prefilter import (
+    index_keywords,
+    needs_rules,
+    phrase_keywords,
+    token_prefixes,
+)
 from ralph.privacy import secret_names
 from ralph.privacy.privacy import redact
 from ralph.privacy.secret_values import is_placeholder
@@ -175,6 +180,29 @@ def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
 @pytest.mark.parametrize("token", [token for tokens in TOKENS.values() for token in tokens])
 def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
     assert needs_rules(f"got {token} back")
+
+
+RANDOM_BODY = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
+LONG_BODY = RANDOM_BODY * 30
+"""Makes a text so long that it is searched without the index."""
+
+
+@pytest.mark.parametrize("body", [RANDOM_BODY, LONG_BODY], ids=["indexed", "long"])
+def test_every_prefix_is_found_in_short_and_long_texts(body: str) -> None:
+    index_keywords()
+    prefixes = secret_rules.token_prefixes()
+    assert [prefix for prefix in prefixes if prefix not in token_prefixes(prefix + body)] == []
+
+
+@given(
+    st.lists(st.sampled_from([*secret_rules.phrase_keywords(), "x", " ", "7"])).map("".join),
+    st.sampled_from(["", "x" * 1_000]),
+)
+def test_every_keyword_is_found_in_short_and_long_texts(text: str, padding: str) -> None:
+    index_keywords()
+    searched = f"{text}{padding}x"
+    expected = {keyword for keyword in secret_rules.phrase_keywords() if keyword in searched}
+    assert phrase_keywords(searched) == expected
 
 
 def test_keywords_are_long_enough_to_be_rare() -> None:

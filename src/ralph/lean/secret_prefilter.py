@@ -133,6 +133,47 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
+# --- many short texts ---------------------------------------------------------------------------
+
+_HEAD_LENGTH = 3
+"""Characters by which keywords are grouped. Few texts contain the same three as a keyword."""
+_MAX_INDEXED_TEXT = 1_000  # characters up to which an index is faster than searching each keyword
+_token_index: dict[str, list[str]] = {}  # filled by `index_keywords`
+_phrase_index: dict[str, list[str]] = {}  # filled by `index_keywords`
+
+
+def index_keywords() -> None:
+    """Index the keywords, so that many short texts can be searched quickly.
+
+    A hook that only searches its payload does not call this, because it would take longer than it
+    saves.
+    """
+    if not _token_index:
+        _token_index.update(_group_by_head(secret_rules.token_prefixes()))
+        _phrase_index.update(_group_by_head(secret_rules.phrase_keywords()))
+
+
+def _group_by_head(keywords: Iterable[str]) -> dict[str, list[str]]:
+    """Group keywords by their first characters. Shorter keywords are in the group ""."""
+    groups: dict[str, list[str]] = {}
+    for keyword in keywords:
+        head = keyword[:_HEAD_LENGTH]
+        if len(head) < _HEAD_LENGTH:
+            head = ""
+        groups.setdefault(head, []).append(keyword)
+    return groups
+
+
+def _indexed_keywords(text: str, index: dict[str, list[str]]) -> list[str]:
+    """Return the keywords of an index that occur in a text."""
+    heads = {text[start : start + _HEAD_LENGTH] for start in range(len(text))}
+    heads.add("")
+    present = []
+    for head in index.keys() & heads:
+        present += [keyword for keyword in index[head] if keyword in text]
+    return present
+
+
 # --- patches ------------------------------------------------------------------------------------
 
 PATCH_MARKS = ("@@ ", "*** Begin Patch", "*** Update File", "*** Add File")
@@ -300,12 +341,13 @@ def token_prefixes(text: str) -> list[str]:
 
 def _prefixes_in(runs: str) -> list[str]:
     """Return the vendor prefixes that occur where a token may begin."""
-    characters = set(runs)
-    present = []
-    for prefix in secret_rules.token_prefixes():
-        if characters.issuperset(prefix) and prefix in runs and _may_begin_token(runs, prefix):
-            present.append(prefix)
-    return present
+    if _token_index and len(runs) <= _MAX_INDEXED_TEXT:
+        present = _indexed_keywords(runs, _token_index)
+    else:
+        characters = set(runs)
+        prefixes = filter(characters.issuperset, secret_rules.token_prefixes())
+        present = [prefix for prefix in prefixes if prefix in runs]
+    return [prefix for prefix in present if _may_begin_token(runs, prefix)]
 
 
 def _may_begin_token(runs: str, prefix: str) -> bool:
@@ -399,6 +441,8 @@ _PASSWORD_CHARACTERS = "0123456789!@#$%^&*_+-"  # noqa: S105 - digits and symbol
 
 def phrase_keywords(lowered: str) -> set[str]:
     """Return the keywords of phrase rules that occur in a lowercase text."""
+    if _phrase_index and len(lowered) <= _MAX_INDEXED_TEXT:
+        return set(_indexed_keywords(lowered, _phrase_index))
     keywords = secret_rules.phrase_keywords()
     if len(lowered) > _MIN_STEM_TEXT:
         lowered = "\n".join({*lowered.split("\n")}) + "\n"  # output repeats its lines

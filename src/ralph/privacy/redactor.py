@@ -19,6 +19,7 @@ from ralph.lean import TYPE_CHECKING
 from ralph.lean.secret_prefilter import (
     PATCH_MARKS,
     has_invisible,
+    index_keywords,
     needs_rules,
     token_prefixes,
 )
@@ -67,6 +68,7 @@ class Redactor:
         self.astray = False
         self._characters_left = _MAX_CHARACTERS
         self._texts_left = _MAX_TEXTS
+        index_keywords()
 
     def __call__(self, text: str, window: int = _WINDOW) -> str:
         """Return the text in a form that may be stored. Only the two ends of a long text are kept.
