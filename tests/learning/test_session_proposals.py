@@ -2,7 +2,7 @@
 
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,9 @@ from tests.support.world import World, world
 
 from ralph.capture.recoveries import find_recoveries, is_edit
 from ralph.core import paths
-from ralph.core.record import MemoryKind, Record
-from ralph.learning import inbox, insights, review
+from ralph.core.record import Family, MemoryKind, Origin, Record, Status
+from ralph.formats.log import encode_record
+from ralph.learning import examined_sessions, inbox, insights, review, session_proposals
 from ralph.learning.fixes import find_fixes
 from ralph.learning.inbox import ReviewItem
 from ralph.learning.labels import headed_bullets, is_substantial, label_of, labelled_lines
@@ -494,6 +495,47 @@ def test_a_torn_line_of_the_file_is_dropped_and_the_rest_stays(here: World) -> N
     assert len(proposals(here)) == 2
     for line in path.read_text(encoding="utf-8").splitlines():
         assert json.loads(line)["type"] == "proposal"
+
+
+# --- imported sessions --------------------------------------------------------------------------
+
+
+def write_prompts(root: Path, session: str, hour: int, prompts: Sequence[str]) -> None:
+    """Write the log of a session with these prompts, one per second from an hour on."""
+    lines = []
+    for number, text in enumerate(prompts):
+        record = Record(
+            f"obs-{hour}-{number}",
+            NOTE,
+            text,
+            Family.OBSERVATION,
+            title="prompt",
+            status=Status.RAW,
+            origin=Origin("human", session),
+            created_at=f"2026-10-01T{hour:02}:{number // 60:02}:{number % 60:02}Z",
+        )
+        lines.append(encode_record(record))
+    log = paths.session_log(root, session)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(lines), encoding="utf-8")
+
+
+REPEATED = "no, never full-refresh fct_readings, the old rows are gone from the source"
+MAX_COMPARED = 500  # prompts of other sessions
+
+
+@pytest.mark.parametrize("own", [2, 150])
+@pytest.mark.parametrize(
+    ("others", "found"), [(MAX_COMPARED, [REPEATED]), (MAX_COMPARED + 1, [])], ids=["near", "far"]
+)
+def test_an_imported_session_is_compared_with_the_newest_prompts_of_others(
+    here: World, own: int, others: int, found: list[str]
+) -> None:
+    write_prompts(here.root, "s1", 8, [REPEATED, *["go on"] * (others - 1)])
+    write_prompts(here.root, "s2", 9, [*["next"] * (own - 1), REPEATED])
+    examined_sessions.note(here.root, "s1", "2026-10-02")
+    session_proposals.extract_imported(here.root)
+    assert [record.text for record in stored(here)] == found
 
 
 # --- laws ---------------------------------------------------------------------------------------

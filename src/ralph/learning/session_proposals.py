@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from ralph.capture.summary import error_line
@@ -27,6 +28,8 @@ from ralph.storage import queries
 
 _MAX_RECORDS = 20_000  # per session, which takes a hook half a second
 _MAX_EARLIER_PROMPTS = 500  # the newest prompts that are searched for repetitions
+_MAX_OWN_PROMPTS = 100  # of a session whose earlier prompts need no query of their own
+_NO_SESSION = "\0"  # a session id that no log can contain
 _MAX_IMPORTED_SESSIONS = 500  # after an import
 _MIN_ERROR_CHARACTERS = 12  # a shorter line does not identify an error
 
@@ -61,12 +64,8 @@ def extract_session(
     patterns: Sequence[str] = (),
 ) -> Extraction:
     """Propose memories from a session in the index, and note that this was done."""
-    records = queries.session_records(connection, session_id, limit=_MAX_RECORDS)
     prompts = queries.earlier_prompts(connection, session_id, _MAX_EARLIER_PROMPTS)
-    extraction = extract(root, records, prompts, patterns=patterns)
-    if records:
-        examined_sessions.note(root, session_id, records[-1].created_at)
-    return extraction
+    return _examine_session(root, connection, session_id, prompts, patterns)
 
 
 def extract_missed(
@@ -83,8 +82,10 @@ def extract_missed(
     starting.
     """
     found = 0
+    newest = _NewestPrompts(connection)
     for session in examined_sessions.missed(root, connection, running, limit):
-        extraction = extract_session(root, connection, session, patterns=patterns)
+        prompts = newest.of_others(session)
+        extraction = _examine_session(root, connection, session, prompts, patterns)
         found += len(extraction.added)
     return found
 
@@ -97,6 +98,39 @@ def extract_imported(root: Path, *, patterns: Sequence[str] = ()) -> int:
             root, connection, limit=_MAX_IMPORTED_SESSIONS, patterns=patterns
         ),
     )
+
+
+class _NewestPrompts:
+    """The newest prompts in the index, read once for all sessions that are examined."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def of_others(self, session_id: str) -> list[Record]:
+        """Return the newest prompts from other sessions, as `queries.earlier_prompts` does."""
+        others = [prompt for prompt in self._newest if prompt.origin.session != session_id]
+        if len(self._newest) - len(others) > _MAX_OWN_PROMPTS:
+            return queries.earlier_prompts(self._connection, session_id, _MAX_EARLIER_PROMPTS)
+        return others[:_MAX_EARLIER_PROMPTS]
+
+    @cached_property
+    def _newest(self) -> list[Record]:
+        limit = _MAX_EARLIER_PROMPTS + _MAX_OWN_PROMPTS
+        return queries.earlier_prompts(self._connection, _NO_SESSION, limit)
+
+
+def _examine_session(
+    root: Path,
+    connection: sqlite3.Connection,
+    session_id: str,
+    earlier_prompts: Sequence[Record],
+    patterns: Sequence[str],
+) -> Extraction:
+    records = queries.session_records(connection, session_id, limit=_MAX_RECORDS)
+    extraction = extract(root, records, earlier_prompts, patterns=patterns)
+    if records:
+        examined_sessions.note(root, session_id, records[-1].created_at)
+    return extraction
 
 
 def _may_propose(record: Record) -> bool:
