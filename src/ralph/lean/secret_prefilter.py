@@ -73,7 +73,7 @@ def _may_change(text: str) -> bool:
         return True
     runs = _long_runs(text)
     return (
-        bool(token_prefixes(runs))
+        bool(token_prefixes(text, runs))
         or _has_login(text)
         or _may_assign_secret(text, lowered)
         or _may_have_random_value(text, lowered, runs)
@@ -91,7 +91,7 @@ def _may_assign_secret(text: str, lowered: str) -> bool:
 
 def _may_have_random_value(text: str, lowered: str, runs: str) -> bool:
     return (
-        _has_any(encoded_texts(runs))
+        _has_any(encoded_texts(text, runs))
         or _has_any(minted_runs(text, lowered, runs))
         or _has_any(chosen_words(text, lowered))
     )
@@ -308,15 +308,15 @@ def _long_runs(text: str) -> str:
     return b"\n".join({run for run in data.split() if len(run) >= _SHORTEST_TOKEN}).decode("ascii")
 
 
-def token_prefixes(text: str) -> list[str]:
+def token_prefixes(text: str, runs: str | None = None) -> list[str]:
     """Return the vendor prefixes found in long runs, at which a token may begin.
 
-    "." stands for a Discord token.
+    "." stands for a Discord token. `runs` are the text's long runs, if the caller has them.
     """
-    searched = _long_runs(text)
+    searched = _long_runs(text) if runs is None else runs
     if not searched:
         return []
-    runs = {*searched.encode("ascii").split()}
+    distinct_runs = {*searched.encode("ascii").split()}
     long_prefixes: list[str] = []
     short_prefixes: list[str] = []
     for prefix in _prefixes_in(searched):
@@ -325,16 +325,16 @@ def token_prefixes(text: str) -> list[str]:
         else:
             long_prefixes.append(prefix)
     if short_prefixes or not _COMMON_PREFIXES.isdisjoint(long_prefixes):
-        runs = {run for run in runs if _may_be_random(run)}
-        searched = b"\n".join(runs).decode("ascii")
+        distinct_runs = {run for run in distinct_runs if _may_be_random(run)}
+        searched = b"\n".join(distinct_runs).decode("ascii")
         long_prefixes = [
             prefix
             for prefix in long_prefixes
             if prefix not in _COMMON_PREFIXES or prefix in searched
         ]
-    if any(map(_may_be_discord_token, runs)):
+    if any(map(_may_be_discord_token, distinct_runs)):
         return [*long_prefixes, *short_prefixes, _DISCORD]
-    if short_prefixes and _has_long_random_word(runs):
+    if short_prefixes and _has_long_random_word(distinct_runs):
         return long_prefixes + short_prefixes
     return long_prefixes
 
@@ -660,9 +660,10 @@ _ASCII_SECOND = _characters_without(8)
 _ASCII_THIRD = _characters_without(2)
 
 
-def encoded_texts(text: str) -> Iterator[str]:
+def encoded_texts(text: str, runs: str | None = None) -> Iterator[str]:
     """Yield the runs that may be base64 of ASCII text, in which the high bit of each byte is 0."""
-    for run in _long_runs(text).encode("ascii").translate(_BASE64_ONLY).split():
+    searched = _long_runs(text) if runs is None else runs
+    for run in searched.encode("ascii").translate(_BASE64_ONLY).split():
         if len(run) >= _MIN_BASE64 and _is_encoded_ascii(run):
             yield run.decode("ascii")
 
@@ -676,9 +677,10 @@ def _is_encoded_ascii(run: bytes) -> bool:
     return not has_high_bit
 
 
-def minted_runs(text: str, lowered: str, runs: str = "") -> Iterator[tuple[int, int]]:
+def minted_runs(text: str, lowered: str, runs: str | None = None) -> Iterator[tuple[int, int]]:
     """Yield the spans of random-looking values preceded by a word such as `key`."""
-    data = (runs or _long_runs(text)).encode("ascii").translate(_MINTED_ONLY)
+    searched = _long_runs(text) if runs is None else runs
+    data = searched.encode("ascii").translate(_MINTED_ONLY)
     candidates = {run.strip(b"-_") for run in data.split() if len(run) >= _SHORTEST_TOKEN}
     for run in candidates:
         if not _may_be_minted(run):
