@@ -209,10 +209,14 @@ def figures(sizes: Sequence[int] = SIZES) -> list[Figure]:
             make(Path(folder), size)
             measured.append(measure(Path(folder)))
     small, large = measured
-    condition = " / ".join(f"{size:,}" for size in reversed(sizes))
+    return growth(small, large, " / ".join(f"{size:,}" for size in reversed(sizes)))
+
+
+def growth(small: dict[str, float], large: dict[str, float], sizes: str) -> list[Figure]:
+    """Return the ratios of the times in a large project to those in a small one."""
     return [
         Figure(
-            f"{name}, {condition} records",
+            f"{name}, {sizes} records",
             large[name] / small[name],
             "x",
             _BASELINES.get(name),

@@ -37,7 +37,8 @@ _FOCUS = 0.6
 _PATHS = 4_000
 _FOLDER_NAMES = 200
 _SEED = 20_251_231
-_ASKABLE = re.compile(r"[A-Za-z]\w{2,}")
+ASKABLE = re.compile(r"[A-Za-z]\w{2,}")
+"""A word that a question may contain."""
 _COMMON = (
     "the to a of in and is for it on with that this was not from by as be are an at or if when file test error "
     "run use new add fix set get code line value type name path config default call return change update build "
@@ -187,7 +188,7 @@ class Words:
 
     def question(self) -> str:
         """Return three to eight words of an earlier text."""
-        words = _ASKABLE.findall(self.random.choice(self._asked)) or ["database"]
+        words = ASKABLE.findall(self.random.choice(self._asked)) or ["database"]
         return " ".join(self.random.sample(words, min(self.random.randint(3, 8), len(words))))
 
     def prose(self, count: int) -> str:

@@ -6,6 +6,7 @@ same connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the terms that 
 the statement that it ran.
 """
 
+import random
 import re
 import sqlite3
 import time
@@ -16,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from bench.metrics import percentile
-from bench.sessions import SESSION, Words
+from bench.sessions import ASKABLE, SESSION, Words
 
 from ralph.core import paths
 from ralph.core.record import Query
@@ -99,6 +100,30 @@ def measure(size: int, folder: Path, *, questions: int = QUESTIONS) -> Speed:
         log_bytes=logs,
         found=found,
     )
+
+
+def search_ratio(folder: Path, questions: int = QUESTIONS) -> float:
+    """Return the engine's p95 relative to that of a bare match, in a project that has an index."""
+    index = indexes.of(folder)
+    with closing(index.connect()) as connection:
+        asked = _questions_about(connection, questions)
+    searched, bare, _ = _questions(index, asked)
+    return percentile(searched, 0.95) / percentile(bare, 0.95)
+
+
+def _questions_about(connection: sqlite3.Connection, count: int) -> list[str]:
+    """Return questions, each with a few words of a record. The records are spread evenly."""
+    (highest,) = connection.execute("SELECT max(key) FROM observations").fetchone()
+    chance = random.Random(highest)
+    asked = []
+    for number in range(count):
+        (text,) = connection.execute(
+            "SELECT content FROM observations WHERE key >= ? ORDER BY key LIMIT 1",
+            (highest * number // count,),
+        ).fetchone()
+        words = ASKABLE.findall(text) or ["database"]
+        asked.append(" ".join(chance.sample(words, min(chance.randint(3, 8), len(words)))))
+    return asked
 
 
 def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
