@@ -60,7 +60,7 @@ def time_searches(root: Path, count: int) -> list[float]:
     taken = []
 
     def ask(connection: sqlite3.Connection) -> None:
-        near = meaning.nearness(root, embedder, connection, Query(limit=None), seconds=0.2)
+        near = meaning.nearness(root, embedder, connection, Query(limit=None))
         near(_QUESTION, [])
 
     for _ in range(count):

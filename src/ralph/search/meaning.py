@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 NEAREST = 30  # maximum number of records offered by meaning alone
 MAX_RECORDS_PER_SYNC = 200  # embedded by `ralph index sync` outside a terminal, and by a run
 _MAX_CHUNKS = 20  # per record, about 16,000 characters
-SEARCH_SECONDS = 0.2  # spent on new vectors during a search
+SEARCH_SECONDS = 0.18
+"""The seconds that a search may spend on new vectors. It may not exceed 0.2.
+
+The rest is for a text that takes longer than estimated, which happens on a busy machine.
+"""
 _MAX_RECORDS_PER_SEARCH = 60  # read for new vectors during a search; few chunks take below 3 ms
 _FIXED_COST = 100  # characters that take as long as the part that does not depend on the length
 _CHUNKS_PER_WRITE = 32  # between two writes to the cache, so a kill loses at most these
