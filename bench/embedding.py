@@ -60,7 +60,9 @@ def time_searches(root: Path, count: int) -> list[float]:
     taken = []
 
     def ask(connection: sqlite3.Connection) -> None:
-        near = meaning.nearness(root, embedder, connection, Query(limit=None))
+        everything = Query(limit=None)
+        seconds = meaning.SEARCH_SECONDS
+        near = meaning.nearness(root, embedder, connection, everything, seconds=seconds)
         near(_QUESTION, [])
 
     for _ in range(count):
