@@ -8,7 +8,6 @@ the last result, or when it next writes to the pipe after this process has ended
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import subprocess
 import sys
@@ -24,21 +23,6 @@ if sys.platform == "linux":
 T = TypeVar("T")
 
 _PIPE_BYTES = 1 << 20  # the most that Linux grants every user; the default is 64 KB
-_BUSY_SHARE = 0.5  # of a core: if others use more of it, it is not free
-
-
-def has_free_core() -> bool:
-    """Return whether a core is free, as far as the system tells. Windows does not tell."""
-    cores = os.cpu_count() or 1
-    if sys.platform == "win32":
-        return cores > 1
-    if sys.platform == "linux":
-        cores = len(os.sched_getaffinity(0))
-    try:
-        running, _, _ = os.getloadavg()
-    except OSError:
-        return cores > 1
-    return running + _BUSY_SHARE < cores
 
 
 class SideProcess(Generic[T]):

@@ -7,19 +7,38 @@ the helper ends early, the remaining logs are read by this process.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ralph.core.side_process import SideProcess, has_free_core
 from ralph.storage.log_portions import LogPortion, LogReader
 from ralph.storage.sources import Format, FoundSource, Source
 
+if TYPE_CHECKING:
+    from ralph.core.side_process import SideProcess
+
 _MIN_BYTES = 16_000_000  # of new logs: these take 2 seconds, and starting a helper takes 0.3
 _HELPER_SHARE = 2.0  # of what this process reads: it also writes all rows
+_BUSY_SHARE = 0.5  # of a core: if others use more of it, it is not free
 
 MakeReader = Callable[[], LogReader]
+
+
+def has_free_core() -> bool:
+    """Return whether a core is free, as far as the system tells. Windows does not tell."""
+    cores = os.cpu_count() or 1
+    if sys.platform == "win32":
+        return cores > 1
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    try:
+        running, _, _ = os.getloadavg()
+    except OSError:
+        return cores > 1
+    return running + _BUSY_SHARE < cores
 
 
 class HelpRules(NamedTuple):
@@ -70,6 +89,8 @@ def log_helper(
         return
     assigned = _assigned(new_logs)
     process: SideProcess[LogPortion | None] | None = None
+    from ralph.core.side_process import SideProcess  # most syncs read little
+
     with suppress(OSError):
         process = SideProcess(partial(_read_logs, rules.make_reader, assigned))
     if process is None:
