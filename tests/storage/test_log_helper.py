@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ralph.storage.log_helper import HelpRules, MakeReader, log_helper
 from ralph.storage.sources import NO_FILE, Format, FoundSource, Source
 
 LOGS = 12
+LONGEST_LOG = 3_000  # lines
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def put_logs(root: Path) -> None:
     """Write logs of very different sizes. One is longer than a portion."""
     for number in range(LOGS):
-        lines = 3000 if number == 4 else 1 + 7 * (number % 5)
+        lines = LONGEST_LOG if number == 4 else 1 + 7 * (number % 5)
         text = "".join(
             seen(f"error {line} in src/app_{number}.py: {'details ' * 40}", line, f"s{number}")
             for line in range(lines)
@@ -70,6 +72,16 @@ def test_new_logs_are_added_to_an_index_with_a_helper(root: Path) -> None:
     found = rows(helped)
     helped.rebuild()
     assert found == rows(helped)
+
+
+def test_a_log_that_is_rewritten_while_it_is_read_is_read_again(root: Path) -> None:
+    put_logs(root)
+    index = helped_index(root, helped_reading.make_changing_reader)
+    index.sync()
+    with closing(index.connect()) as connection:
+        found = connection.execute("SELECT content FROM observations WHERE session_id = 's4'")
+        words = Counter(text.split()[0] for (text,) in found)
+    assert words == {"warning": LONGEST_LOG}
 
 
 def test_a_log_that_cannot_be_read_is_left_to_the_first_process(root: Path) -> None:

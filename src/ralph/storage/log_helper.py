@@ -2,7 +2,8 @@
 
 A first index reads many logs, and most of its time goes into preparing their rows, which needs no
 database. The portions arrive in the order of the logs, so the index is the same as without help. If
-the helper ends early, the remaining logs are read by this process.
+the helper ends early, the remaining logs are read by this process. The same applies to a log that
+the helper cannot read, or that is rewritten in the meantime, as `ralph forget` does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ralph.storage.log_portions import LogPortion, LogReader
+from ralph.storage.log_portions import LogChanged, LogPortion, LogReader
 from ralph.storage.sources import Format, FoundSource, Source
 
 if TYPE_CHECKING:
@@ -115,10 +116,10 @@ def _assigned(logs: Sequence[FoundSource]) -> list[Source]:
 
 
 def _read_logs(make_reader: MakeReader, assigned: Sequence[Source]) -> Iterator[LogPortion | None]:
-    """Yield the portions of logs, and None if the rest of a log cannot be read."""
+    """Yield the portions of logs, and None if the rest of a log is left to the first process."""
     reader = make_reader()
     for source in assigned:
         try:
             yield from reader.portions(source)
-        except OSError:
+        except (OSError, LogChanged):
             yield None

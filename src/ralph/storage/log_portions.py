@@ -65,6 +65,10 @@ class LogPortion:
         return self.end.offset - self.start.offset
 
 
+class LogChanged(Exception):
+    """Raised if a log no longer begins with the portions that were read from it."""
+
+
 class LogReader:
     """Reads logs. The other values are described in `source_contents.py`."""
 
@@ -80,16 +84,24 @@ class LogReader:
         self._is_ralph_call = is_ralph_call
 
     def portions(self, source: Source) -> Iterator[LogPortion]:
-        """Read a log from its start to its end. Raises OSError if the file cannot be read."""
+        """Read a log from its start to its end.
+
+        Raises OSError if the file cannot be read, and LogChanged if it is not the one whose first
+        portions were read, because somebody has rewritten it in the meantime.
+        """
         position = LOG_START
+        digest = ""
         is_last = False
         while not is_last:
             # Taken before reading, so that anything written in the meantime is read next time.
             status = source.path.stat()
             with files.open_unpacked(source.path) as file:
+                if position != LOG_START and digest_to(file, position.offset) != digest:
+                    raise LogChanged
                 portion = self.read(source, file, status, position)
             yield portion
             position = portion.end
+            digest = portion.state.digest
             is_last = portion.is_last
 
     def read(
