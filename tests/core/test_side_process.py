@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from tests.support import helped_reading
@@ -35,6 +36,16 @@ def test_results_arrive_in_order_and_then_it_has_ended() -> None:
         assert [process.take() for _ in range(1000)] == list(range(1000))
         with pytest.raises(EOFError):
             process.take()
+
+
+def test_what_it_prints_is_not_taken_for_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_at_start = "import os; os.write(1, b'I have started')"
+    (tmp_path / "sitecustomize.py").write_text(print_at_start, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    with SideProcess(partial(helped_reading.count_noisily, 3)) as process:
+        assert [process.take() for _ in range(3)] == [0, 1, 2]
 
 
 def test_a_process_that_fails_has_ended() -> None:

@@ -1,6 +1,7 @@
 """What tests let a second process do."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 
 from ralph.core import terms
@@ -8,6 +9,7 @@ from ralph.storage.log_portions import LogPortion, LogReader
 from ralph.storage.sources import Source
 
 LOGS_BEFORE_THE_END = 3
+STDOUT = 1  # a file descriptor
 
 
 def make_reader() -> LogReader:
@@ -56,6 +58,15 @@ def own_ids() -> Iterator[int]:
 
 def count_to(end: int) -> Iterable[int]:
     return range(end)
+
+
+def count_noisily(end: int) -> Iterator[int]:
+    """Count, and print something between the numbers."""
+    for number in range(end):
+        sys.stdout.write("noise\n")
+        sys.stdout.flush()
+        os.write(STDOUT, b"noise that Python does not see\n")
+        yield number
 
 
 def fail() -> Iterable[int]:

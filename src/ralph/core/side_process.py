@@ -8,6 +8,7 @@ the last result, or when it next writes to the pipe after this process has ended
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import subprocess
 import sys
@@ -23,6 +24,7 @@ if sys.platform == "linux":
 T = TypeVar("T")
 
 _PIPE_BYTES = 1 << 20  # the most that Linux grants every user; the default is 64 KB
+_FIRST_LINE = b"results of a side process\n"  # what is printed before it is not a result
 
 
 class SideProcess(Generic[T]):
@@ -38,6 +40,7 @@ class SideProcess(Generic[T]):
         )
         self._requests = _opened(self._process.stdin)
         self._results = _opened(self._process.stdout)
+        self._has_begun = False
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self._results, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -48,10 +51,19 @@ class SideProcess(Generic[T]):
     def take(self) -> T:
         """Return the next result. Raises EOFError if the process has ended."""
         try:
+            if not self._has_begun:
+                self._skip_printed()
             result: T = pickle.load(self._results)  # noqa: S301 - from a process of our own
         except (OSError, pickle.UnpicklingError) as error:
             raise EOFError from error
         return result
+
+    def _skip_printed(self) -> None:
+        """Skip what a user's `sitecustomize` printed when the process started."""
+        line = self._results.readline()
+        while line not in (_FIRST_LINE, b""):
+            line = self._results.readline()
+        self._has_begun = True
 
     def __enter__(self) -> SideProcess[T]:
         return self
@@ -75,10 +87,17 @@ def _opened(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
+def _take_stdout() -> IO[bytes]:
+    """Return the pipe to the other process. From now on, whatever is printed is dropped."""
+    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return pipe
+
+
 def _main() -> None:
     """Send the results of the function that comes through standard input."""
-    results = sys.stdout.buffer
-    sys.stdout = sys.stderr
+    results = _take_stdout()
+    results.write(b"\n" + _FIRST_LINE)
     produce = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
     for result in produce():
         pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
