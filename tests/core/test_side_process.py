@@ -17,7 +17,7 @@ PARENT = """
 from tests.support import helped_reading
 from ralph.core.process import is_alive, started_at
 from ralph.core.side_process import SideProcess
-process = SideProcess(helped_reading.own_ids)
+process = SideProcess(helped_reading.{produce})
 print(process.take(), flush=True)
 while True:
     process.take()
@@ -60,8 +60,10 @@ def test_it_can_be_left_before_the_last_result() -> None:
         process.take()
 
 
-def test_it_ends_when_the_process_that_started_it_is_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+@pytest.mark.parametrize("produce", ["own_ids", "own_id_only"])
+def test_it_ends_when_the_process_that_started_it_is_killed(produce: str) -> None:
+    command = [sys.executable, "-c", PARENT.format(produce=produce)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         born = started_at(child)

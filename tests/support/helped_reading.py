@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from threading import Event
 
 from ralph.core import terms
 from ralph.storage.log_portions import LogPortion, LogReader
@@ -54,6 +55,12 @@ def own_ids() -> Iterator[int]:
     """Yield the id of the process that runs this, without end."""
     while True:
         yield os.getpid()
+
+
+def own_id_only() -> Iterator[int]:
+    """Yield the id of the process that runs this, and then work without end."""
+    yield os.getpid()
+    Event().wait()
 
 
 def count_to(end: int) -> Iterable[int]:

@@ -2,7 +2,7 @@
 
 This process sends a function to the other one and takes its results in order. What the other one
 computes in advance has to fit into the pipe between them, so memory stays bounded. It ends after
-the last result, or when it next writes to the pipe after this process has ended.
+the last result, or when this process ends.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import IO, Generic, TypeVar
@@ -46,7 +47,7 @@ class SideProcess(Generic[T]):
                 fcntl.fcntl(self._results, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         with contextlib.suppress(OSError):  # it has ended, which `take` notices
             pickle.dump(produce, self._requests)
-            self._requests.close()
+            self._requests.flush()  # it stays open: when it closes, the other process ends
 
     def take(self) -> T:
         """Return the next result. Raises EOFError if the process has ended."""
@@ -94,11 +95,22 @@ def _take_stdout() -> IO[bytes]:
     return pipe
 
 
+def _end_with_other_process() -> None:
+    """End this process when the one that started it has ended.
+
+    Between two results, nothing else would notice that.
+    """
+    while os.read(sys.stdin.fileno(), 1):  # nothing more is sent
+        pass
+    os._exit(1)
+
+
 def _main() -> None:
     """Send the results of the function that comes through standard input."""
     results = _take_stdout()
     results.write(b"\n" + _FIRST_LINE)
     produce = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    threading.Thread(target=_end_with_other_process, daemon=True).start()
     for result in produce():
         pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
         results.flush()
