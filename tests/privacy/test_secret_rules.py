@@ -2,6 +2,8 @@
 
 import re
 import string
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -180,6 +182,31 @@ def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
 @pytest.mark.parametrize("token", [token for tokens in TOKENS.values() for token in tokens])
 def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
     assert needs_rules(f"got {token} back")
+
+
+COUNT_IN_THREADS = """
+import importlib, sys
+from concurrent.futures import ThreadPoolExecutor
+from ralph.lean import secret_rules
+sys.setswitchinterval(1e-6)
+counts = set()
+with ThreadPoolExecutor(8) as threads:
+    for _ in range(100):
+        importlib.reload(secret_rules)
+        asked = [threads.submit(lambda: tuple(secret_rules.token_prefixes())) for _ in range(8)]
+        counts.update(len(prefixes.result()) for prefixes in asked)
+print(*counts)
+"""
+
+
+def test_every_thread_gets_all_prefixes_from_the_first_question_on() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT_IN_THREADS],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert done.stdout.split() == [str(len(secret_rules.token_prefixes()))]
 
 
 RANDOM_BODY = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"

@@ -88,7 +88,7 @@ AMBIGUOUS_PREFIXES = frozenset(
 def token_rules() -> list[TokenRule]:
     """Return the rules for vendor tokens."""
     if not _token_rules:
-        _token_rules.extend(_read_token_rules())
+        _token_rules[:] = _read_token_rules()
     return _token_rules
 
 
@@ -114,9 +114,11 @@ def _read_token_rules() -> list[TokenRule]:
 def token_prefixes() -> list[str]:
     """Return the prefixes of all token rules."""
     if not _token_prefixes:
+        prefixes: list[str] = []
         for line in _token_lines():
             if line[0] != " ":
-                _token_prefixes.extend(line.partition(": ")[2].split())
+                prefixes += line.partition(": ")[2].split()
+        _token_prefixes[:] = prefixes  # in one step, because another thread may be asking too
     return _token_prefixes
 
 
