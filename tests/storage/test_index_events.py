@@ -240,6 +240,23 @@ def test_the_sync_after_a_large_one_that_ran_out_of_time_finishes_it(tmp_path: P
     assert held(tmp_path) == made_new(tmp_path)
 
 
+def test_a_log_that_is_rewritten_in_place_while_its_rows_are_prepared_is_read_again(
+    tmp_path: Path,
+) -> None:
+    log = put(tmp_path, LOG, seen("an error", 1) + seen("another error", 2))
+
+    def rewrite(text: str) -> str:
+        log.write_text(seen("a correction", 3), encoding="utf-8")
+        return terms.index_terms(text)
+
+    Index(tmp_path, rewrite).sync()
+    index = Index(tmp_path, terms.index_terms)
+    index.sync()
+    with closing(index.connect()) as connection:
+        found = [text for (text,) in connection.execute("SELECT content FROM observations")]
+    assert found == ["a correction"]
+
+
 def test_a_part_of_a_log_is_read_as_a_log(tmp_path: Path) -> None:
     put(tmp_path, LOG, event(1, "alpha"))
     (source,) = sources(tmp_path)

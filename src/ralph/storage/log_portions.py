@@ -120,6 +120,8 @@ class LogReader:
         payload = _read_lines(file, slice_bytes)
         is_last = file.tell() >= length
         end_offset = start.offset + len(payload)
+        # Taken before parsing, so that the digest is of the lines that were read.
+        digest = digest_to(file, end_offset)
         contents = None
         in_ralph_turn = start.in_ralph_turn
         if payload:
@@ -138,7 +140,7 @@ class LogReader:
             # Until the end is reached, a size that no file has makes the next sync continue.
             size=status.st_size if is_last else -end.offset,
             inode=status.st_ino,
-            digest=digest_to(file, end.offset),
+            digest=digest,
             offset=end.offset,
             lines=end.lines,
         )
