@@ -11,7 +11,6 @@ import sys
 try:
     gc.disable()  # recording and answering end before a collection would pay off
     _source = __file__.replace("\\", "/").rsplit("/", 3)[0]
-    sys.path.insert(0, _source)
     if sys.platform == "win32":
         import os
 
@@ -20,6 +19,7 @@ try:
         exec(os.read(_file, 1 << 14), _names)  # noqa: S102 - it is a part of Ralph
         os.close(_file)
         sys.meta_path.insert(0, _names["QuickFinder"](_source))
+    sys.path.insert(0, _source)
     from ralph.hooks.handler import main
 
     main(sys.argv[1:])

@@ -11,13 +11,12 @@ A module that is not found this way is imported as usual.
 from __future__ import annotations
 
 import os
-from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
+from importlib.machinery import ModuleSpec, SourceFileLoader
 
 TYPE_CHECKING: bool = False  # `ralph.lean` has it too, but is imported with this module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 _PACKAGE = "ralph"
@@ -47,6 +46,13 @@ class _QuickLoader(SourceFileLoader):
             os.close(handle)
 
 
+def _make_spec(name: str, path: str, entry: os.DirEntry[str], *, is_package: bool) -> ModuleSpec:
+    loader = _QuickLoader(name, path, entry.stat())
+    spec = ModuleSpec(name, loader, origin=path, is_package=is_package)
+    spec.has_location = True
+    return spec
+
+
 class QuickFinder:
     """Find modules of Ralph below a folder, and list each folder once."""
 
@@ -72,18 +78,16 @@ class QuickFinder:
         entry = self._listing(folder).get("__init__.py")
         if entry is None:
             return None
-        loader = _QuickLoader(name, f"{folder}/__init__.py", entry.stat())
-        return spec_from_file_location(
-            name, loader.path, loader=loader, submodule_search_locations=[folder]
-        )
+        spec = _make_spec(name, f"{folder}/__init__.py", entry, is_package=True)
+        spec.submodule_search_locations = [folder]
+        return spec
 
     def _module(self, name: str, path: str) -> ModuleSpec | None:
         folder, _, last = path.rpartition("/")
         entry = self._listing(folder).get(f"{last}.py")
         if entry is None:
             return None
-        loader = _QuickLoader(name, f"{path}.py", entry.stat())
-        return spec_from_file_location(name, loader.path, loader=loader)
+        return _make_spec(name, f"{path}.py", entry, is_package=False)
 
     def _is_folder(self, path: str) -> bool:
         folder, _, last = path.rpartition("/")
