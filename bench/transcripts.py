@@ -7,6 +7,9 @@ The mix of calls is that of `bench/sessions.py`. The limit is twice the time of 
 texts that are kept, and of indexing these rows, in CPU seconds. The state has two parts: logs, and the index derived
 from them.
 
+No block of text is repeated: a repeated one is cheaper to insert into a full-text index than real text, because its
+words are already there, and some results for it are cached while it is imported.
+
     python bench/transcripts.py [share]     share of the 300 transcripts (120 MB) to generate; 1 for all
 """
 
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,6 +39,8 @@ from ralph.storage import files
 COUNT, BYTES = 300, 120_000_000
 """Number of transcripts, and their total size in bytes."""
 AT_MOST = {"time": 2.0, "state": 0.15, "again": 0.05}
+_SIGNATURE_BYTES = 450
+_HASH_BYTES = 32
 _START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 SECRETS = (
     "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A",
@@ -74,7 +80,8 @@ class _Session:
                 "attachment",
                 {"attachment": {"type": "skill_listing", "content": self._code(7_000)}},
             )
-        ] * 12
+            for _ in range(12)
+        ]
         lines += [self._line("api-request-shape", {"shape": {"tools": self._code(34_000)}})]
         lines += [self._line("api-request-blob", {"message": self._code(3_200)}) for _ in range(4)]
         made, turn = sum(map(len, lines)), 0
@@ -138,7 +145,7 @@ class _Session:
         thinking: dict[str, Any] = {
             "type": "thinking",
             "thinking": self._words.prose(60),
-            "signature": "c2ln" * 150,
+            "signature": self._signature(),
         }
         use = {"type": "tool_use", "id": name, "name": tool, "input": parameters}
         answer: Any = dict(members.get("tool_response") or {})
@@ -177,7 +184,7 @@ class _Session:
         return [
             self._line(
                 "api-request",
-                {"params": {"model": "m", "betas": ["a" * 40] * 4}, "tail": ["f" * 64] * 10},
+                {"params": {"model": "m", "betas": ["a" * 40] * 4}, "tail": self._hashes(10)},
             ),
             self._line("assistant", {"message": self._message([thinking])}),
             self._line("assistant", {"message": self._message([use])}),
@@ -187,8 +194,20 @@ class _Session:
             ),
         ]
 
+    def _signature(self) -> str:
+        return b64encode(self._words.random.randbytes(_SIGNATURE_BYTES)).decode("ascii")
+
+    def _hashes(self, count: int) -> list[str]:
+        return [self._words.random.randbytes(_HASH_BYTES).hex() for _ in range(count)]
+
     def _code(self, size: int) -> str:
-        return self._words._lines(min(size, 1_900), self._words._changed) * max(1, size // 1_900)
+        """Return lines of code with this total number of characters. No block of them is repeated."""
+        lines: list[str] = []
+        missing = size
+        while missing > 0:
+            lines.append(self._words._changed()[1:])  # without the sign of a patch
+            missing -= len(lines[-1]) + 1
+        return "\n".join(lines)[:size]
 
 
 def messages(folder: Path) -> Iterator[tuple[str]]:
