@@ -14,7 +14,7 @@ from tests.support.random_tokens import BODY_KINDS, random_token, regex_of
 from tests.support.sampling import examples
 from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
 
-from ralph.lean import secret_rules
+from ralph.lean import secret_prefilter, secret_rules
 from ralph.lean.secret_prefilter import (
     index_keywords,
     needs_rules,
@@ -210,23 +210,30 @@ def test_every_thread_gets_all_prefixes_from_the_first_question_on() -> None:
 
 
 RANDOM_BODY = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
-LONG_BODY = RANDOM_BODY * 30
-"""Makes a text so long that it is searched without the index."""
 
 
-@pytest.mark.parametrize("body", [RANDOM_BODY, LONG_BODY], ids=["indexed", "long"])
+@pytest.fixture(scope="module", params=["indexed", "not indexed"])
+def _keyword_search(request: pytest.FixtureRequest) -> None:
+    """Search with the index, and without it, as a hook does that only searches its payload."""
+    for index in (secret_prefilter._token_index, secret_prefilter._phrase_index):
+        index.clear()
+    if request.param == "indexed":
+        index_keywords()
+
+
+@pytest.mark.usefixtures("_keyword_search")
+@pytest.mark.parametrize("body", [RANDOM_BODY, RANDOM_BODY * 30], ids=["short", "long"])
 def test_every_prefix_is_found_in_short_and_long_texts(body: str) -> None:
-    index_keywords()
     prefixes = secret_rules.token_prefixes()
     assert [prefix for prefix in prefixes if prefix not in token_prefixes(prefix + body)] == []
 
 
+@pytest.mark.usefixtures("_keyword_search")
 @given(
     st.lists(st.sampled_from([*secret_rules.phrase_keywords(), "x", " ", "7"])).map("".join),
     st.sampled_from(["", "x" * 1_000]),
 )
 def test_every_keyword_is_found_in_short_and_long_texts(text: str, padding: str) -> None:
-    index_keywords()
     searched = f"{text}{padding}x"
     expected = {keyword for keyword in secret_rules.phrase_keywords() if keyword in searched}
     assert phrase_keywords(searched) == expected

@@ -133,17 +133,17 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-# --- many short texts ---------------------------------------------------------------------------
+# --- many texts ---------------------------------------------------------------------------------
 
-_HEAD_LENGTH = 3
-"""Characters by which keywords are grouped. Few texts contain the same three as a keyword."""
-_MAX_INDEXED_TEXT = 1_000  # characters up to which an index is faster than searching each keyword
-_token_index: dict[str, list[str]] = {}  # filled by `index_keywords`
-_phrase_index: dict[str, list[str]] = {}  # filled by `index_keywords`
+_HEAD_BYTES = 4
+"""Bytes by which keywords are grouped. Few texts contain the same four as a keyword."""
+_NO_HEAD = -1  # the group of keywords that are shorter than a head
+_token_index: dict[int, list[str]] = {}  # filled by `index_keywords`
+_phrase_index: dict[int, list[str]] = {}  # filled by `index_keywords`
 
 
 def index_keywords() -> None:
-    """Index the keywords, so that many short texts can be searched quickly.
+    """Index the keywords, so that many texts can be searched quickly.
 
     A hook that only searches its payload does not call this, because it would take longer than it
     saves.
@@ -153,23 +153,33 @@ def index_keywords() -> None:
         _phrase_index.update(_group_by_head(secret_rules.phrase_keywords()))
 
 
-def _group_by_head(keywords: Iterable[str]) -> dict[str, list[str]]:
-    """Group keywords by their first characters. Shorter keywords are in the group ""."""
-    groups: dict[str, list[str]] = {}
+def _group_by_head(keywords: Iterable[str]) -> dict[int, list[str]]:
+    """Group keywords by their first bytes."""
+    groups: dict[int, list[str]] = {_NO_HEAD: []}
     for keyword in keywords:
-        head = keyword[:_HEAD_LENGTH]
-        if len(head) < _HEAD_LENGTH:
-            head = ""
+        encoded = keyword.encode("utf-8")
+        head = _NO_HEAD
+        if len(encoded) >= _HEAD_BYTES:
+            head = _as_numbers(encoded[:_HEAD_BYTES])[0]
         groups.setdefault(head, []).append(keyword)
     return groups
 
 
-def _indexed_keywords(text: str, index: dict[str, list[str]]) -> list[str]:
+def _as_numbers(encoded: bytes) -> memoryview[int]:
+    """Read each four bytes as one number."""
+    return memoryview(encoded).cast("I")
+
+
+def _indexed_keywords(text: str, index: dict[int, list[str]]) -> list[str]:
     """Return the keywords of an index that occur in a text."""
-    heads = {text[start : start + _HEAD_LENGTH] for start in range(len(text))}
-    heads.add("")
+    encoded = text.encode("utf-8", "surrogatepass")
+    heads = {_NO_HEAD}
+    for start in range(_HEAD_BYTES):
+        length = (len(encoded) - start) // _HEAD_BYTES * _HEAD_BYTES
+        if length > 0:
+            heads |= index.keys() & _as_numbers(encoded[start : start + length])
     present = []
-    for head in index.keys() & heads:
+    for head in heads:
         present += [keyword for keyword in index[head] if keyword in text]
     return present
 
@@ -341,7 +351,7 @@ def token_prefixes(text: str, runs: str | None = None) -> list[str]:
 
 def _prefixes_in(runs: str) -> list[str]:
     """Return the vendor prefixes that occur where a token may begin."""
-    if _token_index and len(runs) <= _MAX_INDEXED_TEXT:
+    if _token_index:
         present = _indexed_keywords(runs, _token_index)
     else:
         characters = set(runs)
@@ -441,7 +451,7 @@ _PASSWORD_CHARACTERS = "0123456789!@#$%^&*_+-"  # noqa: S105 - digits and symbol
 
 def phrase_keywords(lowered: str) -> set[str]:
     """Return the keywords of phrase rules that occur in a lowercase text."""
-    if _phrase_index and len(lowered) <= _MAX_INDEXED_TEXT:
+    if _phrase_index:
         return set(_indexed_keywords(lowered, _phrase_index))
     keywords = secret_rules.phrase_keywords()
     if len(lowered) > _MIN_STEM_TEXT:
