@@ -533,7 +533,7 @@ def test_an_imported_session_is_compared_with_the_newest_prompts_of_others(
 ) -> None:
     write_prompts(here.root, "s1", 8, [REPEATED, *["go on"] * (others - 1)])
     write_prompts(here.root, "s2", 9, [*["next"] * (own - 1), REPEATED])
-    examined_sessions.note(here.root, "s1", "2026-10-02")
+    examined_sessions.note(here.root, {"s1": "2026-10-02"})
     session_proposals.extract_imported(here.root)
     assert [record.text for record in stored(here)] == found
 

@@ -6,6 +6,7 @@ A file has one line per examined session: the time of its last record then, and 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 from ralph.core import paths
@@ -32,12 +33,14 @@ def missed(
     return found
 
 
-def note(root: Path, session_id: str, last: str) -> None:
-    """Note that a session was examined up to its record of the time `last`."""
+def note(root: Path, last_records: Mapping[str, str]) -> None:
+    """Note that sessions were examined. Each is given with the time of its last record then."""
+    if not last_records:
+        return
 
     def edit(text: str) -> str:
-        lines = [line for line in text.splitlines() if line.partition(" ")[2] != session_id]
-        lines.append(f"{last} {session_id}")
+        lines = [line for line in text.splitlines() if line.partition(" ")[2] not in last_records]
+        lines += [f"{last} {session}" for session, last in last_records.items()]
         return "".join(f"{line}\n" for line in lines[-_MAX_NOTED:])
 
     boundary = paths.state_boundary(root)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -264,10 +265,15 @@ def _read_files(root: Path, task_id: str = "") -> Iterator[_InsightsFile]:
 def _read_proposals(root: Path) -> _InsightsFile:
     path = paths.proposals_file(root)
     try:
-        text = proposals.wrap_lines(files.read(path) or "")
-        return _InsightsFile(NO_TASK, path, parse_insights(text))
+        return _InsightsFile(NO_TASK, path, _parse_proposals(files.read(path) or ""))
     except RalphError as error:
         return _InsightsFile(NO_TASK, path, error)
+
+
+@lru_cache(1)
+def _parse_proposals(text: str) -> InsightsDocument:
+    """Parse the proposals. After an import, those that wait are read for each session."""
+    return parse_insights(proposals.wrap_lines(text))
 
 
 def list_(

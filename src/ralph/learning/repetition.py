@@ -78,15 +78,12 @@ def find_repetitions(
     if not prompts:
         return
     vocabulary = _read_vocabulary([*session, *earlier_prompts])
-    earlier = []
-    for record in earlier_prompts:
-        if _may_repeat(record):
-            earlier.append((_Prompt(record), vocabulary.distinctive_words(record.text)))
+    earlier = [record for record in earlier_prompts if _may_repeat(record)]
     for prompt in prompts:
         words = vocabulary.distinctive_words(prompt.record.text)
-        for other, other_words in earlier:
-            if _say_the_same(words, other_words):
-                yield from _sightings(prompt, other)
+        for record in earlier:
+            if _says_the_same(words, record.text, vocabulary):
+                yield from _sightings(prompt, _Prompt(record))
                 break
 
 
@@ -136,11 +133,13 @@ def _asks_to_remember(text: str) -> bool:
     return bool(text_to_remember(text))
 
 
-def _say_the_same(words: set[str], other_words: set[str]) -> bool:
-    """Return whether two prompts share enough of their distinctive words."""
-    shared = len(words & other_words)
-    shorter = min(len(words), len(other_words))
-    return shared >= _MIN_SHARED_WORDS and shared > _MIN_SHARED_SHARE * shorter
+def _says_the_same(words: set[str], other_text: str, vocabulary: _Vocabulary) -> bool:
+    """Return whether a text shares enough of a prompt's distinctive words."""
+    shared = len(words & _words(other_text))
+    if shared < _MIN_SHARED_WORDS:
+        return False
+    shorter = min(len(words), len(vocabulary.distinctive_words(other_text)))
+    return shared > _MIN_SHARED_SHARE * shorter
 
 
 def _read_vocabulary(records: Iterable[Record]) -> _Vocabulary:

@@ -65,7 +65,11 @@ def extract_session(
 ) -> Extraction:
     """Propose memories from a session in the index, and note that this was done."""
     prompts = queries.earlier_prompts(connection, session_id, _MAX_EARLIER_PROMPTS)
-    return _examine_session(root, connection, session_id, prompts, patterns)
+    records = queries.session_records(connection, session_id, limit=_MAX_RECORDS)
+    extraction = extract(root, records, prompts, patterns=patterns)
+    if records:
+        examined_sessions.note(root, {session_id: records[-1].created_at})
+    return extraction
 
 
 def extract_missed(
@@ -83,10 +87,17 @@ def extract_missed(
     """
     found = 0
     newest = _NewestPrompts(connection)
-    for session in examined_sessions.missed(root, connection, running, limit):
-        prompts = newest.of_others(session)
-        extraction = _examine_session(root, connection, session, prompts, patterns)
-        found += len(extraction.added)
+    last_records: dict[str, str] = {}
+    try:
+        for session in examined_sessions.missed(root, connection, running, limit):
+            prompts = newest.of_others(session)
+            records = queries.session_records(connection, session, limit=_MAX_RECORDS)
+            extraction = extract(root, records, prompts, patterns=patterns)
+            found += len(extraction.added)
+            if records:
+                last_records[session] = records[-1].created_at
+    finally:
+        examined_sessions.note(root, last_records)
     return found
 
 
@@ -117,20 +128,6 @@ class _NewestPrompts:
     def _newest(self) -> list[Record]:
         limit = _MAX_EARLIER_PROMPTS + _MAX_OWN_PROMPTS
         return queries.earlier_prompts(self._connection, _NO_SESSION, limit)
-
-
-def _examine_session(
-    root: Path,
-    connection: sqlite3.Connection,
-    session_id: str,
-    earlier_prompts: Sequence[Record],
-    patterns: Sequence[str],
-) -> Extraction:
-    records = queries.session_records(connection, session_id, limit=_MAX_RECORDS)
-    extraction = extract(root, records, earlier_prompts, patterns=patterns)
-    if records:
-        examined_sessions.note(root, session_id, records[-1].created_at)
-    return extraction
 
 
 def _may_propose(record: Record) -> bool:
