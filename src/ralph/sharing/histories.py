@@ -51,6 +51,8 @@ class Transcript(NamedTuple):
     """A session that can be imported. `version` changes whenever its content does.
 
     `session` is the session's id as far as a name tells it, or "" for a part of another session.
+    `read` adds notes about what it skips to the list that it is given. It can be pickled, so that
+    another process may call it.
     """
 
     source: str
@@ -58,14 +60,14 @@ class Transcript(NamedTuple):
     key: str
     version: str
     size: int
-    read: Callable[[], Events]
+    read: Callable[[list[str]], Events]
 
 
 # --- reading files -------------------------------------------------------------------------------
 
 
 def _file_transcript(
-    source: str, session: str, parts: Sequence[Path], read: Callable[[], Events]
+    source: str, session: str, parts: Sequence[Path], read: Callable[[list[str]], Events]
 ) -> Iterator[Transcript]:
     """Yield the transcript that is stored in these files, or nothing if one of them is missing."""
     versions = []
@@ -140,7 +142,7 @@ def _claude(context: ImportContext) -> Iterator[Transcript]:
             subagents = folder / path.stem / "subagents"
             parts = [path, *regular_files(subagents, context.notes, ".jsonl")]
             session = "" if _is_subagent(path) else path.stem
-            read = partial(_read_claude, parts, context.notes)
+            read = partial(_read_claude, parts)
             yield from _file_transcript("claude", session, parts, read)
 
 
@@ -172,7 +174,7 @@ def _codex(context: ImportContext) -> Iterator[Transcript]:
         cwd = _first_text(first_line, lambda value: transcripts.member(value, "payload", "cwd"))
         if context.is_in_project(cwd):
             session = path.stem[len(_CODEX_PREFIX) :]
-            read = partial(_read_lines, client_transcripts.read_codex, path, context.notes)
+            read = partial(_read_lines, client_transcripts.read_codex, path)
             yield from _file_transcript("codex", session, [path], read)
 
 
@@ -192,7 +194,7 @@ def _gemini(context: ImportContext) -> Iterator[Transcript]:
             cwd = root
         if context.is_in_project(cwd):
             for path in regular_files(folder / "chats", context.notes, ".json", ".jsonl"):
-                read = partial(_read_gemini, path, cwd, context.notes)
+                read = partial(_read_gemini, path, cwd)
                 session = path.stem.rpartition("-")[2]  # the beginning of its id
                 yield from _file_transcript("gemini", session, [path], read)
 
@@ -211,10 +213,6 @@ def _opencode(context: ImportContext) -> Iterator[Transcript]:
     if not path.is_file():
         return
 
-    def read(session: str) -> Events:
-        with foreign.open_store(path) as connection:
-            yield from client_transcripts.read_opencode(foreign.opencode_parts(connection, session))
-
     try:
         with foreign.open_store(path) as connection:
             sessions = foreign.opencode_sessions(connection, context.is_in_project)
@@ -228,8 +226,13 @@ def _opencode(context: ImportContext) -> Iterator[Transcript]:
             key=f"{path}#{name}",
             version=str(updated_at),
             size=size,
-            read=partial(read, name),
+            read=partial(_read_opencode, path, name),
         )
+
+
+def _read_opencode(path: Path, session: str, _notes: list[str]) -> Events:
+    with foreign.open_store(path) as connection:
+        yield from client_transcripts.read_opencode(foreign.opencode_parts(connection, session))
 
 
 # --- Copilot -------------------------------------------------------------------------------------
@@ -246,7 +249,7 @@ def _copilot(context: ImportContext) -> Iterator[Transcript]:
         )
         if context.is_in_project(cwd):
             session = path.parent.name if path.name == "events.jsonl" else path.stem
-            read = partial(_read_lines, client_transcripts.read_copilot, path, context.notes)
+            read = partial(_read_lines, client_transcripts.read_copilot, path)
             yield from _file_transcript("copilot", session, [path], read)
 
 
@@ -292,20 +295,6 @@ def _cursor_conversations(workspaces: Path, context: ImportContext) -> dict[str,
 def _cursor_transcripts(
     path: Path, conversations: Mapping[str, str], context: ImportContext
 ) -> Iterator[Transcript]:
-    def read(name: str, cwd: str) -> Events:
-        with foreign.open_store(path) as connection:
-            composer = transcripts.parse_object(
-                foreign.cursor_value(connection, f"composerData:{name}")
-            )
-            keys = (
-                f"bubbleId:{name}:{bubble}"
-                for bubble in client_transcripts.cursor_headers(composer)
-            )
-            bubbles = (
-                transcripts.parse_object(foreign.cursor_value(connection, key)) for key in keys
-            )
-            yield from client_transcripts.read_cursor(composer, bubbles, cwd)
-
     try:
         with foreign.open_store(path) as connection:
             for name, cwd in conversations.items():
@@ -319,10 +308,22 @@ def _cursor_transcripts(
                     key=f"{path}#{name}",
                     version=digest[:_DIGEST_DIGITS],
                     size=len(value),
-                    read=partial(read, name, cwd),
+                    read=partial(_read_cursor, path, name, cwd),
                 )
     except sqlite3.Error as error:
         context.notes.append(f"{path}: cannot be read: {error}")
+
+
+def _read_cursor(path: Path, name: str, cwd: str, _notes: list[str]) -> Events:
+    with foreign.open_store(path) as connection:
+        composer = transcripts.parse_object(
+            foreign.cursor_value(connection, f"composerData:{name}")
+        )
+        keys = (
+            f"bubbleId:{name}:{bubble}" for bubble in client_transcripts.cursor_headers(composer)
+        )
+        bubbles = (transcripts.parse_object(foreign.cursor_value(connection, key)) for key in keys)
+        yield from client_transcripts.read_cursor(composer, bubbles, cwd)
 
 
 # --- Cline and Roo Code --------------------------------------------------------------------------
@@ -347,7 +348,7 @@ def _cline_tasks(storage: Path, context: ImportContext) -> Iterator[Transcript]:
         cwd = _cline_cwd(item)
         if context.is_in_project(cwd):
             path = folder / "api_conversation_history.json"
-            read = partial(_read_cline, path, cwd, item, context.notes)
+            read = partial(_read_cline, path, cwd, item)
             yield from _file_transcript("cline", f"cline-{folder.name}", [path], read)
 
 
@@ -375,16 +376,18 @@ def _aider(context: ImportContext) -> Iterator[Transcript]:
     path = context.root / ".aider.chat.history.md"
     path_digest = hashlib.sha256(str(path).encode()).hexdigest()[:_AIDER_PREFIX_DIGITS]
 
+    if path.is_file() and not path.is_symlink():
+        read = partial(_read_aider, path, context.root, path_digest)
+        yield from _file_transcript("aider", f"aider-{path_digest}", [path], read)
+
+
+def _read_aider(path: Path, root: Path, path_digest: str, _notes: list[str]) -> Events:
     def session_id(start: str) -> str:
         return f"aider-{path_digest}-" + start.replace(" ", "-").replace(":", "-")
 
-    def read() -> Events:
-        with files.open_regular(path) as file:
-            lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
-            yield from text_transcripts.read_aider(lines, str(context.root), session_id)
-
-    if path.is_file() and not path.is_symlink():
-        yield from _file_transcript("aider", f"aider-{path_digest}", [path], read)
+    with files.open_regular(path) as file:
+        lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
+        yield from text_transcripts.read_aider(lines, str(root), session_id)
 
 
 # --- all clients ---------------------------------------------------------------------------------

@@ -23,9 +23,10 @@ from ralph.privacy.privacy import redact
 from ralph.sharing import histories
 from ralph.sharing.histories import Transcript
 from ralph.sharing.import_context import ImportContext
+from ralph.sharing.import_helper import ImportHelpRules, import_helper, usual_rules
 from ralph.sharing.import_ledger import ImportedItem, ImportLedger
 from ralph.sharing.other_memories import READERS, Proposal, git_proposals
-from ralph.sharing.session_import import SessionRecorder
+from ralph.sharing.session_import import PreparedTranscript, SessionRecorder
 from ralph.storage import forgotten, gitignore
 from ralph.storage.config import privacy_rules
 
@@ -77,10 +78,12 @@ def import_histories(
     *,
     really: bool,
     progress: Progress | None = None,
+    help_rules: ImportHelpRules | None = None,
 ) -> list[Found]:
     """Find the transcripts of the named clients.
 
-    With `really`, new and changed transcripts are imported.
+    With `really`, new and changed transcripts are imported. `help_rules` say when a second process
+    prepares some of them.
     """
     ledger = ImportLedger(root)
     found: dict[str, Found] = {}
@@ -95,17 +98,42 @@ def import_histories(
                 waiting.append(transcript)
     if really and waiting:
         gitignore.ensure_gitignore(root)
-        recorder = SessionRecorder(root)
-        for number, transcript in enumerate(waiting, 1):
-            try:
-                found[transcript.source].added += recorder.record(transcript)
-            except (sqlite3.Error, OSError) as error:
-                context.notes.append(f"{transcript.key}: cannot be read: {error}")
-                continue
-            ledger.add([_ledger_item(transcript)])
-            if progress is not None:
-                progress(number, len(waiting))
+        importer = _Importer(root, ledger, context.notes)
+        with import_helper(help_rules or usual_rules(root), waiting) as helper:
+            for number, transcript in enumerate(waiting, 1):
+                prepared = helper.take(transcript) if helper is not None else None
+                found[transcript.source].added += importer.add(transcript, prepared)
+                if progress is not None:
+                    progress(number, len(waiting))
     return [result for result in found.values() if result.count]
+
+
+class _Importer:
+    """Records transcripts, and notes in the ledger that it has."""
+
+    def __init__(self, root: Path, ledger: ImportLedger, notes: list[str]) -> None:
+        self._recorder = SessionRecorder(root)
+        self._ledger = ledger
+        self._notes = notes
+
+    def add(self, transcript: Transcript, prepared: PreparedTranscript | None) -> int:
+        """Import a transcript, and return the number of new observations.
+
+        A transcript that another process has prepared only has to be written.
+        """
+        added: int | None = None
+        try:
+            if prepared is not None:
+                added = self._recorder.write(prepared)
+            if prepared is not None and added is not None:
+                self._notes += prepared.notes
+            else:
+                added = self._recorder.record(transcript, self._notes)
+        except (sqlite3.Error, OSError) as error:
+            self._notes.append(f"{transcript.key}: cannot be read: {error}")
+            return 0
+        self._ledger.add([_ledger_item(transcript)])
+        return added
 
 
 def _ledger_item(transcript: Transcript) -> ImportedItem:

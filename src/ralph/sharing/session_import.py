@@ -9,10 +9,11 @@ that hooks have recorded.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.capture import foreign_reading
 from ralph.capture import summary as summaries
@@ -41,6 +42,21 @@ _EDIT_MEMBERS = ("old_string", "new_string", "edits", "content")
 _ANSWER_MEMBERS = ("filePath", "originalFile", "structuredPatch")
 
 
+class PreparedLog(NamedTuple):
+    """The lines for the log of a session that has none, and how many observations they contain."""
+
+    session: str
+    lines: str
+    added: int
+
+
+class PreparedTranscript(NamedTuple):
+    """The logs that a transcript becomes, and notes about what was skipped."""
+
+    logs: tuple[PreparedLog, ...]
+    notes: tuple[str, ...]
+
+
 class SessionRecorder:
     """Writes the events in transcripts to the logs of their sessions."""
 
@@ -56,17 +72,50 @@ class SessionRecorder:
 
         self._redact_text = redact_text
 
-    def record(self, transcript: Transcript) -> int:
+    def record(self, transcript: Transcript, notes: list[str]) -> int:
         """Import the observations that are not in the logs yet, and return their number."""
         logs: dict[str, SessionLog] = {}
-        for event in transcript.read():
+        for log in self._add_events(transcript, logs, notes):
+            if log.size > _MAX_BUFFERED_CHARACTERS:
+                log.write()
+        return sum(log.finish() for log in logs.values())
+
+    def prepare(self, transcript: Transcript) -> PreparedTranscript | None:
+        """Return the logs that a transcript becomes, or None if it has to be recorded here.
+
+        That is so if one of its sessions has a log, or if a log would be very long.
+        """
+        logs: dict[str, SessionLog] = {}
+        notes: list[str] = []
+        for log in self._add_events(transcript, logs, notes):
+            if log.existed or log.size > _MAX_BUFFERED_CHARACTERS:
+                return None
+        return PreparedTranscript(tuple(log.prepared() for log in logs.values()), tuple(notes))
+
+    def write(self, prepared: PreparedTranscript) -> int | None:
+        """Write prepared logs, and return the number of their observations.
+
+        Returns None, and writes nothing, if one of the sessions has a log by now.
+        """
+        if any(_log_file(self._root, log.session).exists() for log in prepared.logs):
+            return None
+        for log in prepared.logs:
+            if log.added:
+                _write_lines(self._root, _log_file(self._root, log.session), log.lines)
+        return sum(log.added for log in prepared.logs)
+
+    def _add_events(
+        self, transcript: Transcript, logs: dict[str, SessionLog], notes: list[str]
+    ) -> Iterator[SessionLog]:
+        """Add the events of a transcript to logs by session, and yield the log after each event."""
+        for event in transcript.read(notes):
             session = str(event.payload.get("session_id") or "")
             if not session or self._forgotten.has(forgotten.session_key(session)):
                 continue
             if session not in logs:
                 logs[session] = SessionLog(self._root, session, self._interpret)
             self._add_event(logs[session], event, transcript.source)
-        return sum(log.finish() for log in logs.values())
+            yield logs[session]
 
     def _add_event(self, log: SessionLog, event: TranscriptEvent, client: str) -> None:
         """Add an event to a log as an observation, unless it is private or was forgotten."""
@@ -88,8 +137,6 @@ class SessionRecorder:
         call_key = forgotten.session_key(log.session, call=happened.call)
         if not self._forgotten.has(text_key) and not self._forgotten.has(call_key):
             log.add(record, happened.call)
-        if log.size > _MAX_BUFFERED_CHARACTERS:
-            log.write()
 
     def _redact(self, payload: dict[str, object]) -> dict[str, object] | None:
         """Return a payload as hooks would store it, or None if it mentions a private path."""
@@ -135,12 +182,13 @@ class SessionLog:
         self.session = session
         self.size = 0  # number of characters that are not written yet
         self.fields: dict[str, object] = {}
-        self._boundary = paths.state_boundary(root)
+        self._root = root
         self._lines: list[str] = []
         self._added = 0
+        self._path = _log_file(root, session)
+        self.existed = self._path.exists()
         packed_log = paths.packed_log(root, session)
         session_log = paths.session_log(root, session)
-        self._path = session_log if session_log.exists() else packed_log
         text = (files.read(packed_log) or "") + (files.read(session_log) or "")
         self.written: set[str] = set()  # files, as paths
         self.taint = hook_files.taint_in_log(text)  # what foreign text the session has read so far
@@ -180,22 +228,24 @@ class SessionLog:
         """Write the collected lines with one atomic replacement."""
         new_lines = "".join(self._lines)
         if new_lines:
-            files.make_folder(self._path.parent, 0o700)
-            files.update(
-                self._path,
-                lambda text: join_lines(text, new_lines),
-                root=self._boundary,
-                mode=files.PRIVATE,
-            )
+            _write_lines(self._root, self._path, new_lines)
         self._lines = []
         self.size = 0
 
     def finish(self) -> int:
         """Write the remaining lines and the summary. Returns the number of observations added."""
         if self._added:
-            self._lines.append(encode_line("session", self._session_members()))
+            self._lines.append(self._session_line())
             self.write()
         return self._added
+
+    def prepared(self) -> PreparedLog:
+        """Return the lines and the summary, to be written by another process."""
+        lines = "".join([*self._lines, self._session_line()]) if self._added else ""
+        return PreparedLog(self.session, lines, self._added)
+
+    def _session_line(self) -> str:
+        return encode_line("session", self._session_members())
 
     def _session_members(self) -> dict[str, object]:
         """Return the members of the session's line: its fields, times and summary."""
@@ -210,3 +260,19 @@ class SessionLog:
             members["summary"] = text
             members["tags"] = list(summary.tags)
         return members
+
+
+def _log_file(root: Path, session: str) -> Path:
+    """Return the file to which a session's log is written."""
+    session_log = paths.session_log(root, session)
+    return session_log if session_log.exists() else paths.packed_log(root, session)
+
+
+def _write_lines(root: Path, log: Path, lines: str) -> None:
+    files.make_folder(log.parent, 0o700)
+    files.update(
+        log,
+        lambda text: join_lines(text, lines),
+        root=paths.state_boundary(root),
+        mode=files.PRIVATE,
+    )
