@@ -35,6 +35,8 @@ PLAIN = (
     "<private>",
     "</private>",
     "-----",
+    " pw hunter2!x9",
+    "    password = os.environ['A']",
     "https://app:",
     "insert into",
 )

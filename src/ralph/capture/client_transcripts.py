@@ -55,12 +55,12 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
 
 
 def _read_claude_answer(thread: Conversation, value: Json) -> None:
-    at = log_time(value.get("timestamp"))
     message = as_object(value.get("message"))
     for block in content_blocks(message.get("content")):
         if block.get("type") == "tool_use":
             thread.call(text_member(block, "name"), block.get("input"), text_member(block, "id"))
         elif block.get("type") == "text":
+            at = log_time(value.get("timestamp"))
             thread.answer(at, text_member(block, "text"), text_member(message, "id"))
 
 

@@ -84,7 +84,7 @@ def log_time(value: object) -> str:
             moment = datetime.fromtimestamp(seconds, UTC)
         else:
             return ""
-        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
     except (ValueError, OverflowError, OSError):
         return ""
 

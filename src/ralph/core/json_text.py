@@ -355,7 +355,8 @@ def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
     if depth > _MAX_WRITTEN_DEPTH:
         raise _not_json(f"a value is nested deeper than {_MAX_WRITTEN_DEPTH} levels")
     if isinstance(value, str):
-        if ("\x00" in value and not nul) or _SURROGATE_PAIR.search(value):
+        has_pair = not value.isascii() and _SURROGATE_PAIR.search(value)
+        if ("\x00" in value and not nul) or has_pair:
             raise _not_json(
                 "the text contains a NUL character, or two halves of a character "
                 "that JSON would join into one"
@@ -363,7 +364,8 @@ def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
         return str(value)
     if value is None or (isinstance(value, int | float) and abs(value) < _MAX_NUMBER):
         return value
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+    # `isinstance(value, Mapping)` takes long, so a `dict` comes first.
+    if isinstance(value, dict | Mapping) and all(isinstance(key, str) for key in value):
         members: Members = {}
         for key, item in value.items():
             members[str(check_json(key, nul=nul))] = check_json(item, nul=nul, depth=depth + 1)

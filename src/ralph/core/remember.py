@@ -253,8 +253,8 @@ def text_to_remember(prompt: str, prefixes: Sequence[str] = ()) -> str:
     command = first_line.partition(" ")[0].partition("\t")[0]
     if command in _COMMANDS:
         return _first_paragraph(prompt[len(command) :])
-    for prefix in prefixes or REMEMBER_PREFIXES:
-        prefix = prefix.strip().translate(_WIDE_PUNCTUATION)
+    custom_prefixes = [prefix.strip().translate(_WIDE_PUNCTUATION) for prefix in prefixes]
+    for prefix in custom_prefixes or REMEMBER_PREFIXES:
         length = _matching_length(first_line, prefix)
         if length:
             text = _first_paragraph(prompt[length:])

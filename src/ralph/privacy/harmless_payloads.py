@@ -22,8 +22,9 @@ from ralph.privacy.secret_names import secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    Json = dict[str, object]
+    Json = dict[str, Any]
 
 _MAX_DEPTH = 8  # levels of nested members
 _MAX_TEXTS = 1_000  # per payload; with member names, not all of which are short
@@ -32,6 +33,8 @@ _MAX_CHARACTERS = 64_000  # in all texts together; the rules search five times a
 _MAX_JOINED = 300  # characters; the pre-filter looks up to 400 back for the start of a line
 _GAP = "\n\n"
 _PATCH_MEMBER = "structuredPatch"
+_SIGNS = ("+", "-", " ")
+_BLANKS = (" ", "\t", "")
 _TITLED_VALUE = "value"  # the member of an object whose `name` may name a secret
 _MAX_NAMES = 1_000
 
@@ -88,17 +91,25 @@ class _Collector:
         for name, value in members.items():
             if name == _TITLED_VALUE or not _is_harmless_name(name):
                 raise _Unusual
-            self.add(value, depth + 1)
-        hunks = members.get(_PATCH_MEMBER)
-        if isinstance(hunks, list):
-            for hunk in hunks:
-                self._add_sides(hunk)
+            if name == _PATCH_MEMBER and isinstance(value, list):
+                self._add_hunks(value, depth + 1)
+            else:
+                self.add(value, depth + 1)
 
-    def _add_sides(self, hunk: object) -> None:
-        lines = hunk.get("lines") if isinstance(hunk, dict) else None
-        if isinstance(lines, list) and all(isinstance(line, str) for line in lines):
-            for side in sides_of_hunk(lines):
-                self._add_text(side)
+    def _add_hunks(self, hunks: list[object], depth: int) -> None:
+        for hunk in hunks:
+            if isinstance(hunk, dict) and _is_list_of_texts(hunk.get("lines")):
+                self._add_hunk(hunk, depth)
+            else:
+                self.add(hunk, depth)
+
+    def _add_hunk(self, hunk: Json, depth: int) -> None:
+        members = dict(hunk)
+        lines: list[str] = members.pop("lines")
+        self.add(members, depth)
+        self.add([line for line in lines if not _has_separate_sign(line)], depth)
+        for side in sides_of_hunk(lines):
+            self._add_text(side)
 
     def _add_text(self, text: str) -> None:
         self._characters += len(text)
@@ -115,6 +126,15 @@ class _Collector:
 @lru_cache(_MAX_NAMES)
 def _is_harmless_name(name: str) -> bool:
     return not secret_name(name) and not needs_rules(name)
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _has_separate_sign(line: str) -> bool:
+    """Return whether a blank follows the sign of a line, so that its side says as much about it."""
+    return line[:1] in _SIGNS and line[1:2] in _BLANKS
 
 
 def _joined(texts: Sequence[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from ralph.lean import TYPE_CHECKING, record
+from ralph.lean.secret_prefilter import has_invisible
 from ralph.privacy.word_splitters import (
     fold_lookalikes,
     lowercase,
@@ -164,6 +165,8 @@ def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
 
 def has_private_parts(text: str) -> bool:
     """Check for private sections or a private key, from which a piece of a file might come."""
+    if "private" not in text.lower() and not has_invisible(text):
+        return False  # nearly every text
     text = remove_terminal_codes(text)
     if "PRIVATE KEY" in text:
         from ralph.privacy.private_keys import has_private_key  # few texts need it
