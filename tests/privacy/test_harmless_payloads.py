@@ -100,9 +100,25 @@ def test_texts_are_redacted_as_if_each_was_judged_by_itself(
     assert redact_unjudged(payload) == redact_payload(payload)
 
 
-def test_a_text_that_is_too_long_is_shortened() -> None:
-    payload = _command(["make", "build", "word " * 5_000])
-    assert redact_unjudged(payload) == redact_payload(payload) != payload
+NESTED: object = "x"
+for _ in range(30):
+    NESTED = [NESTED]
+LARGE: dict[str, Json] = {
+    "text": _command(["make", "build", "word " * 5_000]),
+    "numbers": {"tool_input": {"list": list(range(2_000))}},
+    "nested": {"tool_input": {"list": NESTED}},
+    "hunk with many lines": _edit(["    a = 1"] * 900),
+    "hunk with long lines": _edit(["    word" + " word" * 20] * 700),
+    "many texts": {"tool_input": {"texts": ["word " * 2_000] * 12}},
+}
+
+
+@for_each("payload", LARGE)
+def test_what_is_too_large_is_shortened(payload: str) -> None:
+    large = LARGE[payload]
+    shortened = redact_payload(large)
+    assert redact_unjudged(large) == shortened
+    assert len(str(shortened)) < len(str(large))
 
 
 def test_the_patterns_of_the_user_count() -> None:

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+# `redact_payload` shortens only what exceeds these limits, some of which are lower than its own.
 _MAX_DEPTH = 8  # levels of nested members
-_MAX_TEXTS = 1_000  # per payload; with member names, not all of which are short
-_MAX_TEXT = 12_000  # characters; a longer text is shortened
-_MAX_CHARACTERS = 64_000  # in all texts together; the rules search five times as many
+_MAX_MEMBERS = 800  # in all lists and objects together; a longer hunk is shortened
+_MAX_TEXT = 12_000  # characters
+_MAX_CHARACTERS = 48_000  # in all texts together
 _MAX_JOINED = 300  # characters; the pre-filter looks up to 400 back for the start of a line
 _GAP = "\n\n"
 _PATCH_MEMBER = "structuredPatch"
@@ -72,6 +73,7 @@ class _Collector:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._characters = 0
+        self._members = 0
 
     def add(self, value: object, depth: int = 0) -> None:
         """Add the texts in a value. Raises _Unusual if it is too large, or names a secret."""
@@ -80,14 +82,14 @@ class _Collector:
         elif isinstance(value, dict):
             self._add_members(value, depth)
         elif isinstance(value, list):
-            self._check_depth(depth)
+            self._count(len(value), depth)
             for item in value:
                 self.add(item, depth + 1)
         elif value is not None and not isinstance(value, bool | int | float):
             raise _Unusual
 
     def _add_members(self, members: Json, depth: int) -> None:
-        self._check_depth(depth)
+        self._count(len(members), depth)
         for name, value in members.items():
             if name == _TITLED_VALUE or not _is_harmless_name(name):
                 raise _Unusual
@@ -97,6 +99,7 @@ class _Collector:
                 self.add(value, depth + 1)
 
     def _add_hunks(self, hunks: list[object], depth: int) -> None:
+        self._count(len(hunks), depth)
         for hunk in hunks:
             if isinstance(hunk, dict) and _is_list_of_texts(hunk.get("lines")):
                 self._add_hunk(hunk, depth)
@@ -107,6 +110,7 @@ class _Collector:
         members = dict(hunk)
         lines: list[str] = members.pop("lines")
         self.add(members, depth)
+        self._count(len(lines), depth)
         self.add([line for line in lines if not _has_separate_sign(line)], depth)
         for side in sides_of_hunk(lines):
             self._add_text(side)
@@ -114,12 +118,12 @@ class _Collector:
     def _add_text(self, text: str) -> None:
         self._characters += len(text)
         self.texts.append(text)
-        is_large = self._characters > _MAX_CHARACTERS or len(self.texts) > _MAX_TEXTS
-        if is_large or len(text) > _MAX_TEXT:
+        if self._characters > _MAX_CHARACTERS or len(text) > _MAX_TEXT:
             raise _Unusual
 
-    def _check_depth(self, depth: int) -> None:
-        if depth >= _MAX_DEPTH:
+    def _count(self, members: int, depth: int) -> None:
+        self._members += members
+        if self._members > _MAX_MEMBERS or depth >= _MAX_DEPTH:
             raise _Unusual
 
 
