@@ -12,7 +12,7 @@ result of each tool call, each once. Ralph keeps only a small part of them, beca
 shortened, so the ratio to a plain insert of what it kept is much higher and has no limit.
 
 The transcripts repeat no block of text. When they repeated blocks of 1,900 characters, the plain
-insert was about a fifth cheaper per character, because the words of a block were already in the
+insert was about a sixth cheaper per character, because the words of a block were already in the
 index, and the import found some of its results in caches. Unlike an event that a hook wrote,
 imported text has never been judged, so no import can take less than decoding the lines, one pass of
 the secret pre-filter over what is kept, and indexing it. The import is compared with the sum of
