@@ -83,3 +83,17 @@ def test_without_a_change_the_files_are_not_compared_again(
     monkeypatch.setattr(changes, "_MAX_SNAPSHOT_SECONDS", -1.0)
     assert not changes.is_unchanged(index.root, seal)  # after a minute every log is looked at
     assert before.st_ino == paths.index_file(index.root).stat().st_ino
+
+
+def test_of_many_recent_logs_the_newest_are_looked_at(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_MAX_ACTIVE_LOGS", 1)
+    newest = log(index.root, "newest")
+    newest.write_text('{"v": 1, "type": "note"}\n', encoding="utf-8")
+    soon = time.time() + 1
+    os.utime(newest, (soon, soon))
+    assert index.sync().read == 1
+    with newest.open("a", encoding="utf-8") as file:
+        file.write('{"v": 1, "type": "note"}\n')
+    assert index.sync().read == 1
