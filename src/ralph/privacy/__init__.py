@@ -4,7 +4,6 @@ Other parts import only the modules that `__all__` lists.
 """
 
 __all__ = [
-    "harmless_payloads",
     "hook_payloads",
     "injection",
     "invisible_characters",

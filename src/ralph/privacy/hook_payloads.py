@@ -52,7 +52,7 @@ def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
 
     An edit is dropped if its texts or its file contain private sections.
     """
-    payload = without_private_edit(payload)
+    payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
     payload = _redact_hunks(payload, redactor)
     payload = _redact_output(payload)
@@ -88,7 +88,7 @@ def _shorten(text: str, longest: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out ...]\n{text[-half:]}"
 
 
-def without_private_edit(payload: Json) -> Json:
+def _without_private_edit(payload: Json) -> Json:
     """Drop the original file from an edit's payload.
 
     The edit itself is dropped as well if any of its texts has private sections.
@@ -140,9 +140,13 @@ def _redact_output(payload: Json) -> Json:
 
     Only the command reveals what such an output is.
     """
+    parameters = payload.get("tool_input")
     outputs = [name for name in _OUTPUT_MEMBERS if name in payload]
-    command = command_of(payload)
-    if not outputs or not prints_secret(command):
+    if not isinstance(parameters, dict) or not outputs:
+        return payload
+    commands = [parameters[name] for name in _COMMAND_MEMBERS if name in parameters]
+    command = " ".join(all_texts(commands))
+    if not prints_secret(command):
         return payload
 
     def redact_text(text: str) -> str:
@@ -156,15 +160,6 @@ def _redact_output(payload: Json) -> Json:
 
     redacted = {name: map_texts(payload[name], redact_text) for name in outputs}
     return {**payload, **redacted}
-
-
-def command_of(payload: Json) -> str:
-    """Return the command in a payload, or "" if it has none."""
-    parameters = payload.get("tool_input")
-    if not isinstance(parameters, dict):
-        return ""
-    commands = [parameters[name] for name in _COMMAND_MEMBERS if name in parameters]
-    return " ".join(all_texts(commands))
 
 
 def _without_members(value: Json, names: Sequence[str]) -> Json:

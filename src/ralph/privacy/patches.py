@@ -33,26 +33,16 @@ def redact_patch_text(text: str, patterns: Sequence[str] = ()) -> str:
 def redact_hunk(lines: Sequence[str], patterns: Sequence[str] = ()) -> list[str]:
     """Return the lines of one hunk without the secrets on either side of the change."""
     spans_by_line: list[list[Span]] = [[] for _ in lines]
-    for numbers in _numbers_by_side(lines):
+    for sign_of_other_side in ("+", "-"):
+        numbers = [
+            number for number, line in enumerate(lines) if not line.startswith(sign_of_other_side)
+        ]
         for number, span in _secrets_on_side(lines, numbers, patterns):
             spans_by_line[number].append(span)
     return [
         replace_spans(line, merge_spans(spans)) if spans else line
         for line, spans in zip(lines, spans_by_line, strict=True)
     ]
-
-
-def sides_of_hunk(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the text of a hunk before the change, and the one after it, without signs."""
-    for numbers in _numbers_by_side(lines):
-        yield "\n".join(_without_sign(lines[number]) for number in numbers)
-
-
-def _numbers_by_side(lines: Sequence[str]) -> Iterator[list[int]]:
-    for sign_of_other_side in ("+", "-"):
-        yield [
-            number for number, line in enumerate(lines) if not line.startswith(sign_of_other_side)
-        ]
 
 
 def _secrets_on_side(

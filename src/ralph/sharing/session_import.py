@@ -25,7 +25,7 @@ from ralph.core.record import ObservationKind, Record
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record, join_lines
 from ralph.lean import hook_files
-from ralph.privacy.harmless_payloads import redact_unjudged
+from ralph.privacy.hook_payloads import redact_payload
 from ralph.privacy.private_paths import mentions_private_path
 from ralph.privacy.redactor import Redactor
 from ralph.search import index
@@ -145,7 +145,7 @@ class SessionRecorder:
         if self._privacy.paths and mentions_private_path(payload, self._privacy.paths):
             return None
         rest = {name: value for name, value in payload.items() if name not in _HOST_MEMBERS}
-        redacted = redact_unjudged(_without_copies(rest), self._privacy.patterns)
+        redacted = redact_payload(_without_copies(rest), self._privacy.patterns)
         host_members = {}
         for name in _HOST_MEMBERS:
             value = payload.get(name)
