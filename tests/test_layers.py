@@ -510,6 +510,7 @@ HOOK_MODULES = {
         for name in ("background", "candidates", "long_queries", "question", "rank", "scoring")
     ),
     "capture/error_lines.py",
+    "capture/uninformative_lines.py",
     *(f"recall/{name}.py" for name in ("action_recall", "citation_cache", "command_lines")),
     *(f"recall/{name}.py" for name in ("eligibility", "error_features", "file_mentions")),
     *(f"recall/{name}.py" for name in ("lessons", "one_line", "prompt_recall", "shown_records")),

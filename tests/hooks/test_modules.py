@@ -68,6 +68,7 @@ FOR_PROMPTS = {
 FOR_FAILURES = {
     "ralph.capture",
     "ralph.capture.error_lines",
+    "ralph.capture.uninformative_lines",
     "ralph.core.programs",
     *(
         f"ralph.recall.{name}"

@@ -22,4 +22,5 @@ __all__ = [
     "summary",
     "text_transcripts",
     "transcripts",
+    "uninformative_lines",
 ]

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from ralph.capture.error_lines import name_error, names_nothing
+from ralph.capture.error_lines import name_error
 from ralph.capture.open_ends import (
     CommandIdentity,
     identify_command,
@@ -27,6 +27,7 @@ from ralph.capture.open_ends import (
 from ralph.capture.own_traffic import is_own_refusal
 from ralph.capture.recoveries import Recovery, find_recoveries, is_edit, parse_run
 from ralph.capture.small_talk import is_small_talk
+from ralph.capture.uninformative_lines import names_nothing
 from ralph.core.record import ObservationKind, Record
 from ralph.core.render import has_digits_or_code, shorten
 

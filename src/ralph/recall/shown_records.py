@@ -196,10 +196,12 @@ def error_of(row: RecordRow) -> str:
 
     An imported record may have been stored with a line that names nothing. Its output decides then.
     """
-    from ralph.capture.error_lines import name_error, names_nothing  # few prompts get errors
+    from ralph.capture.uninformative_lines import names_nothing  # few prompts get errors
 
     error: str = row.error
     if names_nothing(error):
+        from ralph.capture.error_lines import name_error  # few errors are named like this
+
         error = name_error(row.text[len(row.authored_text) :])
         if injection.looks_like_instructions(error):  # only the stored line has been checked
             return ""
