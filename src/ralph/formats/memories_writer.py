@@ -23,6 +23,7 @@ from ralph.formats.memories_metadata import (
 SIGN_LABEL = "Sign"
 MEMORY_KINDS = (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT)
 """The kinds of memories, in the order in which memories.md has sections for them."""
+_HEADINGS: dict[str, str] = {kind: SECTIONS[kind] for kind in MemoryKind}
 
 
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORY_KINDS) -> str:
@@ -52,9 +53,9 @@ def sort_by_section(
 
 def section_heading(record: Record) -> str:
     """Return the heading of the section that a record belongs in."""
-    if record.label in ("", record.kind.value) or is_sign(record):
-        return SECTIONS[MemoryKind(record.kind)]
-    return record.label
+    if record.label and record.label != record.kind and not is_sign(record):
+        return record.label
+    return _HEADINGS[record.kind]
 
 
 def is_sign(record: Record) -> bool:
