@@ -543,9 +543,11 @@ def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -
     try:
         handle = os.open(path, open_files.FOR_READING)
         try:
+            size = os.fstat(handle).st_size
             if end:
-                os.lseek(handle, max(0, os.fstat(handle).st_size - largest), os.SEEK_SET)
-            return os.read(handle, largest)
+                os.lseek(handle, max(0, size - largest), os.SEEK_SET)
+            # A large buffer takes longer to allocate than a small file to read. A pipe has no size.
+            return os.read(handle, min(size or largest, largest))
         finally:
             os.close(handle)
     except (OSError, ValueError):
