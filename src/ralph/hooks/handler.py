@@ -747,6 +747,8 @@ def _unescape(text: str) -> str:
     if "\\" in text:
         text = text.replace("\\\\", "\0")
         for escape, character in _ESCAPES:
+            if "\\" not in text:
+                break
             text = text.replace(escape, character)
         text = text.replace("\0", "\\")
     return text

@@ -72,20 +72,30 @@ def _may_change(text: str) -> bool:
     if has_invisible(text) or _may_have_private_parts(text, lowered):
         return True
     runs = _long_runs(text)
+    lines = _distinct_lines(lowered)
     return (
         bool(token_prefixes(text, runs))
         or _has_login(text)
-        or _may_assign_secret(text, lowered)
+        or _may_assign_secret(text, lowered, lines)
         or _may_have_random_value(text, lowered, runs)
-        or _may_have_secret_table(text, lowered)
+        or _may_have_secret_table(text, lowered, lines)
     )
 
 
-def _may_assign_secret(text: str, lowered: str) -> bool:
+def _distinct_lines(text: str) -> str:
+    """Return the distinct lines of a text, the last of them at the end.
+
+    They contain the same keywords as the text. Output repeats its lines, so they are often shorter.
+    """
+    *lines, last = text.split("\n")
+    return "\n".join([*{*lines}, last])
+
+
+def _may_assign_secret(text: str, lowered: str, lines: str) -> bool:
     return (
-        _has_phrase(text, lowered)
-        or _has_any(assignment_keywords(text, lowered))
-        or has_label(lowered)
+        _has_phrase(text, lowered, lines)
+        or _has_any(assignment_keywords(text, lowered, lines))
+        or has_label(lines)
     )
 
 
@@ -97,8 +107,10 @@ def _may_have_random_value(text: str, lowered: str, runs: str) -> bool:
     )
 
 
-def _may_have_secret_table(text: str, lowered: str) -> bool:
-    if _has_any(separated_tables(text, lowered)) or _has_any(member_values(text, lowered)):
+def _may_have_secret_table(text: str, lowered: str, lines: str) -> bool:
+    if _has_any(separated_tables(text, lowered, lines)):
+        return True
+    if _has_any(member_values(text, lowered)):
         return True
     if "kind: secret" in lowered:  # a Kubernetes manifest
         return True
@@ -449,19 +461,22 @@ _OPENING_QUOTES = "\"'`«„“*"
 _PASSWORD_CHARACTERS = "0123456789!@#$%^&*_+-"  # noqa: S105 - digits and symbols
 
 
-def phrase_keywords(lowered: str) -> set[str]:
-    """Return the keywords of phrase rules that occur in a lowercase text."""
+def phrase_keywords(lowered: str, lines: str | None = None) -> set[str]:
+    """Return the keywords of phrase rules that occur in a lowercase text.
+
+    `lines` are the text's distinct lines, if the caller has them.
+    """
+    searched = _distinct_lines(lowered) if lines is None else lines
     if _phrase_index:
-        return set(_indexed_keywords(lowered, _phrase_index))
+        return set(_indexed_keywords(searched, _phrase_index))
     keywords = secret_rules.phrase_keywords()
-    if len(lowered) > _MIN_STEM_TEXT:
-        lowered = "\n".join({*lowered.split("\n")}) + "\n"  # output repeats its lines
-        characters = set(lowered)
+    if len(searched) > _MIN_STEM_TEXT:
+        characters = set(searched)
         keywords = [keyword for keyword in keywords if characters.issuperset(keyword)]
         for stem in _KEYWORD_STEMS:
-            if stem not in lowered:
+            if stem not in searched:
                 keywords = [keyword for keyword in keywords if stem not in keyword]
-    return {keyword for keyword in keywords if keyword in lowered}
+    return {keyword for keyword in keywords if keyword in searched}
 
 
 def prints_secret(command: str) -> bool:
@@ -478,8 +493,8 @@ def one_line(command: str) -> str:
     return " ".join(command.split()) + "\n"
 
 
-def _has_phrase(text: str, lowered: str) -> bool:
-    present = phrase_keywords(lowered)
+def _has_phrase(text: str, lowered: str, lines: str) -> bool:
+    present = phrase_keywords(lowered, lines)
     if present and _has_phrase_value(text, lowered, present):
         return True
     may_be_table = "|" in text or "+" in text or " row" in text or "RECORD" in text
@@ -572,11 +587,19 @@ _CODE_MARKS = "(){}=:"
 _BEFORE_VALUE = "\"'\\ \t"
 
 
-def separated_tables(text: str, lowered: str) -> Iterator[tuple[int, str]]:
-    """Yield the position of each table head that names a secret, and the table's separator."""
+def separated_tables(
+    text: str, lowered: str, lines: str | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield the position of each table head that names a secret, and the table's separator.
+
+    `lines` are the distinct lines of `lowered`, if the caller has them.
+    """
     if "\n" not in text:
         return
+    searched = lowered if lines is None else lines
     for keyword in _HEAD_KEYWORDS:
+        if keyword not in searched:
+            continue
         position = lowered.find(keyword)
         while position >= 0:
             start = text.rfind("\n", max(0, position - _MAX_HEAD), position) + 1
@@ -840,11 +863,17 @@ def has_label(lowered: str) -> bool:
     return any(map(lowered.__contains__, labels))
 
 
-def assignment_keywords(text: str, lowered: str) -> Iterator[tuple[str, int]]:
-    """Yield the keywords in names to which a secret may be assigned, with their positions."""
+def assignment_keywords(
+    text: str, lowered: str, lines: str | None = None
+) -> Iterator[tuple[str, int]]:
+    """Yield the keywords in names to which a secret may be assigned, with their positions.
+
+    `lines` are the distinct lines of `lowered`, if the caller has them.
+    """
+    searched = lowered if lines is None else lines
     tails: dict[str, bool] = {}  # output repeats its words
     for keyword in (*secret_rules.NAME_KEYWORDS, *secret_rules.SHORT_NAMES):
-        if keyword not in lowered:
+        if keyword not in searched:
             continue
         is_short = keyword in secret_rules.SHORT_NAMES
         is_password = keyword in _PASSWORD_KEYWORDS
