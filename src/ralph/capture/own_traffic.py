@@ -21,7 +21,6 @@ from ralph.core.record import ObservationKind, Record
 OWN_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
 _WRITING_TOOLS = ("memory_add", "memory_edit")
 _OWN_PROGRAMS = ("ralph", "ralph-memory")
-_WITHOUT_QUOTES = str.maketrans("", "", "'\"\\")
 _NEUTRAL_PROGRAMS = (
     "cd",
     "echo",
@@ -84,7 +83,8 @@ def is_own_refusal(record: Record) -> bool:
 
 def _may_run_ralph(command: str) -> bool:
     """Return whether a command line may run Ralph. Quotes can divide the name of a program."""
-    return "ralph" in command.translate(_WITHOUT_QUOTES)
+    unquoted = command.replace("'", "").replace('"', "").replace("\\", "")
+    return "ralph" in unquoted
 
 
 def _only_calls_ralph(command: str) -> bool:
