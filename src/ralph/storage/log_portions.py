@@ -117,7 +117,9 @@ class LogReader:
         if source.path.name.endswith(paths.PACKED):
             length = file.seek(0, os.SEEK_END)
         file.seek(start.offset)
-        payload = _read_lines(file, slice_bytes)
+        # Python allocates as many bytes as it is asked to read, and most logs are shorter.
+        unread_bytes = max(0, length - start.offset)
+        payload = _read_lines(file, min(slice_bytes, unread_bytes))
         is_last = file.tell() >= length
         end_offset = start.offset + len(payload)
         # Taken before parsing, so that the digest is of the lines that were read.
