@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from ralph.core.record import NO_EXTRA
 from ralph.lean import discovery
@@ -44,8 +44,7 @@ class Action(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class FileEdit:
+class FileEdit(NamedTuple):
     """A changed part of a file, before and after.
 
     This is not a patch, because a secret in a patch would be hidden behind its `-` or `+`.
@@ -57,9 +56,11 @@ class FileEdit:
     whole: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One hook call. Fields that the host does not send are empty. `agent` is a subagent's id."""
+class Event(NamedTuple):
+    """One hook call. Fields that the host does not send are empty. `agent` is a subagent's id.
+
+    It is a named tuple because an index creates one for every line of a log.
+    """
 
     kind: EventKind
     host: str
@@ -74,7 +75,7 @@ class Event:
     message: str = ""
     tool: str = ""
     action: Action = Action.OTHER
-    parameters: Json = field(default=NO_EXTRA, hash=False)
+    parameters: Json = NO_EXTRA
     response: str = ""
     error: str = ""
     failed: bool = False

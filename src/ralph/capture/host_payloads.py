@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ralph.capture.events import (
     Action,
@@ -75,8 +75,7 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
         call=text_member(payload, "tool_use_id"),
     )
     if host == "gemini":
-        return replace(
-            event,
+        return event._replace(
             agent="",
             prompt=without_context(event.prompt),
             message=text_member(payload, "prompt_response"),
@@ -114,8 +113,7 @@ def _mode(payload: Json) -> str:
 # --- tools ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(NamedTuple):
     """What a payload says about one tool call."""
 
     parameters: Json
@@ -212,7 +210,7 @@ def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
     patched = patch_edits(answer, path)
     if patched:
         for hunk in patched:
-            yield replace(hunk, whole=whole)
+            yield hunk._replace(whole=whole)
         return
     edits = parameters.get("edits")
     if not isinstance(edits, list):

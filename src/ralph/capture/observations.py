@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -55,8 +54,7 @@ _SUBJECTS = (
 """Parameters that say what a call is about, most telling first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rendered:
+class _Rendered(NamedTuple):
     """An event as text: its title, what was asked for, and what came back."""
 
     title: str

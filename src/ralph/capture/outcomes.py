@@ -9,7 +9,7 @@ log, does not count. `error_lines` finds the line that names the error.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ralph.capture.command_lines import find_programs
 from ralph.capture.commands import NO_CHECK, CommandCheck, find_check
@@ -154,8 +154,7 @@ def _lines_with_signs(text: str) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """An event's kind, and what it checked."""
 
     kind: ObservationKind

@@ -84,7 +84,7 @@ def _prepare(event: Event, patterns: Sequence[str] | None, paths: Sequence[str])
     if _forgets(event):
         if event.kind is not EventKind.USER_PROMPT_SUBMIT:
             return None
-        event = replace(event, prompt=FORGET_COMMAND)  # what it names must not be stored
+        event = event._replace(prompt=FORGET_COMMAND)  # what it names must not be stored
     if patterns is not None:
         event = _redact_event(event, patterns)
     human = keep_human_prompt(drop_sigils(drop_injected(event)))
@@ -283,7 +283,7 @@ def _forgets(event: Event) -> bool:
 def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     redactor = Redactor(patterns, tolerant=True)
     changes = tuple(_without_private_edit(change) for change in event.changes)
-    event = _map_event(replace(event, changes=changes), redactor)
+    event = _map_event(event._replace(changes=changes), redactor)
     if redactor.astray and redactor.open:
         # A tag opens in one text and closes in an earlier one, so nobody knows what is private.
         event = _map_event(event, lambda _: "")
@@ -295,21 +295,21 @@ def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     texts: dict[str, Any] = {name: redact_text(getattr(event, name)) for name in names}
     texts["parameters"] = redact_members(event.parameters, patterns)
     texts["files"] = tuple(redact_text(file) for file in event.files)
-    return replace(event, **texts)
+    return event._replace(**texts)
 
 
 def _without_private_edit(change: FileEdit) -> FileEdit:
     """Drop an edit's texts if they may come from a private section of the file."""
     texts = (change.whole, change.before, change.after)
     if any(has_private_parts(text) for text in texts):
-        return replace(change, before="", after="")
+        return change._replace(before="", after="")
     return change
 
 
 def drop_injected(event: Event) -> Event:
     """Drop injected text and the answers from Ralph's own tools, which are nothing new."""
     if calls_ralph(event):
-        event = replace(event, response="")
+        event = event._replace(response="")
     if _is_plain(event):
         return event  # nearly every event
     return _map_event(event, without_injected)
@@ -342,7 +342,7 @@ def drop_sigils(event: Event) -> Event:
         return event
     from ralph.formats.sigils import without_sigils  # few messages need it
 
-    return replace(event, message=without_sigils(event.message))
+    return event._replace(message=without_sigils(event.message))
 
 
 def keep_human_prompt(event: Event) -> Event | None:
@@ -358,7 +358,7 @@ def keep_human_prompt(event: Event) -> Event | None:
         prompt = human_prompt(loop_prompt["task"])
     if event.prompt.strip() and not prompt:
         return None
-    return replace(event, prompt=prompt)
+    return event._replace(prompt=prompt)
 
 
 def drop_results(event: Event) -> Event:
@@ -370,7 +370,7 @@ def drop_results(event: Event) -> Event:
     if event.action is Action.FETCH and "url" not in parameters:
         url = _URL.search(event.text_parameter("prompt"))
         parameters = {"url": url[0]} if url else {}
-    return replace(event, parameters=parameters, response="")
+    return event._replace(parameters=parameters, response="")
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
@@ -383,4 +383,4 @@ def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
     )
     for name in ("response", "error", "message", "source", "reason"):
         texts[name] = change_text(getattr(event, name))
-    return replace(event, **texts)
+    return event._replace(**texts)

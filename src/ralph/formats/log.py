@@ -60,8 +60,7 @@ class _Span(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """An object in the log that is not a record."""
 
     type: str

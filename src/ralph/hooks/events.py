@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -201,7 +200,7 @@ def _read_event(root: Path, host: str, name: str, payload: bytes, config: Config
     if event is None or not event.session:
         return None
     if event.message and _was_forget_called(root, event.session):
-        return replace(event, message="")  # the answer may quote what was forgotten
+        return event._replace(message="")  # the answer may quote what was forgotten
     return event
 
 

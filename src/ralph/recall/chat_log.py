@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -229,8 +229,7 @@ def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Eve
         if call.writes:
             action = Action.CHANGE
         events.append(
-            replace(
-                end,
+            end._replace(
                 kind=EventKind.POST_TOOL_USE,
                 message="",
                 tool=call.name,

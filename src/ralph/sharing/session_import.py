@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -125,7 +124,7 @@ class SessionRecorder:
         happened = event_of(event.reader, event.event, payload, event.at)
         if happened is None:
             return
-        happened = replace(happened, host=client)
+        happened = happened._replace(host=client)
         log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
         record = observe(happened, patterns=None, paths=self._privacy.paths)
         taint = foreign_reading.taint_of_event(self._root, happened, log.written)
