@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import sqlite3
@@ -70,7 +71,7 @@ def update_sources(
     unread_bytes = sum(found.state.size for found in differing)
     is_large = within is None and unread_bytes >= _LARGE_BYTES
     with (
-        _gathering_words(writer.connection) if is_large else nullcontext(),
+        _preparing_for_many(writer.connection) if is_large else nullcontext(),
         log_helper(help_rules, differing, rows) as helper,
     ):
         loaded = _load_sources(writer, changed, rows, pace, progress, helper)
@@ -162,6 +163,25 @@ def _load_portion(
         return writer.load(source, row, pace.slice_bytes, pace.deadline)
     except OSError:  # the file is gone or cannot be read, so none of it was written
         return LoadedPortion(0, complete=True)
+
+
+@contextmanager
+def _preparing_for_many(connection: sqlite3.Connection) -> Iterator[None]:
+    """Prepare for many new rows."""
+    with _gathering_words(connection), _without_garbage_collection():
+        yield
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Do not look for reference cycles. Reading logs creates many values but no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

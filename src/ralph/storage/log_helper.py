@@ -8,6 +8,7 @@ the helper cannot read, or that is rewritten in the meantime, as `ralph forget` 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -117,6 +118,7 @@ def _assigned(logs: Sequence[FoundSource]) -> list[Source]:
 
 def _read_logs(make_reader: MakeReader, assigned: Sequence[Source]) -> Iterator[LogPortion | None]:
     """Yield the portions of logs, and None if the rest of a log is left to the first process."""
+    gc.disable()  # this process only reads logs, which creates no reference cycles
     reader = make_reader()
     for source in assigned:
         try:
