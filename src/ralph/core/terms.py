@@ -131,6 +131,8 @@ _chunk_cache: dict[str, tuple[str, ...]] = {}
 
 def fold(text: str) -> str:
     """Lowercase text, and fold accents, width variants and the Greek final sigma."""
+    if text.isascii():
+        return text.lower()
     return unaccented(text).lower().replace("ς", "σ")
 
 

@@ -13,7 +13,7 @@ from other tables afterwards.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ralph.lean import discovery
@@ -90,12 +90,50 @@ RUNS = FoldedTable(
     "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
 )
 FOLDED_TABLES = (SESSIONS, RUNS)
+_FOLDED_KINDS = frozenset(folded.kind for folded in FOLDED_TABLES)
 _COMBINE: Mapping[str, Callable[[str, str], str]] = {
     "started_at": min,
     "created_at": min,
     "updated_at": max,
 }
 """How two values of a column are combined. In all other columns, the later value wins."""
+
+
+def combine_lines(
+    lines: Iterable[tuple[str, Mapping[str, object]]],
+) -> Sequence[tuple[str, Mapping[str, object]]]:
+    """Return the lines about sessions and runs, with fewer lines that are folded in the same way.
+
+    Each event implies a line about its session, and most of them differ only in their times.
+    """
+    combined: list[tuple[str, Mapping[str, object]]] = []
+    for kind, line in lines:
+        if kind not in _FOLDED_KINDS:
+            continue
+        same = None
+        if combined and combined[-1][0] == kind:
+            same = _combined(combined[-1][1], line)
+        if same is None:
+            combined.append((kind, line))
+        else:
+            combined[-1] = (kind, same)
+    return combined
+
+
+def _combined(
+    earlier: Mapping[str, object], later: Mapping[str, object]
+) -> Mapping[str, object] | None:
+    """Combine two lines that differ only in their times, or return None if they differ in more."""
+    times: dict[str, object] = {}
+    for column, combine in _COMBINE.items():
+        first = earlier.get(column)
+        second = later.get(column)
+        if isinstance(first, str) and isinstance(second, str) and first and second:
+            times[column] = combine(first, second)
+    combined = {**later, **times}
+    if combined != {**earlier, **times}:
+        return None
+    return combined
 
 
 def fold_lines(

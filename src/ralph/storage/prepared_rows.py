@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ralph.core.record import Family, Record
 from ralph.storage import forgotten
+from ralph.storage.folded_rows import combine_lines
 from ralph.storage.index_schema import FAMILIES
 from ralph.storage.record_rows import Row, Terms, row_values, search_columns, storable_text
 from ralph.storage.source_contents import Contents, PlacedRecord
@@ -74,7 +75,7 @@ class RowPreparer:
             records,
             frozenset(sessions - {""}),
             frozenset(runs - {""}),
-            replace(contents, records=()),
+            replace(contents, records=(), lines=combine_lines(contents.lines)),
         )
 
     def _prepare_record(self, item: PlacedRecord) -> PreparedRecord:

@@ -49,7 +49,7 @@ class Contents:
 
     records: tuple[PlacedRecord, ...] = ()
     tasks: tuple[Task, ...] = ()
-    lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
+    lines: Sequence[tuple[str, Mapping[str, object]]] = ()
     in_ralph_turn: bool = False  # ends in a turn in which the agent only called Ralph
     problems: int = 0
     events: int = 0  # lines that hooks wrote
@@ -203,7 +203,7 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
     placed.sort(key=itemgetter(0))  # raw lines and records together, in file order
     return Contents(
         records=tuple(record for _, record in placed),
-        lines=tuple(lines),
+        lines=lines,
         problems=len(document.problems),
         events=_count_events(document),
         hosts=_event_hosts(document),
