@@ -44,3 +44,8 @@ class TestFoldedTables:
         self, folded: FoldedTable
     ) -> None:
         assert [name for name in folded.derived if f"{name} = (" not in folded.complete] == []
+
+    def test_a_line_without_an_id_is_left_out(self, folded: FoldedTable) -> None:
+        contents = Contents(lines=((folded.kind, {"started_at": "2025-01-15T09:00:00Z"}),))
+        with closing(in_memory([contents], terms.index_terms)) as connection:
+            assert connection.execute(f"SELECT * FROM {folded.table}").fetchone() is None

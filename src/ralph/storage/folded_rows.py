@@ -143,14 +143,12 @@ def fold_lines(
     lines: Iterable[Mapping[str, object]],
     is_forgotten: Callable[[object], bool],
 ) -> None:
-    """Fold lines into the rows of the sessions or runs that they describe.
+    """Fold lines into the rows of the sessions or runs that they describe. Each line has an id.
 
     New rows belong to `source`. A summary for which `is_forgotten` is true is left out.
     """
     rows: dict[str, dict[str, object]] = {}
     for line in lines:
-        if not isinstance(line.get("id"), str):
-            continue
         name = storable_text(str(line["id"]))
         if name not in rows:  # once: a log has thousands of lines about one session
             rows[name] = _columns_of(connection, folded, source, name)

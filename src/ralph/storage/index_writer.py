@@ -370,7 +370,10 @@ class IndexWriter:
         `named` are the ids that the new records name. Return the ids of all rows that may have
         changed.
         """
-        lines = [line for kind, line in new.lines if kind == folded.kind]
+        lines = []
+        for kind, line in new.lines:
+            if kind == folded.kind and isinstance(line.get("id"), str):
+                lines.append(line)
         fold_lines(self.connection, folded, source, lines, self._forgotten.has)
         names = {storable_text(str(line["id"])) for line in lines}.union(named)
         names.discard("")
