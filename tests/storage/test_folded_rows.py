@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from ralph.core import terms
-from ralph.storage.folded_rows import FOLDED_TABLES, FoldedTable
+from ralph.storage.folded_rows import FOLDED_TABLES, FoldedTable, combine_lines
 from ralph.storage.index_update import in_memory
 from ralph.storage.source_contents import Contents
 
@@ -49,3 +49,14 @@ class TestFoldedTables:
         contents = Contents(lines=((folded.kind, {"started_at": "2025-01-15T09:00:00Z"}),))
         with closing(in_memory([contents], terms.index_terms)) as connection:
             assert connection.execute(f"SELECT * FROM {folded.table}").fetchone() is None
+
+    def test_lines_that_differ_only_in_their_times_become_one(self, folded: FoldedTable) -> None:
+        lines = [
+            (folded.kind, {"id": "x-1", "started_at": "2025-01-15T09:02:00Z", "reason": "a"}),
+            (folded.kind, {"id": "x-1", "started_at": "2025-01-15T09:01:00Z", "reason": "a"}),
+            (folded.kind, {"id": "x-1", "started_at": "2025-01-15T09:03:00Z", "reason": "b"}),
+        ]
+        assert combine_lines(lines) == lines[1:]
+        with closing(in_memory([Contents(lines=lines)], terms.index_terms)) as connection:
+            row = connection.execute(f"SELECT * FROM {folded.table}").fetchone()
+        assert (row["started_at"], row["reason"]) == ("2025-01-15T09:01:00Z", "b")
