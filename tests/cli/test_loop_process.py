@@ -103,7 +103,7 @@ def running(shop: Project, *words: str, stdin: int = subprocess.DEVNULL) -> Iter
     """A loop whose agent is at work."""
     loop = Loop(shop.root, *words, stdin=stdin)
     try:
-        loop.until(b"at work")
+        loop.until(b"at work\n")  # the last that it writes: a pipe without a reader would end it
         yield loop
     finally:
         loop.close()
