@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralph.core import config_files, config_rescue, paths
+from ralph.core import config_files, paths
 from ralph.core.config_files import ConfigKey, ConfigNode, ValueMismatch, ValueType
 from ralph.core.errors import ConfigError, UsageError
 from ralph.core.patterns import PrivacyPatterns
@@ -368,6 +368,8 @@ class Loaded:
                 raise
             self.unusable.append(Unusable(problem))
             if key.name in _PRIVATE_KEYS:
+                from ralph.core import config_rescue  # few values are unusable
+
                 self._rescue({key.name: config_rescue.texts_in(from_text(key, value))})
 
     def _rescue(self, rules: Mapping[str, Iterable[str]]) -> None:
@@ -458,6 +460,8 @@ class Loaded:
                 # An earlier version of Ralph may have accepted what this one does not.
                 with contextlib.suppress(ConfigProblem):
                     self._read_text(place, good_text)
+            from ralph.core import config_rescue  # few files are unusable
+
             self._rescue(config_rescue.privacy_rules(_read_beginning(path)))
 
     def _read_text(self, place: ConfigSource, text: str) -> None:

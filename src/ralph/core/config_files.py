@@ -25,9 +25,7 @@ MAX_FILE_BYTES = 64 * 1024  # of a config file; a larger one is not parsed
 _MAX_DEPTH = 20  # levels of nested containers
 _MAX_SHOWN_VALUE = 40  # characters of a value that an error shows
 _NO_LIMIT = 10**12  # the maximum for a setting without a limit of its own
-_UNPRINTABLE = re.compile(
-    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
-)
+_UNPRINTABLE = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 _INT = r"[-+]?(?:0|[1-9][0-9_]{0,17})"
 _FLOAT = r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?"
 _TRUE = {"true", "yes", "on"}
@@ -38,8 +36,8 @@ _TOML_HEADER = r"[ \t]*\[\[?([^\[\]#]+)\]"
 _TOML_KEY = r"[ \t]*([A-Za-z0-9_\-.\"' \t]+?)[ \t]*="
 _TOML_QUOTES = "\"{3}|'{3}"  # around text of several lines
 _TOML_LINE = r"\(at line (\d+)"
-_ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
-_SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
+_ASSIGNMENT = r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)="
+_SHELL_PIECE = r"(?s)'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)"
 _SHELL_ESCAPE = r'\\([\\"$`\n])'
 _SHELL_EXPANSION = r"[$`]"
 
@@ -132,7 +130,7 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
     Raises YamlError if the text is not valid YAML or uses aliases.
     """
     reader = _YamlReader(text)
-    forbidden = _UNPRINTABLE.search(text)
+    forbidden = re.search(_UNPRINTABLE, text)
     if forbidden is not None:
         what = f"the character U+{ord(forbidden[0]):04X} is not allowed in it"
         raise reader.error(forbidden.start(), what)
@@ -407,12 +405,13 @@ def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
 
     The value is None where a shell would have to expand it.
     """
+    assignment = re.compile(_ASSIGNMENT)
     assignments: list[tuple[str, ConfigNode]] = []
     position = 0
     line = 1
     counted_to = 0
     while True:
-        match = _ASSIGNMENT.search(text, position)
+        match = assignment.search(text, position)
         if match is None:
             return tuple(assignments)
         line += text.count("\n", counted_to, match.start(1))
@@ -423,9 +422,10 @@ def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
 
 
 def _read_shell_word(text: str, position: int) -> _ShellWord:
+    shell_piece = re.compile(_SHELL_PIECE)
     word = ""
     is_literal = True
-    while (piece := _SHELL_PIECE.match(text, position)) is not None:
+    while (piece := shell_piece.match(text, position)) is not None:
         single, double, escaped, unquoted = piece.groups()
         if double is not None:
             word += re.sub(_SHELL_ESCAPE, r"\1", double)
