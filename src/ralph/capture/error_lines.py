@@ -41,16 +41,13 @@ def name_error(output: str) -> str:
     """Return the line that names the error in an output, or "" if no line does."""
     if len(output) > 2 * _SEARCHED_END:
         output = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
-    plain = _TERMINAL_CODE.sub("", output)
     lines = []
-    for line in plain.splitlines():
+    for line in _TERMINAL_CODE.sub("", output).splitlines():
         lines.append(_FRAME.sub("", line[:_MAX_LINE_CHARACTERS]).rstrip())
-    lowered = plain.lower()
-    for rule, signs in _RULES:
-        if any(map(lowered.__contains__, signs)):
-            found = " ".join(rule(lines).split())
-            if found:
-                return found
+    for rule in _RULES:
+        found = " ".join(rule(lines).split())
+        if found:
+            return found
     return ""
 
 
@@ -371,23 +368,18 @@ def _last_line(lines: Lines) -> str:
     return ""
 
 
-_ANY = ("",)
-_RULES: Sequence[tuple[Callable[[Lines], str], Sequence[str]]] = (
-    (_pytest_error, _ANY),
-    (_pytest_summary, (" - ",)),
-    (_traceback, (_TRACEBACK.lower(),)),
-    (_jest_error, ("●",)),
-    (_go_test_error, ("--- fail: ",)),
-    (_panic, ("panic", "fatal error: ")),
-    (_diagnostic, _ANY),
-    (_gradle_error, ("* what went wrong:",)),
-    (_stated, ("error", "exception", "fatal", "failure", "failed asserting", "[rejected]")),
-    (_npm_error, ("npm ",)),
-    (_named, ("err", "exception", "fatal", "panic", "failed")),
-    (_problem, _ANY),
-    (_last_line, _ANY),
+_RULES: Sequence[Callable[[Lines], str]] = (
+    _pytest_error,
+    _pytest_summary,
+    _traceback,
+    _jest_error,
+    _go_test_error,
+    _panic,
+    _diagnostic,
+    _gradle_error,
+    _stated,
+    _npm_error,
+    _named,
+    _problem,
+    _last_line,
 )
-"""The rules, each with texts in lowercase of which an output must contain one.
-
-The rules take long, and most outputs contain none of these texts.
-"""
