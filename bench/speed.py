@@ -6,6 +6,7 @@ same connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the terms that 
 the statement that it ran.
 """
 
+import os
 import random
 import re
 import sqlite3
@@ -164,13 +165,19 @@ def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
 
 
 def write(folder: Path, size: int, words: Words) -> int:
-    """Write session logs with this number of events; return their size in bytes."""
+    """Write session logs with this number of events; return their size in bytes.
+
+    A log has the time of its last event, as if hooks had written it. Pages look at every recent one.
+    """
     written = 0
     for first in range(0, size, SESSION):
         session = words.name()
         start = END - timedelta(minutes=(size - first) / 4)
         text = "".join(words.session(session, min(SESSION, size - first), start, folder))
-        files.append(_log(folder, session), text)
+        log = _log(folder, session)
+        files.append(log, text)
+        end = (start + timedelta(minutes=SESSION / 4)).timestamp()
+        os.utime(log, (end, end))
         written += len(text.encode("utf-8"))
     return written
 

@@ -1,5 +1,6 @@
 """A process that lives on notices every change of a file without looking at each of thousands of logs."""
 
+import gzip
 import os
 import time
 from collections.abc import Callable
@@ -20,16 +21,21 @@ def index(tmp_path: Path) -> Index:
         path = log(tmp_path, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('{"v": 1, "type": "note"}\n', encoding="utf-8")
+    packed(tmp_path).write_bytes(gzip.compress(b'{"v": 1, "type": "note"}\n'))
     past = time.time() - WEEK
     os.utime(log(tmp_path, "old"), (past, past))
     os.utime(log(tmp_path, "old").parent, (past, past))
     index = Index(tmp_path, terms.index_terms)
-    assert index.sync().read == 2
+    assert index.sync().read == 3
     return index
 
 
 def log(root: Path, name: str) -> Path:
     return paths.log_folder(root) / "sessions" / f"{name}.jsonl"
+
+
+def packed(root: Path) -> Path:
+    return log(root, "packed").with_suffix(paths.PACKED)
 
 
 def append(root: Path) -> None:
@@ -45,6 +51,13 @@ def replace(root: Path) -> None:
     other.replace(log(root, "old"))
 
 
+def pack(root: Path) -> None:
+    """Put a packed log in the place of another, as an import does."""
+    other = root / "other"
+    other.write_bytes(gzip.compress(b'{"v": 1, "type": "nota"}\n'))
+    other.replace(packed(root))
+
+
 def curate(root: Path) -> None:
     memories = paths.memories_files(root)[0]
     memories.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +68,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a line in a recent log": append,
     "another log": lambda root: log(root, "more").write_text("{}\n", encoding="utf-8"),
     "an old log replaced": replace,
+    "a packed log replaced": pack,
     "an old log deleted": lambda root: log(root, "old").unlink(),
     "a curated file": curate,
 }
@@ -83,17 +97,3 @@ def test_without_a_change_the_files_are_not_compared_again(
     monkeypatch.setattr(changes, "_MAX_SNAPSHOT_SECONDS", -1.0)
     assert not changes.is_unchanged(index.root, seal)  # after a minute every log is looked at
     assert before.st_ino == paths.index_file(index.root).stat().st_ino
-
-
-def test_of_many_recent_logs_the_newest_are_looked_at(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "_MAX_ACTIVE_LOGS", 1)
-    newest = log(index.root, "newest")
-    newest.write_text('{"v": 1, "type": "note"}\n', encoding="utf-8")
-    soon = time.time() + 1
-    os.utime(newest, (soon, soon))
-    assert index.sync().read == 1
-    with newest.open("a", encoding="utf-8") as file:
-        file.write('{"v": 1, "type": "note"}\n')
-    assert index.sync().read == 1

@@ -8,12 +8,12 @@ repeatedly takes a shortcut:
    *seal* of the index. The seal is a string that changes when a commit by any process reaches the
    database file.
 2. Before the next sync, `is_unchanged` compares the project with the snapshot. It looks at the
-   curated files, at the two log folders, and at the logs that changed in the last two days, but at
-   the newest 500 at most: an import gives thousands of logs a recent time. Other logs are not
-   looked at: if one is replaced, its folder changes.
+   curated files, at the two log folders, and at the logs that changed in the last two days. A log
+   that is older is not looked at: if it is replaced, its folder changes. The same applies to packed
+   logs, such as the hundreds that an import has just written.
 3. If nothing has changed, the sync is skipped. Otherwise a new `FileScan` lists everything.
 
-A snapshot is used for a minute at most, which limits the harm if another log is changed in place.
+A snapshot is used for a minute at most, which limits the harm if an old log is changed in place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from heapq import nlargest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +41,6 @@ from ralph.storage.sources import (
 
 _MAX_SNAPSHOT_SECONDS = 60.0  # an older snapshot is not used
 _ACTIVE_SECONDS = 2 * 24 * 3600  # a log that changed within this time may well change again
-_MAX_ACTIVE_LOGS = 500  # looked at before each sync, in about a millisecond
 _CLOCK_TICK_SECONDS = 0.1  # two changes within this time may have the same modification time
 _NANOSECONDS = 1e9  # in a second
 
@@ -108,8 +106,9 @@ class FileScan:
         """Take a snapshot. The index with this seal must contain everything that was listed."""
         active_since = (self._started_at - _ACTIVE_SECONDS) * _NANOSECONDS
         active_logs = []
-        for log in nlargest(_MAX_ACTIVE_LOGS, self._logs, key=lambda log: log.state.mtime_ns):
-            if log.state.mtime_ns >= active_since:
+        for log in self._logs:
+            is_packed = log.path.endswith(paths.PACKED)  # nobody appends to it
+            if log.state.mtime_ns >= active_since and not is_packed:
                 active_logs.append(_PathState(log.path, log.state))
         _snapshots[self.root] = _Snapshot(
             index_seal=index_seal,
