@@ -46,6 +46,9 @@ _MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below file syste
 _LOCK_POLL_SECONDS = 0.01
 _REPLACE_SECONDS = 10.0  # how long Windows may refuse to replace a file that is being read
 _OPEN_SECONDS = 0.5  # how long Windows may refuse to open a file that is being replaced
+_LONG_PATH = "\\\\?\\"  # the prefix of a long path on Windows
+_LONG_SHARE = "\\\\?\\UNC\\"  # the same on another machine
+_SHARE = "\\\\"
 _FOLDER_LOCK_UNSUPPORTED = {
     errno.EBADF,
     errno.ENOLCK,
@@ -138,14 +141,25 @@ def unpack(raw: bytes) -> bytes:
 # --- writing ------------------------------------------------------------------------------------
 
 
+def _real_path(path: Path) -> Path:
+    """Return the real path, on Windows without the prefix of long paths.
+
+    There, `realpath` keeps the prefix if somebody replaces the file while it looks at it.
+    """
+    real = os.path.realpath(path)
+    if real.startswith(_LONG_SHARE):
+        return Path(real.replace(_LONG_SHARE, _SHARE, 1))
+    return Path(real.removeprefix(_LONG_PATH))
+
+
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
     """Return the real path that a write to `path` ends up at.
 
     Raises Refused for a dangling link, a link that leads out of `root`, and anything but a regular
     file (or a folder, if `folder` is set).
     """
-    real = Path(os.path.realpath(path))
-    if root is not None and not real.is_relative_to(os.path.realpath(root)):
+    real = _real_path(path)
+    if root is not None and not real.is_relative_to(_real_path(root)):
         kind = "folder" if folder else "file"
         raise Refused(
             f"{path}: points to {real}, outside the project {root}",
@@ -493,7 +507,7 @@ def lock(path: Path) -> Iterator[None]:
 
     The lock is released when the process ends, even if it is killed.
     """
-    folder = Path(os.path.realpath(path)).parent
+    folder = _real_path(path).parent
     with _explained(f"{folder}: cannot be locked"):
         handle = lock_folder(folder)
     try:
