@@ -350,7 +350,18 @@ def started(shop: Project, *more: str) -> str:
         "stop",
     ]
     assert all(run_id in line for line in said.stderr.decode().splitlines())
+    wait_for_agent(shop)
     return run_id
+
+
+def wait_for_agent(shop: Project) -> None:
+    """Wait until the agent of a detached loop has read what it was asked and written its line."""
+    asked = shop.file("asked.txt")
+    for _ in range(PATIENCE * 20):
+        if asked.exists() and asked.stat().st_size:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the agent does not start")
 
 
 def settled(shop: Project, run_id: str, *words: str) -> None:
