@@ -82,6 +82,23 @@ class SideProcess(Generic[T]):
         self._results.close()
 
 
+def choose_for_helper(items: Iterable[T], size: Callable[[T], int], helper_share: float) -> list[T]:
+    """Choose the items that a side process works on, which has to be ahead of this process.
+
+    The helper gets the first item, and then `helper_share` times as much as this process.
+    """
+    chosen: list[T] = []
+    own_size = 0
+    helper_size = 0
+    for item in items:
+        if helper_size <= own_size * helper_share:
+            chosen.append(item)
+            helper_size += size(item)
+        else:
+            own_size += size(item)
+    return chosen
+
+
 def _opened(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise ValueError("the process was started without this pipe")

@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.side_process import SideProcess
+from ralph.core.side_process import SideProcess, choose_for_helper
 from ralph.sharing.histories import Transcript
 from ralph.sharing.session_import import PreparedTranscript, SessionRecorder
 from ralph.storage.log_helper import has_free_core
@@ -71,10 +72,13 @@ def import_helper(
     rules: ImportHelpRules, transcripts: Sequence[Transcript]
 ) -> Iterator[ImportHelper | None]:
     """Start a helper, if there is enough to import and a core is free."""
-    total_bytes = sum(transcript.size for transcript in transcripts)
+    candidates = [
+        transcript for transcript in transcripts if transcript.size <= _MAX_TRANSCRIPT_BYTES
+    ]
+    total_bytes = sum(transcript.size for transcript in candidates)
     process: SideProcess[PreparedTranscript | None] | None = None
     if total_bytes >= rules.min_bytes and rules.is_core_free():
-        assigned = _assigned(transcripts)
+        assigned = choose_for_helper(candidates, attrgetter("size"), _HELPER_SHARE)
         with suppress(OSError):
             process = SideProcess(partial(_prepare_all, rules.make_recorder, assigned))
     if process is None:
@@ -82,21 +86,6 @@ def import_helper(
         return
     with process:
         yield ImportHelper(process, assigned)
-
-
-def _assigned(transcripts: Sequence[Transcript]) -> list[Transcript]:
-    """Choose the transcripts that a helper prepares, which has to be ahead of this process."""
-    assigned: list[Transcript] = []
-    own_bytes = 0
-    helper_bytes = 0
-    for transcript in transcripts:
-        is_ahead = helper_bytes > own_bytes * _HELPER_SHARE
-        if is_ahead or transcript.size > _MAX_TRANSCRIPT_BYTES:
-            own_bytes += transcript.size
-        else:
-            assigned.append(transcript)
-            helper_bytes += transcript.size
-    return assigned
 
 
 def _prepare_all(

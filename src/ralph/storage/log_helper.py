@@ -89,10 +89,11 @@ def log_helper(
     if rules is None or new_bytes < rules.min_bytes or not rules.is_core_free():
         yield None
         return
-    assigned = _assigned(new_logs)
-    process: SideProcess[LogPortion | None] | None = None
-    from ralph.core.side_process import SideProcess  # most syncs read little
+    from ralph.core.side_process import SideProcess, choose_for_helper  # most syncs read little
 
+    chosen = choose_for_helper(new_logs, lambda found: found.state.size, _HELPER_SHARE)
+    assigned = [found.source for found in chosen]
+    process: SideProcess[LogPortion | None] | None = None
     with suppress(OSError):
         process = SideProcess(partial(_read_logs, rules.make_reader, assigned))
     if process is None:
@@ -100,20 +101,6 @@ def log_helper(
         return
     with process:
         yield LogHelper(process, assigned)
-
-
-def _assigned(logs: Sequence[FoundSource]) -> list[Source]:
-    """Choose the logs that a helper reads, which has to be ahead of this process."""
-    assigned: list[Source] = []
-    own_bytes = 0
-    helper_bytes = 0
-    for source, state in logs:
-        if helper_bytes <= own_bytes * _HELPER_SHARE:
-            assigned.append(source)
-            helper_bytes += state.size
-        else:
-            own_bytes += state.size
-    return assigned
 
 
 def _read_logs(make_reader: MakeReader, assigned: Sequence[Source]) -> Iterator[LogPortion | None]:
