@@ -149,7 +149,7 @@ class Fleet:
 
     def drop(self) -> None:
         """Delete the database with everything in it."""
-        self.postgres.execute(f"DROP DATABASE {self.database} WITH (FORCE)")
+        self.postgres.execute(f"DROP DATABASE IF EXISTS {self.database} WITH (FORCE)")
 
     def url(self, role: str = "postgres") -> str:
         """Return the URL of a role."""

@@ -29,8 +29,13 @@ def postgres() -> "Iterator[ThrowawayServer]":
 
 
 @pytest.fixture
-def fleet(postgres: "ThrowawayServer", tmp_path: Path) -> "Fleet":
-    """A database with the schema, and machines to share through it."""
+def fleet(postgres: "ThrowawayServer", tmp_path: Path) -> "Iterator[Fleet]":
+    """A database with the schema, and machines to share through it.
+
+    It is deleted again, because tests of backups copy the files of all databases.
+    """
     from tests.support.machines import Fleet
 
-    return Fleet(postgres, tmp_path)
+    fleet = Fleet(postgres, tmp_path)
+    yield fleet
+    fleet.drop()
