@@ -39,8 +39,8 @@ def context_of(printed: bytes) -> str:
     return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
 
-def start(here: World, session: str = "new", late_in: str = "") -> str:
-    sent = payload("SessionStart", source="startup", session_id=session, cwd=str(here.root))
+def start(here: World, session: str = "new", late_in: str = "", source: str = "startup") -> str:
+    sent = payload("SessionStart", source=source, session_id=session, cwd=str(here.root))
     if late_in:
         return context_of(late_hook("SessionStart", sent, here.env, step=late_in).stdout)
     return context_of(patient_hook("SessionStart", sent, here.env).stdout)
@@ -85,6 +85,24 @@ def test_a_busy_machine_is_answered_before_the_index_is_updated(here: World, bus
     assert SHIP in first
     assert ("[unread]" in first) == (not busy)
     assert "[unread]" in start(here, "second", late_in="no:step")
+
+
+@pytest.mark.parametrize("is_indexed", [True, False], ids=["outdated index", "no index"])
+def test_a_compacted_session_gets_its_recap_on_a_busy_machine(
+    here: World, is_indexed: bool
+) -> None:
+    here = World(here.root, here.home, {"RALPH_TEST_BUSY": "1"})
+    session = HookedSession(here, "compacted")
+    session.prompt(PORT)
+    session.stop("The payment service listens on port 7443.")
+    if not is_indexed:
+        for path in paths.state_folder(here.root).glob("ralph.db*"):
+            path.unlink()
+    session.prompt("add a page that lists all invoices")
+    text = start(here, "compacted", late_in="no:step", source="compact")
+    assert f"Asked: {PORT}\n" in text
+    assert "Answered: The payment service listens on port 7443.\n" in text
+    assert "Asked: add a page that lists all invoices\n" in text
 
 
 def test_an_index_that_could_not_be_updated_in_time_keeps_its_records(here: World) -> None:

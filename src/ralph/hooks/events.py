@@ -24,7 +24,6 @@ from ralph.capture import foreign_reading, recorder
 from ralph.capture import summary as summaries
 from ralph.capture.events import TOOL_EVENTS, Event, EventKind
 from ralph.capture.host_payloads import event_of
-from ralph.capture.own_traffic import is_own_traffic
 from ralph.capture.pipeline import observe_in_full, session_of, with_loop_origin, with_taint
 from ralph.core import config as settings
 from ralph.core import ids, paths, render
@@ -42,18 +41,15 @@ from ralph.privacy.hook_payloads import redact_payload
 from ralph.recall import injection_ledger, references
 from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.injection_ledger import Injection
+from ralph.recall.session_log import newest_records
 from ralph.search import index
 from ralph.storage import db, files, queries, sessions
 from ralph.storage.index import Index
 from ralph.storage.pattern_limit import PatternLimit
-from ralph.storage.source_contents import parse_contents
-from ralph.storage.sources import Format, Source
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
 _RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
 """How a record's line begins in a prompt; the group is the record's id."""
-_MAX_LOG_TAIL = 200_000
-"""Characters at the end of a log that are summarized while the index is out of date."""
 _MAX_ITERATION_DIGITS = 9
 _SESSION_BOUNDARIES = (EventKind.SESSION_START, EventKind.SESSION_END, EventKind.STOP)
 
@@ -666,13 +662,4 @@ def _session_records(root: Path, event: Event, config: Config) -> _SessionRecord
             summary = sessions.stored_summary(connection, event.session)
             records = queries.session_records(connection, event.session)
             return _SessionRecords(records, summary)
-    path = paths.session_log(root, event.session)
-    text = files.read(path) or ""
-    start = 0
-    if len(text) > _MAX_LOG_TAIL:
-        start = text.find("\n", len(text) - _MAX_LOG_TAIL) + 1
-    complete_lines = text[start : text.rfind("\n") + 1]
-    source = Source(path, path.name, Format.LOG)
-    interpret = index.interpreter(root, config.privacy)
-    parsed = parse_contents(source, complete_lines, interpret, is_own_traffic)
-    return _SessionRecords([placed.record for placed in parsed.records], "")
+    return _SessionRecords(newest_records(root, event.session, config.privacy), "")

@@ -31,6 +31,7 @@ __all__ = [
     "prompt_recall",
     "references",
     "search",
+    "session_log",
     "session_start",
     "session_summary",
     "sessions",

@@ -27,6 +27,7 @@ from ralph.recall import (
     injection_ledger,
     memory_order,
     recent_work,
+    session_log,
     stale_citations,
 )
 from ralph.recall.brief import Brief, BriefCaps, BriefContents
@@ -125,7 +126,7 @@ def brief_from_index(
             curated = injected_records(root, config)
         work = _recent_work(root, session, task)
         if state is SessionState.COMPACTED:
-            so_far = _so_far(root, session, memory_cap(config))
+            so_far = _so_far(root, config, session)
     active = _unseen_lines(work.active, seen)
     records = [*curated.guardrails, *curated.memories]
     stale = stale_citations.citation_notes(root, records)
@@ -248,18 +249,28 @@ def _active_lines(root: Path, connection: sqlite3.Connection, task: str) -> list
     return lines
 
 
-def _so_far(root: Path, session: str, cap: int) -> str:
-    """Recap the prompts, answers and actions of a session that was compacted.
-
-    `cap` is the share of the context window that memory may fill, or 0 if it is unlimited.
-    """
+def _so_far(root: Path, config: Config, session: str) -> str:
+    """Recap the prompts, answers and actions of a session that was compacted."""
     budget = _MAX_RECAP_TOKENS
+    cap = memory_cap(config)
     if cap:
         budget = min(budget, max(1, cap // _RECAP_PARTS))
-    project_index = index.of(root)
-    with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
-        records = queries.session_records(connection, session, limit=_MAX_OBSERVATIONS)
-        return render.clean(
-            summaries.recap(records, budget, estimate, injection.looks_like_instructions)
-        )
-    return ""
+    records = _records_so_far(root, config, session)
+    return render.clean(
+        summaries.recap(records, budget, estimate, injection.looks_like_instructions)
+    )
+
+
+def _records_so_far(root: Path, config: Config, session: str) -> list[Record]:
+    """Return the records of a session. The newest ones come from its log.
+
+    On a busy machine, the index may lack them, or may not be built yet.
+    """
+    newest: list[Record] = []
+    with suppress(RalphError, OSError):
+        newest = session_log.newest_records(root, session, config.privacy)
+    older: list[Record] = []
+    with suppress(RalphError, sqlite3.Error), closing(index.of(root).connect()) as connection:
+        older = queries.session_records(connection, session, limit=_MAX_OBSERVATIONS)
+    newest_ids = {record.id for record in newest}
+    return [*(record for record in older if record.id not in newest_ids), *newest]
