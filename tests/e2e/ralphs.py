@@ -243,13 +243,20 @@ def results(request: Request) -> list[str]:
 
 
 def printed(run: Run, event: str) -> list[str]:
-    """What the hooks of an event handed over, whole (Claude Code tells it)."""
+    """What the hooks of an event handed over, whole (Claude Code tells it).
+
+    An answer may hold nothing but a message for the user, such as one about a slow hook.
+    """
     answers = [
-        each["stdout"]
+        json.loads(each["stdout"])
         for each in run.hooks
         if each["hook_event"] == event and each["stdout"].strip()
     ]
-    return [json.loads(answer)["hookSpecificOutput"]["additionalContext"] for answer in answers]
+    return [
+        answer["hookSpecificOutput"]["additionalContext"]
+        for answer in answers
+        if "hookSpecificOutput" in answer
+    ]
 
 
 def went_well(run: Run) -> None:
