@@ -266,6 +266,28 @@ def test_check_finds_what_somebody_changed(fleet: Fleet, change: str, line: str)
     )
 
 
+def test_an_owner_without_superuser_rights_can_set_up_and_check(fleet: Fleet) -> None:
+    owner = fleet.role("owner")
+    fleet.drop()
+    fleet.postgres.execute(
+        f"CREATE ROLE {owner} LOGIN",
+        f"CREATE DATABASE {fleet.database} OWNER {owner}",
+        f"CREATE ROLE {fleet.role('ann')} LOGIN",
+    )
+    url = fleet.url("owner")
+    team.migrate(url, "shop", [fleet.role("ann")])
+    assert team.check(url) == (VERSION, [])
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE ralph_team.members ALTER COLUMN role SET STATISTICS 100")
+    (without_statistics,) = team.check(url)[1]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ANALYZE ralph_team.members")
+    (with_statistics,) = team.check(url)[1]
+    assert "statistics of members.role" in without_statistics
+    assert "hide_statistics()" in without_statistics
+    assert "pg_statistic" in with_statistics
+
+
 def _words(fleet: Fleet) -> list[tuple[str]]:
     with psycopg.connect(fleet.url()) as owner:
         return owner.execute("SELECT term FROM ralph_team.vocabulary").fetchall()

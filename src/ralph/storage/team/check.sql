@@ -56,9 +56,15 @@ WHERE role NOT IN (SELECT rolname FROM pg_roles)
 UNION ALL SELECT DISTINCT format('the member %s may act as the owner of the tables', m.role)
 FROM ralph_team.members m JOIN pg_roles r ON r.rolname = m.role
 WHERE r.oid <> (SELECT id FROM owner) AND pg_has_role(r.oid, (SELECT id FROM owner), 'MEMBER')
-UNION ALL SELECT format('the planner has statistics of %s.%s, which anybody can learn words from: %s', c.relname, a.attname,
-    CASE WHEN s.starelid IS NULL THEN 'SELECT ralph_team.hide_statistics()' ELSE 'DELETE FROM pg_statistic' END)
-FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-LEFT JOIN pg_statistic s ON s.starelid = c.oid AND s.staattnum = a.attnum
-WHERE c.relnamespace = 'ralph_team'::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
-    AND (a.attstattarget IS DISTINCT FROM 0 OR s.starelid IS NOT NULL)
+-- The view shows the owner its own tables. Only a superuser may read pg_statistic itself.
+UNION ALL SELECT format('the planner has statistics of %s.%s, which anybody can learn words from: %s', relname, attname,
+    CASE WHEN has_statistics THEN 'DELETE FROM pg_statistic' ELSE 'SELECT ralph_team.hide_statistics()' END)
+FROM (
+    SELECT c.relname, a.attname, a.attstattarget, EXISTS (
+        SELECT FROM pg_stats s
+        WHERE s.schemaname = 'ralph_team' AND s.tablename = c.relname AND s.attname = a.attname
+    ) AS has_statistics
+    FROM tables c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+) o
+WHERE attstattarget IS DISTINCT FROM 0 OR has_statistics
