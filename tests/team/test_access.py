@@ -322,6 +322,27 @@ def test_a_url_with_a_password_or_without_tls_is_refused(url: str) -> None:
         check_url(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:hunter%zz@localhost/x",
+        "mysql://ann:hunter@localhost/x",
+        "ann:hun/ter@localhost/x",
+        "host=localhost password=my hunter",
+        "postgresql://ann@localhost/x?Password=hunter",
+    ],
+)
+def test_a_malformed_url_is_refused_without_quoting_its_password(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_url(url)
+    assert refused.value.message == "this is not a PostgreSQL URL"
+
+
+def test_a_malformed_url_without_a_password_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError, match='invalid percent-encoded token: "x%zz"'):
+        check_url("postgresql://ann@localhost:5432/x%zz")
+
+
 def test_tls_is_verified_unless_the_server_is_here() -> None:
     assert check_url("postgresql://ann@db.example.com/x")["sslmode"] == "verify-full"
     assert check_url("service=team")["sslmode"] == "verify-full"

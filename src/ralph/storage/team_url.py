@@ -7,6 +7,7 @@ contain a password, and the TLS certificate of a remote server is always verifie
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ _KEEPALIVE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
+_PASSWORD = re.compile(r":(?!//)[^@]*@|password", re.IGNORECASE)  # or what may be one
 _LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 _STRICT_SSLMODE = "verify-full"
 _SYSTEM_AUTHORITIES = "system"  # libpq's name for the authorities that the system trusts
@@ -85,10 +87,10 @@ def _parse_url(url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(url)
     except Error as error:
-        raise UsageError(
-            f"this is not a PostgreSQL URL: {first_line(error)}",
-            hint=_URL_HINT,
-        ) from error
+        message = "this is not a PostgreSQL URL"
+        if not _PASSWORD.search(url):  # libpq's message quotes a part of the URL
+            message += f": {first_line(error)}"
+        raise UsageError(message, hint=_URL_HINT) from error
 
 
 def _is_local(used: Mapping[str, str]) -> bool:
