@@ -32,6 +32,8 @@ from ralph.storage.server_lookup import indexed_terms
 
 SESSION, BATCH, MACHINES = 60, 12_000, 8
 TYPICAL_WORDS = 16  # median number of words in an observation
+_SECRET = re.compile("token|key", re.IGNORECASE)
+"""Matches words after which an identifier looks like a secret. A push would redact it."""
 _COLUMNS = "source, project, length, seq, family, id, session, body, columns, terms"
 _SOURCES = (
     "INSERT INTO ralph_team.sources (project, member, machine, path, format, rules, digest, size, lines, branch, "
@@ -67,7 +69,8 @@ class Machine:
 
     def __init__(self, number: int) -> None:
         self.number, self.name, self._random = number, f"bulk{number}", random.Random(number)
-        self._words, self._files = _vocabulary(), Words(1)._files
+        self._words = [word for word in _vocabulary() if not _SECRET.search(word)]
+        self._files = Words(1)._files
         self._weights = list(
             itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words)))
         )
