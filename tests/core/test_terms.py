@@ -6,6 +6,7 @@ import sqlite3
 import string
 import subprocess
 import sys
+import tracemalloc
 import unicodedata
 from contextlib import closing
 from datetime import date
@@ -518,6 +519,18 @@ def test_every_word_of_up_to_three_letters_has_it_too() -> None:
 def test_any_letters_have_the_stem_that_sqlite_gives_them(words: list[str]) -> None:
     wanted = porter(words)
     assert {word: stem(word) for word in words} == wanted
+
+
+def test_the_stems_of_very_long_words_are_not_kept() -> None:
+    text_size = 50_000
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            terms.index_terms(chr(ord("a") + number % 26) * (text_size + number))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 10 * text_size
 
 
 def test_what_is_no_english_word_is_left_alone() -> None:

@@ -612,11 +612,15 @@ _SUFFIX_STEPS = (
 )
 
 
-@lru_cache(maxsize=_CACHED_STEMS)
 def stem(word: str) -> str:
     """Return the stem of a lowercase English word. Anything else is returned unchanged."""
     if not _MIN_STEMMED_CHARACTERS <= len(word) <= _MAX_STEMMED_CHARACTERS:
-        return word
+        return word  # and do not cache it, because a word can be as long as a text
+    return _stem(word)
+
+
+@lru_cache(maxsize=_CACHED_STEMS)
+def _stem(word: str) -> str:
     if not word.isascii() or not word.isalpha():
         return word
     word = _strip_plural(word)
