@@ -53,6 +53,16 @@ def test_a_process_that_fails_has_ended() -> None:
         process.take()
 
 
+def test_a_process_with_another_version_of_the_code_computes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upgrade = "import ralph; ralph.__version__ = 'next'"
+    (tmp_path / "sitecustomize.py").write_text(upgrade, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    with SideProcess(partial(helped_reading.count_to, 3)) as process, pytest.raises(EOFError):
+        process.take()
+
+
 def test_it_can_be_left_before_the_last_result() -> None:
     with SideProcess(helped_reading.own_ids) as process:
         assert process.take() != os.getpid()

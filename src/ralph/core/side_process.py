@@ -3,6 +3,9 @@
 This process sends a function to the other one and takes its results in order. What the other one
 computes in advance has to fit into the pipe between them, so memory stays bounded. It ends after
 the last result, or when this process ends.
+
+It computes nothing if it has loaded other code than this process. Ralph may have been upgraded
+since this process started, or this process may have found Ralph in the current folder.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import IO, Generic, TypeVar
 
+from ralph import __version__
 from ralph.core.process import this_python
 
 if sys.platform == "linux":
@@ -34,7 +38,7 @@ class SideProcess(Generic[T]):
     def __init__(self, produce: Callable[[], Iterable[T]]) -> None:
         """Start the process. Raises OSError if it cannot be started."""
         self._process = subprocess.Popen(
-            this_python("-m", __name__),
+            this_python("-m", __name__, _describe_code()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -105,6 +109,11 @@ def _opened(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
+def _describe_code() -> str:
+    """Return the version of this code and where it is."""
+    return f"{__version__} {os.path.realpath(__file__)}"
+
+
 def _take_stdout() -> IO[bytes]:
     """Return the pipe to the other process. From now on, whatever is printed is dropped."""
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -124,6 +133,8 @@ def _end_with_other_process() -> None:
 
 def _main() -> None:
     """Send the results of the function that comes through standard input."""
+    if sys.argv[1:] != [_describe_code()]:
+        return
     results = _take_stdout()
     results.write(b"\n" + _FIRST_LINE)
     produce = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
