@@ -58,6 +58,13 @@ def pack(root: Path) -> None:
     other.replace(packed(root))
 
 
+def pack_in_place(root: Path) -> None:
+    """Replace a packed log by one with its inode, as two replacements may do."""
+    packed(root).write_bytes(gzip.compress(b'{"v": 1, "type": "nota"}\n'))
+    log(root, "probe").touch()
+    log(root, "probe").unlink()
+
+
 def curate(root: Path) -> None:
     memories = paths.memories_files(root)[0]
     memories.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +76,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "another log": lambda root: log(root, "more").write_text("{}\n", encoding="utf-8"),
     "an old log replaced": replace,
     "a packed log replaced": pack,
+    "a packed log replaced twice": pack_in_place,
     "an old log deleted": lambda root: log(root, "old").unlink(),
     "a curated file": curate,
 }

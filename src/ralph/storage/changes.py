@@ -9,8 +9,8 @@ repeatedly takes a shortcut:
    database file.
 2. Before the next sync, `is_unchanged` compares the project with the snapshot. It looks at the
    curated files, at the two log folders, and at the logs that changed in the last two days. A log
-   that is older is not looked at: if it is replaced, its folder changes. The same applies to packed
-   logs, such as the hundreds that an import has just written.
+   that is older is looked at only if its folder has changed, as it does if the log is replaced. The
+   same applies to packed logs, such as the hundreds that an import has just written.
 3. If nothing has changed, the sync is skipped. Otherwise a new `FileScan` lists everything.
 
 A snapshot is used for a minute at most, which limits the harm if an old log is changed in place.
@@ -59,6 +59,7 @@ class _Snapshot(NamedTuple):
     folder_hashes: tuple[int, ...]  # of the names and inodes in the log folders
     curated_files: tuple[_PathState, ...]  # all sources except logs
     active_logs: tuple[_PathState, ...]
+    other_logs: tuple[_PathState, ...]
 
 
 _snapshots: dict[Path, _Snapshot] = {}  # by project, for the lifetime of this process
@@ -106,10 +107,13 @@ class FileScan:
         """Take a snapshot. The index with this seal must contain everything that was listed."""
         active_since = (self._started_at - _ACTIVE_SECONDS) * _NANOSECONDS
         active_logs = []
+        other_logs = []
         for log in self._logs:
             is_packed = log.path.endswith(paths.PACKED)  # nobody appends to it
             if log.state.mtime_ns >= active_since and not is_packed:
                 active_logs.append(_PathState(log.path, log.state))
+            else:
+                other_logs.append(_PathState(log.path, log.state))
         _snapshots[self.root] = _Snapshot(
             index_seal=index_seal,
             taken_at=time.monotonic(),
@@ -117,6 +121,7 @@ class FileScan:
             folder_hashes=self._folder_hashes,
             curated_files=_path_states(self._curated_files),
             active_logs=tuple(active_logs),
+            other_logs=tuple(other_logs),
         )
 
 
@@ -132,22 +137,28 @@ def is_unchanged(root: Path, index_seal: str) -> bool:
         return False
     if not _has_same_logs(root, snapshot):
         return False
-    for log in snapshot.active_logs:
-        if _state_of(log.path) != log.state:
-            return False
+    if not _are_unchanged(snapshot.active_logs):
+        return False
     return snapshot.curated_files == _path_states(list(scan(root, logs=False)))
 
 
 def _has_same_logs(root: Path, snapshot: _Snapshot) -> bool:
-    """Compare the entries of the log folders, but only if the folders' times differ."""
+    """Compare the entries of the log folders, but only if the folders' times differ.
+
+    A log that was replaced twice may have its first inode again, so its state is compared as well.
+    """
     times = _folder_times(root)
     if snapshot.folder_times == times:
         return True
-    if snapshot.folder_hashes != _folder_hashes(root):
+    if snapshot.folder_hashes != _folder_hashes(root) or not _are_unchanged(snapshot.other_logs):
         return False
     # For example, a log was added and removed again. The next comparison can use the new times.
     _snapshots[root] = snapshot._replace(folder_times=_settled(times))
     return True
+
+
+def _are_unchanged(logs: tuple[_PathState, ...]) -> bool:
+    return all(_state_of(log.path) == log.state for log in logs)
 
 
 def _path_states(found_sources: list[FoundSource]) -> tuple[_PathState, ...]:
