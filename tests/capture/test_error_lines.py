@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.captured_hooks import event
 
 from ralph.capture.error_lines import name_error
 from ralph.capture.pipeline import observe
+from ralph.capture.uninformative_lines import FORMS, names_nothing
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "errors"
 EXPECTED: dict[str, str] = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
@@ -61,3 +64,13 @@ def test_the_error_is_found_at_both_ends_of_a_long_output() -> None:
 def test_lines_that_only_announce_an_error_are_joined_up_to_a_limit() -> None:
     assert name_error("Error:\n\nno rate\n") == "Error: no rate"
     assert len(name_error("a Error\n" * 5_000)) < 200
+
+
+@pytest.mark.parametrize("regex", [form.regex for form in FORMS])
+@given(data=st.data())
+def test_every_line_of_a_form_begins_with_and_contains_what_the_form_says(
+    regex: str, data: st.DataObject
+) -> None:
+    ascii_only = st.characters(max_codepoint=126)
+    line = data.draw(st.from_regex(regex, fullmatch=True, alphabet=ascii_only))
+    assert names_nothing(f"  {line}")

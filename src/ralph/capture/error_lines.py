@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from ralph.capture.uninformative_lines import UNINFORMATIVE
+from ralph.capture.uninformative_lines import names_nothing
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def _problem(lines: Lines) -> str:
 
 def _first_informative(lines: Lines, pattern: re.Pattern[str]) -> str:
     for number, match in enumerate(map(pattern.match, lines)):
-        if match and not UNINFORMATIVE.match(lines[number]):
+        if match and not names_nothing(lines[number]):
             return _with_next_line(lines, number)
     return ""
 
@@ -363,7 +363,7 @@ def _first_informative(lines: Lines, pattern: re.Pattern[str]) -> str:
 def _last_line(lines: Lines) -> str:
     """Return the last line that says anything."""
     for line in reversed(lines):
-        if line.strip() and not UNINFORMATIVE.match(line):
+        if not names_nothing(line):
             return line
     return ""
 
