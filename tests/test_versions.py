@@ -142,7 +142,7 @@ RECORDED = {
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (2, "5a0945e94d6abc04"),
-    "secrets": (9, "491ddd4a298935b3"),
+    "secrets": (9, "947c97b92733fcfa"),
 }
 
 

@@ -308,11 +308,11 @@ def _identifier_place(assignment: Assignment, unquoted: _Unquoted, *, is_tight: 
     It may be a variable or a plain password.
     """
     value = unquoted.value
-    is_config = _is_config_value(assignment.text, unquoted)
-    if is_attribute(value) and not is_config:
+    if is_attribute(value) and not _is_config_value(assignment.text, unquoted):
         return VARIABLE
     if is_tight or _is_environment_name(assignment.key) or _is_numbered(assignment, value):
         return SURE
+    is_config = _is_config_value(assignment.text, unquoted)
     if is_config and (value.islower() or "." in value or grade(value) == FAIR):
         return SURE
     if is_config and has_digit(value) and "_" in value:

@@ -31,29 +31,30 @@ from ralph.privacy.secret_values import STRONG, Span, grade
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_AFTER_WORD = r"""(?x)
+_AFTER_WORD = (
     # The rest of the name, such as `_prod` in `password_prod` or ` 1` in `key 1: ...`.
-    (?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)
+    r"(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)"
     # The quotes and brackets that close the name: `"]` in `env["password"]`.
-    (?P<close>[*"'`\\\])]{0,5}+)
+    r"(?P<close>[*\"'`\\\])]{0,5}+)"
     # A remark or an XML attribute: `token [new]:`, `secret (prod) =`, `<password type="x">`.
-    (?:[ ](?:\[[^\]\n]{0,24}\](?=:)|\([^()\n]{0,24}\)(?=[ ]?[:=])
-          |(?<=\w[ ])[\w:.-]{1,40}=[^<>\n]{1,120}(?=>)))?
+    r"(?:[ ](?:\[[^\]\n]{0,24}\](?=:)|\([^()\n]{0,24}\)(?=[ ]?[:=])"
+    r"|(?<=\w[ ])[\w:.-]{1,40}=[^<>\n]{1,120}(?=>)))?"
     # Whatever assigns the value, which is one of these:
     # a `value` member or element after the name: `"name": "password", "value": `,
-    (?:(?P<pair>(?:[\s,"'\\+-]{1,60}+value["'\\]{0,4}[ ]{0,8}[:=][ ]{0,8}
-                   (?:""[ ]{0,4}(?=\n))?){1,2}
-                |</(?:key|name)>\s{0,40}<(?:string|value)>\s{0,40})
-      # a sign in a URL: `%3D`,
-      |(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)
-      # a call with a literal: `password("`,
-      |(?P<sep>\((?:[ \t]*\r?\n[ \t]{1,40})?(?=["'`]))
-      # a sign, a word such as `is` (in several languages), or only blanks.
-      # The sign may be on the next line.
-      |(?:[ \t]*\r?\n[ \t]{1,80}+(?=:?=[>\s])|[ \t]{0,24}+)
-          (?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
-          |(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)
-          |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
+    r"(?:(?P<pair>(?:[\s,\"'\\+-]{1,60}+value[\"'\\]{0,4}[ ]{0,8}[:=][ ]{0,8}"
+    r"(?:\"\"[ ]{0,4}(?=\n))?){1,2}"
+    r"|</(?:key|name)>\s{0,40}<(?:string|value)>\s{0,40})"
+    # a sign in a URL: `%3D`,
+    r"|(?P<encoded>(?:%22|%27)?%3[ad](?:%20|\+)?(?:%22|%27)?)"
+    # a call with a literal: `password("`,
+    r"|(?P<sep>\((?:[ \t]*\r?\n[ \t]{1,40})?(?=[\"'`]))"
+    # a sign, a word such as `is` (in several languages), or only blanks.
+    # The sign may be on the next line.
+    r"|(?:[ \t]*\r?\n[ \t]{1,80}+(?=:?=[>\s])|[ \t]{0,24}+)"
+    r"(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|"
+    r"|(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)"
+    r"|(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"
+)
 """What follows a keyword: the rest of the name, what closes it, and what assigns a value to it."""
 
 # The shapes of values.
@@ -92,11 +93,23 @@ _QUOTES = ("'", '"', "`", "\\")
 _SCHEME = rf"(?i)(?:{'|'.join(sorted(secret_rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
 _MAX_SCHEME_LENGTH = 48
 _TYPED = (
-    r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])|[|>][-+]?[ \t]*\r?\n[ \t]+"
-    r"|(?:[\w.$!]{1,60}(?:[(\[]\s?[\"'][\w.-]{1,60}[\"']\s?[)\]])?\s{0,4}(?:\|\||\?\?|\?:|or\b|\{)"
-    r"|[\w.$]{1,60}\(\s?[\"'][\w.-]{1,60}[\"']\s?,)\s{0,4}(?=[\"'`])"
+    # A type: `password: str = "..."`.
+    (("=",), r"[&\w<>\[\]|., ?*:]{1,40}+=[ \t]*(?=[\"'`\\])"),
+    # The start of a YAML block.
+    (("|", ">"), r"[|>][-+]?[ \t]*\r?\n[ \t]+"),
+    # A variable to which the value is the fallback: `env["TOKEN"] or "..."`.
+    (
+        ("||", "??", "?:", "or", "{"),
+        r"[\w.$!]{1,60}(?:[(\[]\s?[\"'][\w.-]{1,60}[\"']\s?[)\]])?"
+        r"\s{0,4}(?:\|\||\?\?|\?:|or\b|\{)\s{0,4}(?=[\"'`])",
+    ),
+    # The same as a call: `getenv("TOKEN", "...")`.
+    (("(",), r"[\w.$]{1,60}\(\s?[\"'][\w.-]{1,60}[\"']\s?,\s{0,4}(?=[\"'`])"),
 )
-"""A type, the start of a YAML block, or a variable to which the value is the fallback."""
+"""What may precede a literal: a regex, and marks of which it needs at least one."""
+_TYPED_LENGTH = 160
+"""How many characters are searched for a mark. In every match, one of them comes earlier."""
+_BEFORE_NEXT_LINE = ("(", " ", "\t", "\r", "\n")
 _NEXT_LINE = r"\(?[ \t]*\r?\n(?P<indentation>[ \t]+)(?=\S)"
 """The end of a line that leaves the value to the next line, which is indented."""
 
@@ -180,7 +193,9 @@ def _name_of_list(text: str, key: str, syntax: re.Match[str]) -> SecretName | No
 def _match_list(text: str, start: int) -> re.Match[str] | None:
     if text[start : start + 1] == "[":
         return re.compile(_LIST).match(text, start)
-    return re.compile(_YAML_LIST).match(text, start)
+    if text.startswith(("\n", "\r\n"), start):
+        return re.compile(_YAML_LIST).match(text, start)
+    return None
 
 
 def _key_start(text: str, position: int) -> int:
@@ -246,7 +261,7 @@ def _find_value(assignment: Assignment) -> Span | None:
         return _listed_secret(listed, assignment.name)
     typed = None
     if assignment.separator in ASSIGNMENT_SIGNS or assignment.separator == "":
-        typed = re.compile(_TYPED).match(text, start)
+        typed = _match_typed(text, start)
     if typed:
         start = typed.end()
     elif assignment.separator in ASSIGNMENT_SIGNS:
@@ -261,8 +276,21 @@ def _find_value(assignment: Assignment) -> Span | None:
     return _unquoted_secret(assignment, value_start)
 
 
+def _match_typed(text: str, start: int) -> re.Match[str] | None:
+    """Match what may precede a literal. Most texts need none of the regexes."""
+    head = text[start : start + _TYPED_LENGTH]
+    for marks, regex in _TYPED:
+        if any(mark in head for mark in marks):
+            typed = re.compile(regex).match(text, start)
+            if typed:
+                return typed
+    return None
+
+
 def _on_next_line(assignment: Assignment, start: int) -> int:
     """Return where the value begins if it is on the next line, indented more than its name."""
+    if assignment.text[start : start + 1] not in _BEFORE_NEXT_LINE:
+        return start
     next_line = re.compile(_NEXT_LINE).match(assignment.text, start)
     if next_line is None:
         return start

@@ -45,6 +45,7 @@ CACHED_VALUES = 1024
 CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 """One part of a name or value: a word, a number or a single other character."""
 UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+UUID_LENGTH = 36
 FINGERPRINT = r"\d{16,}|[0-9A-F]{16}(?:[0-9A-F]{24})?"
 """A fingerprint or a key. Which one it is depends on the name."""
 SYMBOLS = frozenset("!@#$%^&*+=~?")

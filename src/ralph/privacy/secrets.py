@@ -269,6 +269,8 @@ def _is_sealed(text: str, start: int) -> bool:
 
 def _is_bluetooth_service(text: str, start: int, end: int) -> bool:
     """Return whether a UUID is one of several near a word about Bluetooth."""
+    if end - start != secret_values.UUID_LENGTH:
+        return False
     if re.fullmatch(secret_values.UUID, text[start:end]) is None:
         return False
     near = text[max(0, start - _BLUETOOTH_DISTANCE) : end + _BLUETOOTH_DISTANCE]

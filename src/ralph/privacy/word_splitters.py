@@ -17,7 +17,6 @@ A joint is the position in the view at which a splitter was removed.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 
 from ralph.lean import TYPE_CHECKING
 from ralph.lean.secret_prefilter import has_invisible
@@ -47,6 +46,8 @@ class View:
 
         A piece removed at either edge of the span is not part of the result.
         """
+        from bisect import bisect_right  # few texts have splitters
+
         joints_before_start = bisect_right(self.joints, start)
         joints_before_end = bisect_right(self.joints, end - 1)
         return start + self._removed[joints_before_start], end + self._removed[joints_before_end]
