@@ -70,8 +70,7 @@ _SECOND_COMMENT = re.compile(r"<!-- ralph:(.*)")
 _CREATED = re.compile(rf"\| created: ({DATE}) -->")
 BLANK_QUOTE = re.compile(r"\n(?:>[> \t]*\n)+<!--")
 """Matches the end of a canonical entry that may have no text."""
-_UNCAPTURED = _canonical_pattern("(?:")
-CANONICAL_RUN = re.compile(f"{_UNCAPTURED}(?>(?:\n+{_UNCAPTURED})*)")
+CANONICAL_RUN = re.compile(rf"(?=#)(?>(?:\n*{_canonical_pattern('(?:')})+)")
 """Matches one or more canonical entries with nothing but blank lines between them.
 
 In a large file, reading all of them in one step is many times as fast as line by line. Nothing is
