@@ -20,7 +20,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +29,7 @@ import click
 from ralph.cli.output import one_line, say, warn
 from ralph.core import paths
 from ralph.core.errors import RalphError, UsageError
-from ralph.lean import discovery
+from ralph.lean import discovery, record
 
 if TYPE_CHECKING:
     from ralph.core.settings import Config
@@ -59,7 +58,7 @@ _COMMANDS_WITHOUT_CONFIG = (
 """Commands that only read and need no setting, so that a broken config does not stop them."""
 
 
-@dataclass(frozen=True)
+@record
 class Invocation:
     """One invocation of `ralph`, with its project and settings."""
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import click
 
@@ -23,6 +23,7 @@ from ralph import __version__
 from ralph.cli.commands import Group
 from ralph.cli.invocation import Invocation
 from ralph.core.errors import RalphError, UsageError
+from ralph.lean import record
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-class CommandEntry(NamedTuple):
+@record
+class CommandEntry:
     """A command in the table, given as `module:attribute` in this package, and its summary.
 
     A command whose verb has the same name ends with an underscore.
@@ -294,7 +296,8 @@ def color() -> bool | None:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-class _ErrorReport(NamedTuple):
+@record
+class _ErrorReport:
     """The text to print for an error, and the exit code."""
 
     message: str
