@@ -18,7 +18,6 @@ import os
 import sys
 
 from ralph.lean import TYPE_CHECKING, discovery, hook_files
-from ralph.lean.secret_prefilter import may_match_glob, needs_rules, prints_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -1081,6 +1080,8 @@ def _without_read_results(payload: Payload) -> Payload:
 
 def _needs_redaction(payload: Payload, rules: RecordingRules) -> bool:
     """Check whether a payload may contain anything private, or is too long to store as it is."""
+    from ralph.lean.secret_prefilter import may_match_glob, needs_rules  # only to record
+
     raw = payload.raw
     if len(raw) > _MAX_UNREDACTED_BYTES or rules.patterns:
         return True
@@ -1096,6 +1097,8 @@ def _prints_secret(payload: Payload) -> bool:
     """Check whether a command may have printed a secret that only the command reveals."""
     if "tool_response" not in payload.members and "error" not in payload.members:
         return False
+    from ralph.lean.secret_prefilter import prints_secret  # only to record
+
     return prints_secret(" ".join(_list_texts(payload.object("tool_input"), _COMMAND_MEMBERS)))
 
 
@@ -1134,6 +1137,7 @@ def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
     replaced with a bare forget command.
     """
     from ralph.core.prompts import FORGET_COMMAND
+    from ralph.lean.secret_prefilter import needs_rules
 
     members: dict[str, object] = {}
     for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name"):
