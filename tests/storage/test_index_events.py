@@ -210,6 +210,10 @@ LARGE = [event(number % 60, f"word{number} " + "filler" * 300) for number in ran
 """More than 4 MB, so that the full-text indexes gather rows."""
 
 
+USUAL_MERGING = {"automerge": 4, "crisismerge": 16}
+"""How many segments of one size FTS5 merges in portions, and at once."""
+
+
 def settings_of_the_words(root: Path) -> dict[str, int]:
     with closing(index_of(root).connect()) as connection:
         rows = connection.execute("SELECT k, v FROM search_config").fetchall()
@@ -223,7 +227,7 @@ def test_a_large_sync_gives_the_same_rows_and_merges_words_as_usual_afterwards(
     put(tmp_path, "log/sessions/s2.jsonl", event(1, "alpha beta", session="s2"))
     index_of(tmp_path).sync()
     assert held(tmp_path) == made_new(tmp_path)
-    assert settings_of_the_words(tmp_path)["automerge"] == 4
+    assert settings_of_the_words(tmp_path).items() >= USUAL_MERGING.items()
 
 
 def test_the_sync_after_a_large_one_that_ran_out_of_time_finishes_it(tmp_path: Path) -> None:
@@ -235,7 +239,7 @@ def test_the_sync_after_a_large_one_that_ran_out_of_time_finishes_it(tmp_path: P
     put(tmp_path, "log/sessions/s2.jsonl", event(1, "alpha beta", session="s2"))
     with pytest.raises(DeadlineExceeded):
         index_of(tmp_path).sync(progress=end)
-    assert settings_of_the_words(tmp_path)["automerge"] == 4
+    assert settings_of_the_words(tmp_path).items() >= USUAL_MERGING.items()
     index_of(tmp_path).sync()
     assert held(tmp_path) == made_new(tmp_path)
 

@@ -10,7 +10,7 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +33,9 @@ _BATCH_BYTES = 8_000_000  # per transaction otherwise; each adds a segment to a 
 _LARGE_BYTES = 4_000_000  # a sync that reads more than this gathers full-text rows
 _FTS_HASH_BYTES = 1 << 20  # what FTS5 gathers in memory before it writes a segment, by default
 _FTS_AUTOMERGE = 4  # how many segments of one size FTS5 merges, by default
+_FTS_CRISIS_MERGE = 16  # how many segments of one size FTS5 merges at once, by default
 _GATHERED_HASH_BYTES = 8 << 20
+_GATHERED_SEGMENTS = 1_000  # of one size; FTS5 allows 2,000 in all
 
 MakeWriter = Callable[[sqlite3.Connection], IndexWriter]
 
@@ -191,19 +193,32 @@ def _gathering_words(connection: sqlite3.Connection) -> Iterator[None]:
     FTS5 stores these settings in the database. If the process is killed, the database does not fit
     its seal and is rebuilt.
     """
-    _set_gathering(connection, _GATHERED_HASH_BYTES, merged_segments=0)
+    gathering = {"hashsize": _GATHERED_HASH_BYTES, "automerge": 0}
+    if not _has_observations(connection):
+        # `compact` will merge all segments of a first build, and once is enough.
+        gathering["crisismerge"] = _GATHERED_SEGMENTS
+    defaults = {
+        "hashsize": _FTS_HASH_BYTES,
+        "automerge": _FTS_AUTOMERGE,
+        "crisismerge": _FTS_CRISIS_MERGE,
+    }
+    _set_options(connection, gathering)
     try:
         yield
     finally:
-        _set_gathering(connection, _FTS_HASH_BYTES, _FTS_AUTOMERGE)
+        _set_options(connection, defaults)
 
 
-def _set_gathering(connection: sqlite3.Connection, hash_bytes: int, merged_segments: int) -> None:
+def _has_observations(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM observations LIMIT 1").fetchone() is not None
+
+
+def _set_options(connection: sqlite3.Connection, options: Mapping[str, int]) -> None:
+    """Set options of the full-text indexes that grow with the logs."""
     with db.atomic(connection):
         for table in ("search", TEXT_INDEXES[Family.OBSERVATION].table):
             sql = f"INSERT INTO {table}({table}, rank) VALUES (?, ?)"
-            connection.execute(sql, ("hashsize", hash_bytes))
-            connection.execute(sql, ("automerge", merged_segments))
+            connection.executemany(sql, options.items())
 
 
 def compact(connection: sqlite3.Connection) -> None:
