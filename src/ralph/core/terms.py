@@ -114,6 +114,7 @@ _CJK_RANGES = (
 )
 
 _MAX_CACHED_WORDS = 49_152  # about 10 MB of identifiers
+_MAX_CACHED_CHUNKS = 87_000  # about 15 MB; Python's table for the chunks is full then
 _MAX_CACHED_WORD_CHARACTERS = 100
 _CACHED_STEMS = 16_384  # about 3 MB; most parts of new identifiers are known words
 _term_cache: dict[str, tuple[str, ...]] = {}
@@ -215,7 +216,7 @@ class QueryWord:
 def index_terms(text: str) -> str:
     """Return the terms that the full-text index stores for `text`, separated by spaces."""
     chunks = _split_at(unaccented(text), _BLANK_OUTSIDE_WORDS)
-    return " ".join(filter(None, map(_joined_terms.__getitem__, chunks)))
+    return "".join(map(_joined_terms.__getitem__, chunks)).rstrip()
 
 
 def _split_at(text: str, blanks: bytes) -> list[str]:
@@ -228,7 +229,7 @@ def _split_at(text: str, blanks: bytes) -> list[str]:
 
 
 class _JoinedTerms(dict[str, str]):
-    """The terms of recent chunks of text, separated by spaces. A chunk is a word or a few words.
+    """The terms of recent chunks of text, each followed by a space. A chunk is one or a few words.
 
     Looking up a chunk that is here calls no Python function. A full cache becomes the older one,
     from which chunks return when they are used again, so that frequent ones are always found.
@@ -238,11 +239,11 @@ class _JoinedTerms(dict[str, str]):
         self._older: dict[str, str] = {}
 
     def __missing__(self, chunk: str) -> str:
-        joined = self._older.get(chunk)
+        joined = self._older.pop(chunk, None)
         if joined is None:
-            joined = " ".join(_chunk_terms(chunk))
+            joined = " ".join((*_chunk_terms(chunk), ""))
         if len(chunk) <= _MAX_CACHED_WORD_CHARACTERS:
-            if len(self) >= _MAX_CACHED_WORDS:
+            if len(self) >= _MAX_CACHED_CHUNKS:
                 self._older = dict(self)
                 self.clear()
             self[chunk] = joined
@@ -266,7 +267,7 @@ def _chunk_terms(chunk: str) -> Iterable[str]:
         return dict.fromkeys(_joined_pieces(pieces, characters))
     if word.isdigit():
         return (word,)
-    return dict.fromkeys(_piece_cache.get(word) or _piece_terms(word))
+    return dict.fromkeys(_piece_cache.get(word) or _compute_piece_terms(word))
 
 
 def query_terms(text: str) -> list[QueryWord]:
@@ -374,6 +375,14 @@ def _joined_pieces(pieces: Sequence[str], whole: str) -> list[str]:
 
 
 def _piece_terms(piece: str) -> tuple[str, ...]:
+    """Return the terms for a piece of an identifier, and store them in the cache."""
+    terms = _compute_piece_terms(piece)
+    if len(piece) <= _MAX_CACHED_WORD_CHARACTERS:
+        _store(_piece_cache, piece, terms)
+    return terms
+
+
+def _compute_piece_terms(piece: str) -> tuple[str, ...]:
     """Return the terms for a piece of an identifier and for its parts."""
     forms = [piece]
     if not _is_plain(piece):
@@ -387,10 +396,7 @@ def _piece_terms(piece: str) -> tuple[str, ...]:
             terms.append(stem(folded))
         elif folded:
             terms.append(folded)
-    piece_terms = tuple(terms)
-    if len(piece) <= _MAX_CACHED_WORD_CHARACTERS:
-        _store(_piece_cache, piece, piece_terms)
-    return piece_terms
+    return tuple(terms)
 
 
 def _without_quotes(text: str) -> str:
