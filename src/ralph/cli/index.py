@@ -11,7 +11,6 @@ from ralph.cli.options import exclude, read_text
 from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.core.errors import UsageError
 from ralph.core.settings import Embedding, Provider
-from ralph.learning import forget
 from ralph.learning.forget_plan import ForgetPlan, ForgetRequest
 from ralph.search import index, meaning
 from ralph.search.filters import parse_time
@@ -179,6 +178,8 @@ def forget_(
         options.allow_only("old logs", "old_logs", "days", "yes", "form")
         _remove_old_logs(call, days, yes=yes, form=form)
         return 0
+    from ralph.learning import forget  # `ralph index` needs none of the modules that it loads
+
     options.refuse("days", "requires --old-logs")
     text = _text_to_match(matching)
     record_ids = tuple(dict.fromkeys(expand_id(call.root, name) for name in names))
