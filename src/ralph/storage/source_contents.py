@@ -212,10 +212,7 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
 
 def _count_events(document: LogDocument) -> int:
     """Count the lines that hooks wrote: raw lines and observations."""
-    events = 0
-    for line in document.lines:
-        if line.type == EVENT:
-            events += 1
+    events = [line.type for line in document.lines].count(EVENT)
     for entry in document.entries:
         if entry.record.family is Family.OBSERVATION:
             events += 1
