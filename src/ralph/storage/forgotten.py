@@ -49,6 +49,8 @@ class ForgottenTexts:
 
     def hides(self, record: Record) -> bool:
         """Return whether a record was forgotten, by its text or (for an event) by its id."""
+        if not self.hashes:
+            return False
         if self.has(record.text):
             return True
         return record.family is not Family.MEMORY and self.has(event_key(record.id))

@@ -429,14 +429,17 @@ class IndexWriter:
         last_positions: dict[str, int] = {}
         rows: list[Row] = []
         for record, key in zip(records, keys, strict=True):
-            row: Row = (key, record.record_id, source, record.line + lines_before)
+            line = record.line + lines_before
             if family is Family.OBSERVATION:
                 session = record.session
                 if session not in last_positions:
                     last_positions[session] = self._last_position(session)
-                last_positions[session] += 1
-                row += (session, last_positions[session])
-            rows.append(row + record.values)
+                position = last_positions[session] + 1
+                last_positions[session] = position
+                row: Row = (key, record.record_id, source, line, session, position, *record.values)
+            else:
+                row = (key, record.record_id, source, line, *record.values)
+            rows.append(row)
             held.terms.append((key, *record.terms))
         table, _ = TABLES[family]
         self.connection.executemany(f"INSERT INTO {table} VALUES ({placeholders(rows[0])})", rows)

@@ -64,6 +64,8 @@ _ORIGIN_IN_METADATA = {
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 """Refuses infinite numbers, because SQLite parses the same JSON and does not accept them."""
 _SIMPLE_TYPES = (str, int)
+_ABSENT = ("", None)
+"""A member of a record's origin that is not known."""
 EMPTY_LIST = "[]"
 """An empty list in the columns that people query: `tags`, `files` and `files_modified`."""
 _INTEGER_LIMIT = 2**63  # SQLite stores 64-bit integers
@@ -277,7 +279,7 @@ def _status_and_origin(record: Record) -> dict[str, object]:
         return rest
     for name in _ORIGIN_IN_METADATA[record.family]:
         value = getattr(origin, name)
-        if value or value == 0:  # an iteration may be 0
+        if value not in _ABSENT:  # an iteration may be 0
             rest[name] = value
     if origin.iteration is not None and abs(origin.iteration) >= _INTEGER_LIMIT:
         rest["iteration"] = origin.iteration  # too large for its column
