@@ -46,7 +46,7 @@ _TOKEN = re.compile(
     # A redirection: `>`, `2>&1`, `<<`, `&>`.
     r"|(?P<redirect>\d?[<>]{1,2}&?\d?|&>)|(?P<background>&)"
     # A word, any part of which may be quoted or escaped: `--name='a b'\ c`.
-    r"|(?P<word>(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\;|&()<>]|['\"\\])+)",
+    r"|(?P<word>(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\;|&()<>]++|['\"\\])+)",
     re.DOTALL,
 )
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
@@ -265,7 +265,7 @@ def _words_in_container(words: Words) -> Words:
 
 def is_assignment(word: str) -> bool:
     """Return whether a word sets a variable: `CI=1`."""
-    return _ASSIGNMENT.fullmatch(word) is not None
+    return "=" in word and _ASSIGNMENT.fullmatch(word) is not None
 
 
 def skip_options(words: Words, options_with_value: Collection[str]) -> Words:

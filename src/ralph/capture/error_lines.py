@@ -33,6 +33,7 @@ _MAX_DETAIL_LINES = 8  # lines after an error in which its details are looked fo
 _ANNOUNCEMENT = re.compile(r":$|(?:^|\s)\w*(?:Error|Exception)(?:: [A-Z]\d+)?$")
 """A line that only announces an error: `Could not resolve:`, `Error: P1010`, `FAILED x  Error`."""
 _FRAME = re.compile(r"^[│╷╵] ?")  # around the messages of Terraform
+_FRAME_STARTS = ("│", "╷", "╵")
 _BANNER_LINE = re.compile(r"[>$] \S")
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -43,7 +44,10 @@ def name_error(output: str) -> str:
         output = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
     lines = []
     for line in _TERMINAL_CODE.sub("", output).splitlines():
-        lines.append(_FRAME.sub("", line[:_MAX_LINE_CHARACTERS]).rstrip())
+        start = line[:_MAX_LINE_CHARACTERS]
+        if start.startswith(_FRAME_STARTS):
+            start = _FRAME.sub("", start)
+        lines.append(start.rstrip())
     for rule in _RULES:
         found = " ".join(rule(lines).split())
         if found:
@@ -330,10 +334,25 @@ _STATED = re.compile(
     r"|.*\bFailed asserting that\b|\s*! \[rejected\]|(?:Error|Exception)$"
 )
 """An error with its message, such as `ImportError: no module x` or `initdb: error: no space`."""
+_STATED_SIGNS = (
+    "Error",
+    "ERROR",
+    "error",
+    "Exception",
+    "EXCEPTION",
+    "FATAL",
+    "fatal",
+    "Failure",
+    "Failed",
+    "[rejected]",
+)
+"""A line that `_STATED` matches contains one of these. It takes long on other lines."""
 _NAMED = re.compile(
     r".*(?:\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bERR(?:OR)?\b.*\d|\bERR_"
     r"|\bFAILED\b)"
 )
+_NAMED_SIGNS = ("Error", "Exception", "error", "fatal", "panic", "ERR", "FAILED")
+"""A line that `_NAMED` matches contains one of these."""
 _PROBLEM = re.compile(
     r"(?i).*\b(?:error|fail(?:ed|ure|s)?|cannot|could not|can't|not (?:found|set|installed)"
     r"|no such|refused|denied|undefined|unable|missing|must|would reformat|style issues)\b"
@@ -342,20 +361,29 @@ _PROBLEM = re.compile(
 
 def _stated(lines: Lines) -> str:
     """Return the first error that is stated with a message."""
-    return _first_informative(lines, _STATED)
+    return _first_informative(lines, _STATED, _STATED_SIGNS)
 
 
 def _named(lines: Lines) -> str:
-    return _first_informative(lines, _NAMED)
+    return _first_informative(lines, _NAMED, _NAMED_SIGNS)
 
 
 def _problem(lines: Lines) -> str:
     return _first_informative(lines, _PROBLEM)
 
 
-def _first_informative(lines: Lines, pattern: re.Pattern[str]) -> str:
-    for number, match in enumerate(map(pattern.match, lines)):
-        if match and not names_nothing(lines[number]):
+def _first_informative(lines: Lines, pattern: re.Pattern[str], signs: Sequence[str] = ("",)) -> str:
+    """Return the first line that a pattern matches and that names something.
+
+    Such a line contains one of the `signs`.
+    """
+    text = "\n".join(lines)
+    present = [sign for sign in signs if sign in text]
+    if not present:
+        return ""
+    for number, line in enumerate(lines):
+        has_sign = any(sign in line for sign in present)
+        if has_sign and pattern.match(line) and not names_nothing(line):
             return _with_next_line(lines, number)
     return ""
 

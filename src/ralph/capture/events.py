@@ -17,6 +17,8 @@ from ralph.core.record import NO_EXTRA
 from ralph.lean import discovery
 
 Json = Mapping[str, object]
+JSON_OBJECT = (dict, Mapping)
+"""The types of an object. A `dict` comes first, because the test for a `Mapping` takes long."""
 
 
 class EventKind(StrEnum):
@@ -131,19 +133,16 @@ _MEDIA = ("image", "audio", "resource", "document", "video")
 def text_member(payload: Json, key: str, *other_keys: str) -> str:
     """Return the first of these members that is a non-empty string, or ""."""
     value = payload.get(key)
-    if isinstance(value, str) and value:
+    if value and isinstance(value, str):
         return value
     if other_keys:
         return text_member(payload, *other_keys)
     return ""
 
 
-# `isinstance(value, Mapping)` takes long, so a `dict` and the most common other type come first.
-
-
 def as_object(value: object) -> Json:
     """Return an object, or an empty one if the value is something else."""
-    if value is not None and isinstance(value, dict | Mapping):
+    if value is not None and isinstance(value, JSON_OBJECT):
         return value
     return NO_EXTRA
 
@@ -169,7 +168,7 @@ def outline(value: object, depth: int = 0) -> str:
         return str(value) if value.bit_length() < _MAX_NUMBER_BITS else "..."
     if depth >= _MAX_DEPTH:
         return "..."
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, JSON_OBJECT):
         members = [f'"{key}": {outline(inner, depth + 1)}' for key, inner in value.items()]
         return "{" + ", ".join(members) + "}"
     if isinstance(value, list | tuple):
@@ -188,7 +187,7 @@ def response_text(value: object, depth: int = 0) -> str:
         return "..."
     if isinstance(value, str):
         return value
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, JSON_OBJECT):
         if value.get("type") in _MEDIA and not isinstance(value.get("text"), str):
             return f"[{value['type']}]"
         if "stdout" in value or "stderr" in value:
@@ -239,9 +238,9 @@ def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str,
 
 def _paths(value: Json, depth: int) -> Iterator[str]:
     for key, inner in value.items():
-        for item in inner if isinstance(inner, list) else [inner]:
+        for item in inner if isinstance(inner, list) else (inner,):
             if isinstance(item, str):
                 if key in _PATH_KEYS:
                     yield item
-            elif isinstance(item, dict | Mapping) and depth < _MAX_DEPTH:
+            elif isinstance(item, JSON_OBJECT) and depth < _MAX_DEPTH:
                 yield from _paths(item, depth + 1)

@@ -210,7 +210,7 @@ def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
     patched = patch_edits(answer, path)
     if patched:
         for hunk in patched:
-            yield hunk._replace(whole=whole)
+            yield hunk._replace(whole=whole) if whole else hunk
         return
     edits = parameters.get("edits")
     if not isinstance(edits, list):

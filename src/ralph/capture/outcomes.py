@@ -139,18 +139,18 @@ def reports_failure(output: str, *, check: bool = True) -> bool:
 
 def _lines_with_signs(text: str) -> list[str]:
     """Return the lines that may report a failure. The patterns take long on ordinary output."""
-    lines = text.split("\n")
     if re.search(_PLACE, text):
-        return lines
+        return text.split("\n")
     lowered = text.lower()
     signs = [sign for sign in _FAILURE_SIGNS if sign in lowered]
     if not signs:
         return []
     found = []
-    for line in lines:
-        lowered_line = line.lower()
-        if any(sign in lowered_line for sign in signs):
-            found.append(line)
+    for line, lowered_line in zip(text.split("\n"), lowered.split("\n"), strict=True):
+        for sign in signs:
+            if sign in lowered_line:
+                found.append(line)
+                break
     return found
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from ralph.capture.events import (
+    JSON_OBJECT,
     TOOL_EVENTS,
     WRITERS,
     Action,
@@ -100,7 +101,7 @@ def interpret(
     payload = value.get("payload")
     host = value.get("host")
     name = value.get("event")
-    if not isinstance(payload, dict | Mapping):
+    if not isinstance(payload, JSON_OBJECT):
         return (), None
     if not isinstance(host, str) or not isinstance(name, str):
         return (), None
@@ -366,6 +367,8 @@ def drop_results(event: Event) -> Event:
     keys = _LOCATION_KEYS.get(event.action)
     if keys is None:
         return event
+    if keys.issuperset(event.parameters) and not event.response:
+        return event  # hooks do not record results
     parameters = {key: value for key, value in event.parameters.items() if key in keys}
     if event.action is Action.FETCH and "url" not in parameters:
         url = _URL.search(event.text_parameter("prompt"))
