@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ralph.lean import discovery
@@ -86,9 +86,14 @@ def _unquote(quoted: re.Match[str]) -> str:
 
 
 def find_programs(line: str) -> Iterator[Words]:
-    """Yield every program that a command line runs, with its arguments."""
-    for command in split_commands(line):
-        yield from programs_of(command.words)
+    """Return every program that a command line runs, with its arguments."""
+    return chain.from_iterable(programs_by_command(line))
+
+
+@lru_cache(_CACHED_LINES)
+def programs_by_command(line: str) -> tuple[tuple[Words, ...], ...]:
+    """Return the programs that each simple command of a line runs, with their arguments."""
+    return tuple(tuple(_programs_of(command.words)) for command in split_commands(line))
 
 
 # --- programs that start other programs -----------------------------------------------------------
@@ -212,7 +217,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")  # `60`, `1.5m`
 
 
-def programs_of(words: Words, depth: int = 0) -> Iterator[Words]:
+def _programs_of(words: Words, depth: int = 0) -> Iterator[Words]:
     """Yield the programs that a simple command runs, with their arguments.
 
     There are several only if the command passes a script to a shell.
@@ -233,7 +238,7 @@ def programs_of(words: Words, depth: int = 0) -> Iterator[Words]:
             words = _words_in_container(words)
         elif program in _SHELLS:
             for command in split_commands(_shell_script(words)):
-                yield from programs_of(command.words, depth + 1)
+                yield from _programs_of(command.words, depth + 1)
             return
         elif _PYTHON.fullmatch(program):
             # `python -m pytest` runs pytest, and `python tests.py` runs that script.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ralph.capture.command_lines import (
     Words,
     is_assignment,
-    programs_of,
+    programs_by_command,
     skip_options,
     split_commands,
 )
@@ -50,10 +50,9 @@ NO_CHECK = FoundCheck(None, decides_exit_code=False)
 def find_check(line: str) -> FoundCheck:
     """Return the last check that a command line runs."""
     found = NO_CHECK
-    commands = split_commands(line)
-    operators = [command.operator for command in commands]
-    for number, command in enumerate(commands):
-        for program, *arguments in programs_of(command.words):
+    operators = [command.operator for command in split_commands(line)]
+    for number, programs in enumerate(programs_by_command(line)):
+        for program, *arguments in programs:
             kind = _check_kind(program, arguments)
             if kind is not None:
                 found = FoundCheck(kind, _decides_exit_code(operators, number))
