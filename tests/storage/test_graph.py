@@ -48,6 +48,27 @@ def unique(state: dict[str, list[Record]]) -> bool:
     return len(set(every)) == len(every)
 
 
+def counts_in(found: sqlite3.Connection) -> tuple[dict[str, int], int, str]:
+    """The edges at each node, all edges and the oldest time, as the database keeps them."""
+    degrees = {
+        node.id: graph.degrees(found, [key])[key] for key, node in graph.nodes(found).items()
+    }
+    totals = graph.totals(found)
+    assert totals.nodes + totals.lone_sessions == len(degrees)
+    return degrees, totals.edges, totals.oldest_time
+
+
+def counts_of(found: sqlite3.Connection) -> tuple[dict[str, int], int, str]:
+    """The same, counted by looking at every node and edge."""
+    nodes = graph.nodes(found).values()
+    edges = all_edges(found)
+    degrees = {
+        node.id: sum(node.id in (edge.source, edge.target) for edge in edges) for node in nodes
+    }
+    times = [node.since or node.recorded for node in nodes] + [edge.recorded for edge in edges]
+    return degrees, len(edges), min(filter(None, times), default="")
+
+
 @settings(max_examples=examples(80, 10))
 @given(st.lists(states.filter(unique), min_size=2, max_size=4))
 def test_after_any_changes_the_graph_is_as_one_made_anew(
@@ -59,7 +80,23 @@ def test_after_any_changes_the_graph_is_as_one_made_anew(
                 bring(found, connection)
                 assert all_nodes(found) == all_nodes(fresh)
                 assert all_edges(found) == all_edges(fresh)
+                assert counts_in(found) == counts_of(found)
                 assert bring(found, connection) == 0
+
+
+def test_equal_edges_of_two_sources_are_counted_once() -> None:
+    one, two = (
+        Record(f"mem-{n}-a", MemoryKind.FIX, "See a/b.ts#c", created_at="2026-01-01")
+        for n in (1, 2)
+    )
+    state = {"one.md": [one], "two.md": [two]}
+    with closing(graph.in_memory()) as found:
+        for held in (state, {"one.md": [one]}):
+            with closing(index_of(held)) as connection:
+                bring(found, connection)
+            keys = graph.keys_of(found, ["symbol:a/b.ts#c"])
+            assert counts_in(found) == counts_of(found)
+            assert list(graph.degrees(found, keys.values()).values()) == [1 + len(held)]
 
 
 def test_only_what_changed_is_told_anew() -> None:

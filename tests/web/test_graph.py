@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support import sample
 from tests.support.asking import Site
 
+from ralph.core import paths
 from ralph.core.record import MemoryKind
 from ralph.memory import memory
 from ralph.search import index
@@ -174,6 +175,14 @@ def test_a_graph_that_was_shown_has_what_is_added_later(tmp_path: Path) -> None:
         shown = {node["id"] for node in site.get("/api/graph")["nodes"]}
         assert {*names, f"tag:{tag}"} <= shown
         assert site.get("/api/graph")["total_nodes"] == 2 * len(names)
+
+
+def test_a_graph_that_was_shown_and_deleted_is_shown_again(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    memory.add(tmp_path, "Releases are named after rivers.", tags=["rivers"])
+    shown = site.get("/api/graph")
+    paths.graph_file(tmp_path).unlink()
+    assert site.get("/api/graph") == shown
 
 
 def test_a_graph_has_what_was_added_while_another_process_read_the_index(tmp_path: Path) -> None:

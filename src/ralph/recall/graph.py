@@ -40,6 +40,9 @@ HOPS = 2
 _MAX_BUSIEST = 10  # nodes listed in an overview
 _MAX_SPELLINGS = 20_000  # names compared with a misspelt one
 
+_agreed_states: dict[Path, str] = {}
+"""The state of the index from which this process has last updated the graph of a project."""
+
 
 class GraphOverview(NamedTuple):
     """The size of the graph, and the nodes with the most edges."""
@@ -77,6 +80,7 @@ def query_graph(
 
     def ask(connection: Connection) -> T:
         with closing(_open_graph(root, connection, within)) as graph:
+            graph.execute("BEGIN")  # all queries see the same state
             return question(graph, connection, visibility.graph_visibility(graph, connection, task))
 
     return index.ask(root, ask, progress)
@@ -88,11 +92,16 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
     It is kept in memory if the index is, or if it cannot be written to disk.
     """
     path = paths.graph_file(root)
+    state = _index_state(root)
 
     def synced(graph: Connection) -> Connection:
         try:
             with db.explained(path):
+                if _is_known_to_agree(root, state, graph, connection):
+                    return graph
                 graph_sync.sync(graph, connection, partial(source_facts, connection), within=within)
+            if not db.is_in_memory(graph):
+                _agreed_states[root] = state
         except BaseException:
             graph.close()
             raise
@@ -106,6 +115,25 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
                 except db.Damaged:
                     db.remove(path)
     return synced(graph_store.in_memory())
+
+
+def _index_state(root: Path) -> str:
+    """Return the state of the index, or "" if the index may be about to change.
+
+    It has to be read before the index, so that what is read is never older than the state.
+    """
+    state = index.state_of(root)
+    return state if index.is_known_to_be_current(root) else ""
+
+
+def _is_known_to_agree(root: Path, state: str, graph: Connection, connection: Connection) -> bool:
+    """Return whether this process has updated the graph from the index in its current state.
+
+    A graph that is incomplete, or that was deleted in the meantime, does not have all sources.
+    """
+    if not state or _agreed_states.get(root) != state:
+        return False
+    return graph_sync.count_missing(graph, connection) == 0
 
 
 def overview(root: Path, *, task: str = "") -> GraphOverview:
@@ -133,6 +161,16 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
         )
 
     return query_graph(root, question, task=task)
+
+
+def node_id(root: Path, name: str) -> str:
+    """Return the id of the node that a name refers to. Raises NotFound for an unknown node."""
+
+    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> str:
+        key = find_node(graph, name, allowed)
+        return graph_store.nodes(graph, [key])[key].id
+
+    return query_graph(root, question)
 
 
 def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
@@ -225,14 +263,14 @@ def find_node(
     text = name.strip()
     spellings = _spellings_of(text)
     by_id = graph_store.keys_of(graph, spellings)
-    keys = [by_id[spelling] for spelling in spellings if spelling in by_id]
-    by_words = graph_sync.RecordNames(graph).key(text)
-    if by_words is not None:
-        keys.append(by_words)
-    for key in keys:
-        if key not in allowed.hidden:
+    for spelling in spellings:
+        key = by_id.get(spelling)
+        if key is not None and key not in allowed.hidden:
             return key
-    if keys:
+    by_words = graph_sync.RecordNames(graph).key(text)
+    if by_words is not None and by_words not in allowed.hidden:
+        return by_words
+    if by_id or by_words is not None:
         raise NotFound(
             f"Node not found in what this task can see: {name}",
             hint=Hint("show-all-tasks", "--all-tasks shows everything"),

@@ -202,6 +202,11 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection commits to the database."""
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
 # --- transactions and errors --------------------------------------------------------------------
 
 

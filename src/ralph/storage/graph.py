@@ -12,15 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.graph import Edge, Node, NodeType, Relation, is_within
+from ralph.core.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, is_within
 from ralph.storage import db
 
-VERSION = 2
+VERSION = 3
 """The version of graph.sql, and of the facts that `search/graph.py` derives."""
 
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 _RESOLVED = "source IS NOT NULL AND +target IS NOT NULL"
 """The `+` makes SQLite use the index that covers every column, so nothing needs sorting."""
+_IN_JSON = "IN (SELECT value FROM json_each(?))"
+_BETWEEN = f"edges WHERE source {_IN_JSON} AND +target {_IN_JSON}"
+"""The edges that begin at a node follow from one record or task. Many more may end at one."""
+_IS_SHOWN = f"type <> '{NodeType.SESSION.value}' OR degree > 0"
+"""True for a node unless it is a *lone session*: a session without an edge, which says nothing."""
 _EDGES_AT = f"""
 SELECT value, {_EDGE} FROM json_each(?) CROSS JOIN edges ON source = value
     WHERE target IS NOT NULL
@@ -50,6 +55,18 @@ class _NodeRow(NamedTuple):
 
 
 _NODE_COLUMNS = ", ".join(f"n.{column}" for column in _NodeRow._fields)
+
+
+class GraphTotals(NamedTuple):
+    """The number of nodes and edges, and the time of the oldest, or "" if no time is known.
+
+    `nodes` does not include the lone sessions.
+    """
+
+    nodes: int
+    lone_sessions: int
+    edges: int
+    oldest_time: str
 
 
 class EdgeRow(NamedTuple):
@@ -165,16 +182,90 @@ def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     return tuple(_select(graph, "SELECT path, stamp FROM sources ORDER BY path").fetchall())
 
 
-def oldest_time(graph: sqlite3.Connection) -> str:
-    """Return the time of the oldest node or edge, or "" if no time is known."""
+def totals(graph: sqlite3.Connection) -> GraphTotals:
+    """Return the size of the graph and its oldest time."""
     sql = f"""
-        SELECT min(at) FROM (
-            SELECT min(coalesce(nullif(since, ''), recorded)) AS at FROM nodes
-                WHERE since <> '' OR recorded <> ''
-            UNION ALL
-            SELECT min(recorded) FROM edges WHERE {_RESOLVED} AND recorded <> '')
+        SELECT count(*), coalesce(sum({_IS_SHOWN}), 0), coalesce(sum(outgoing), 0),
+            min(nullif(coalesce(nullif(since, ''), recorded), '')), min(nullif(first_edge, ''))
+        FROM nodes
         """
-    return graph.execute(sql).fetchone()[0] or ""
+    all_nodes, shown_nodes, edge_count, oldest_node, oldest_edge = graph.execute(sql).fetchone()
+    times = [time for time in (oldest_node, oldest_edge) if time]
+    return GraphTotals(shown_nodes, all_nodes - shown_nodes, edge_count, min(times, default=""))
+
+
+def degrees(graph: sqlite3.Connection, keys: Iterable[int]) -> dict[int, int]:
+    """Return the number of edges at each of these nodes, by key."""
+    sql = f"SELECT key, degree FROM nodes WHERE key {_IN_JSON}"
+    return dict(_select(graph, sql, json.dumps(list(keys))).fetchall())
+
+
+def shown_keys(graph: sqlite3.Connection) -> set[int]:
+    """Return the keys of all nodes except for lone sessions."""
+    return _keys(_select(graph, f"SELECT key FROM nodes WHERE {_IS_SHOWN}"))
+
+
+def busiest_keys(graph: sqlite3.Connection, limit: int) -> list[int]:
+    """Return the keys of the nodes with the most edges, in this order, without lone sessions."""
+    sql = f"SELECT key FROM nodes WHERE {_IS_SHOWN} ORDER BY degree DESC, id LIMIT {limit:d}"
+    return [key for (key,) in _select(graph, sql)]
+
+
+def busiest_among(
+    graph: sqlite3.Connection, keys: Iterable[int], limit: int, first: Iterable[int]
+) -> list[int]:
+    """Return the keys with the most edges among some keys, after those in `first`."""
+    sql = f"""
+        SELECT key FROM nodes WHERE key {_IN_JSON}
+        ORDER BY key {_IN_JSON} DESC, degree DESC, id LIMIT {limit:d}
+        """
+    rows = _select(graph, sql, json.dumps(list(keys)), json.dumps(list(first)))
+    return [key for (key,) in rows]
+
+
+def newest_record_key(graph: sqlite3.Connection) -> int | None:
+    """Return the key of the newest record, or None. One that has an edge is preferred."""
+    entity_types = json.dumps([kind.value for kind in ENTITY_TYPES])
+    sql = """
+        SELECT key FROM nodes WHERE type NOT IN (SELECT value FROM json_each(?))
+        ORDER BY degree > 0 DESC, recorded DESC, id DESC LIMIT 1
+        """
+    row = _select(graph, sql, entity_types).fetchone()
+    return None if row is None else row[0]
+
+
+def adjacent_keys(graph: sqlite3.Connection, keys: Iterable[int]) -> set[int]:
+    """Return the keys of the nodes at the other ends of these nodes' edges."""
+    listed = json.dumps(list(keys))
+    sql = f"""
+        SELECT target FROM edges WHERE source {_IN_JSON} AND target IS NOT NULL
+        UNION SELECT source FROM edges WHERE target {_IN_JSON} AND source IS NOT NULL
+        """
+    return _keys(_select(graph, sql, listed, listed))
+
+
+def edges_between(graph: sqlite3.Connection, keys: Iterable[int]) -> list[EdgeRow]:
+    """Return the edges that have both ends among these nodes, as `edges` does."""
+    listed = json.dumps(list(keys))
+    sql = f"SELECT DISTINCT source, {_EDGE} FROM {_BETWEEN} ORDER BY 2, 3, 4, 5, 6, 7, 8"
+    return list(map(EdgeRow._make, _select(graph, sql, listed, listed)))
+
+
+def count_edges_between(graph: sqlite3.Connection, keys: Iterable[int]) -> int:
+    """Count the edges that have both ends among these nodes, without duplicates."""
+    listed = json.dumps(list(keys))
+    sql = f"SELECT count(*) FROM (SELECT DISTINCT {_EDGE} FROM {_BETWEEN})"
+    return int(_select(graph, sql, listed, listed).fetchone()[0])
+
+
+def names_of(graph: sqlite3.Connection, keys: Iterable[int]) -> list[tuple[int, str, str]]:
+    """Return the key, id and name of each of these nodes."""
+    sql = f"SELECT key, id, name FROM nodes WHERE key {_IN_JSON}"
+    return _select(graph, sql, json.dumps(list(keys))).fetchall()
+
+
+def _keys(rows: Iterable[tuple[int]]) -> set[int]:
+    return {key for (key,) in rows}
 
 
 def _select(graph: sqlite3.Connection, sql: str, *values: str) -> sqlite3.Cursor:

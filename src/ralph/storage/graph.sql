@@ -1,6 +1,7 @@
 -- The graph over the index. Everything here is derived from the index's rows, source by source, and can be deleted.
 -- A node without an origin is only mentioned; it is removed with the last edge that names it. An edge's end that was
--- given as words (an id or a title) is looked up again whenever records are added or removed.
+-- given as words (an id or a title) is looked up again whenever records are added or removed. An edge whose ends are
+-- not both known is not counted.
 
 CREATE TABLE sources (
     key INTEGER PRIMARY KEY,
@@ -21,7 +22,10 @@ CREATE TABLE nodes (
     replaced TEXT,                      -- when it was superseded
     retired INTEGER NOT NULL DEFAULT 0,
     task TEXT NOT NULL DEFAULT '',      -- the task that it belongs to
-    origin INTEGER REFERENCES sources(key)
+    origin INTEGER REFERENCES sources(key),
+    degree INTEGER NOT NULL DEFAULT 0,  -- how many edges it has, of which equal ones count once
+    outgoing INTEGER NOT NULL DEFAULT 0, -- how many of them begin here
+    first_edge TEXT NOT NULL DEFAULT '' -- the earliest time at which one that begins here was recorded
 );
 
 CREATE TABLE edges (
@@ -38,6 +42,8 @@ CREATE TABLE edges (
 );
 
 CREATE INDEX nodes_by_origin ON nodes(origin);
+-- A picture shows the nodes with the most edges, but no session that is linked to nothing.
+CREATE INDEX nodes_by_degree ON nodes(degree DESC, id) WHERE type <> 'session' OR degree > 0;
 -- A walk reads thousands of edges; these two indexes cover everything that it reads.
 CREATE INDEX edges_by_source ON edges(source, target, relation, recorded, valid_from, valid_until, explicit);
 CREATE INDEX edges_by_target ON edges(target, source, relation, recorded, valid_from, valid_until, explicit);

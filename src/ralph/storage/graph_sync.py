@@ -9,10 +9,12 @@ the source that defines it.
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from ralph.core.graph import Edge, Node, Relation, entity_type
@@ -27,17 +29,33 @@ from ralph.storage.supersession import latest_successors
 # belongs to the project.
 _EXCLUDED_FORMATS = tuple(form.value for form in OUTSIDE_SCOPES)
 _INDEXED_SOURCES = f"FROM sources WHERE format NOT IN ({placeholders(_EXCLUDED_FORMATS)})"
+_IN_JSON = "IN (SELECT value FROM json_each(?))"
 _CLEAR_NODES = """
 UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '',
     valid_from = '', valid_until = '', since = '', retired = 0, task = ''
 WHERE origin = ?
 """
 _PUT_ENTITY = "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)"
-_DELETE_UNUSED = """
-DELETE FROM nodes WHERE origin IS NULL
+_DELETE_UNUSED = f"""
+DELETE FROM nodes WHERE key {_IN_JSON} AND origin IS NULL
     AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.key)
     AND NOT EXISTS (SELECT 1 FROM edges WHERE target = nodes.key)
 """
+_COUNT_OUTGOING_EDGES = f"""
+UPDATE nodes SET (outgoing, first_edge) = (
+    SELECT count(*), coalesce(min(nullif(recorded, '')), '') FROM (
+        SELECT DISTINCT target, relation, recorded, valid_from, valid_until, explicit FROM edges
+        WHERE source = nodes.key AND target IS NOT NULL))
+WHERE key {_IN_JSON}
+"""
+_COUNT_ALL_EDGES = f"""
+UPDATE nodes SET degree = outgoing + (
+    SELECT count(*) FROM (
+        SELECT DISTINCT source, relation, recorded, valid_from, valid_until, explicit FROM edges
+        WHERE target = nodes.key AND source <> nodes.key))
+WHERE key {_IN_JSON}
+"""
+"""An edge from a node to itself counts once."""
 _EDGES_WITH_WORDS = """
 SELECT rowid, source_words, target_words, source, target FROM edges
 WHERE target_words <> '' OR source_words <> ''
@@ -73,11 +91,6 @@ class SourceFacts(NamedTuple):
 
 ReadFacts = Callable[[int, str], SourceFacts]
 """Returns the facts in an indexed source, given the source's key in the index and its path."""
-
-
-class _IndexedSource(NamedTuple):
-    key: int
-    stamp: str  # changes with the contents
 
 
 class _NodeValues(NamedTuple):
@@ -148,26 +161,29 @@ def sync(
 
     After `within` seconds, the remaining sources are left for the next call.
     """
-    present = _indexed_sources(index)
-    if not _changed_paths(graph, present):
+    version = db.data_version(graph)
+    present = _indexed_stamps(index)
+    changed = _changed_paths(graph, present)
+    if not changed:
         return 0
     deadline = math.inf if within is None else time.monotonic() + within
     with db.atomic(graph):
-        changed = _changed_paths(graph, present)  # another process may have been faster
-        stored_keys = dict(graph.execute("SELECT path, key FROM sources").fetchall())
-        for path in changed & stored_keys.keys():
-            _remove_source(graph, stored_keys[path])
-        for path in sorted(changed & present.keys()):
+        if db.data_version(graph) != version:  # another process was faster
+            changed = _changed_paths(graph, present)
+        affected = set[int]()
+        for path in sorted(changed):
+            affected |= _remove_source(graph, path)
+        keys = _index_keys(index, changed & present.keys())
+        for path in sorted(keys):
             if time.monotonic() > deadline:
                 break
-            source = present[path]
             inserted = graph.execute(
-                "INSERT INTO sources(path, stamp) VALUES (?, ?)", (path, source.stamp)
+                "INSERT INTO sources(path, stamp) VALUES (?, ?)", (path, present[path])
             )
-            _put(graph, int(inserted.lastrowid or 0), read_facts(source.key, path))
-        _resolve_words(graph)
+            affected |= _put(graph, int(inserted.lastrowid or 0), read_facts(keys[path], path))
+        affected |= _resolve_words(graph)
         _supersede(graph)
-        graph.execute(_DELETE_UNUSED)
+        _update_counts(graph, affected)
     return len(changed)
 
 
@@ -178,34 +194,57 @@ def count_missing(graph: sqlite3.Connection, index: sqlite3.Connection) -> int:
     return max(0, int(indexed.fetchone()[0]) - int(stored.fetchone()[0]))
 
 
-def _indexed_sources(index: sqlite3.Connection) -> dict[str, _IndexedSource]:
-    """Return the indexed sources by path."""
-    sql = f"SELECT path, key, digest || ' ' || offset {_INDEXED_SOURCES}"
-    rows = index.execute(sql, _EXCLUDED_FORMATS)
-    return {path: _IndexedSource(key, stamp) for path, key, stamp in rows}
+def _indexed_stamps(index: sqlite3.Connection) -> dict[str, str]:
+    """Return the stamps of the indexed sources by path. A stamp changes with the contents."""
+    cursor = index.cursor()
+    cursor.row_factory = None  # plain tuples are faster, and there is one per log
+    sql = f"SELECT path, digest || ' ' || offset {_INDEXED_SOURCES}"
+    return dict(cursor.execute(sql, _EXCLUDED_FORMATS).fetchall())
 
 
-def _changed_paths(graph: sqlite3.Connection, present: Mapping[str, _IndexedSource]) -> set[str]:
+def _changed_paths(graph: sqlite3.Connection, present: Mapping[str, str]) -> set[str]:
     """Return the paths of the sources that are new, changed or gone."""
-    stamps = dict(source_stamps(graph))
-    changed = stamps.keys() - present.keys()
-    for path, source in present.items():
-        if stamps.get(path) != source.stamp:
-            changed.add(path)
-    return changed
+    changed = present.items() ^ dict(source_stamps(graph)).items()
+    return {path for path, _ in changed}
 
 
-def _remove_source(graph: sqlite3.Connection, key: int) -> None:
+def _index_keys(index: sqlite3.Connection, paths: Iterable[str]) -> dict[str, int]:
+    """Return the keys that these sources have in the index."""
+    sql = f"SELECT path, key FROM sources WHERE path {_IN_JSON}"
+    return dict(index.execute(sql, (json.dumps(list(paths)),)).fetchall())
+
+
+def _remove_source(graph: sqlite3.Connection, path: str) -> set[int]:
+    """Remove what a source defined. Return the keys of its nodes and of the ends of its edges."""
+    row = graph.execute("SELECT key FROM sources WHERE path = ?", (path,)).fetchone()
+    if row is None:
+        return set()
+    key = row["key"]
+    affected = _ends(graph, key)
+    affected.update(*graph.execute("SELECT key FROM nodes WHERE origin = ?", (key,)))
     graph.execute("DELETE FROM edges WHERE origin = ?", (key,))
     graph.execute(_CLEAR_NODES, (key,))
     graph.execute("DELETE FROM sources WHERE key = ?", (key,))
+    return affected
 
 
-def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
-    """Store a source's nodes and edges, and a node for every entity that an edge refers to."""
+def _ends(graph: sqlite3.Connection, origin: int) -> set[int]:
+    """Return the keys of the nodes at the ends of a source's edges, as far as they are known."""
+    rows = graph.execute("SELECT source, target FROM edges WHERE origin = ?", (origin,))
+    ends = set(chain.from_iterable(rows))
+    ends.discard(None)
+    return ends
+
+
+def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> set[int]:
+    """Store a source's nodes and edges, and a node for every entity that an edge refers to.
+
+    Return the keys of the nodes at the ends of the edges.
+    """
     graph.executemany(_PUT_NODE, [_node_values(titled, origin) for titled in source.nodes])
     graph.executemany(_PUT_ENTITY, _entity_rows(source.facts))
     graph.executemany(_PUT_EDGE, [_edge_values(fact, origin) for fact in source.facts])
+    return _ends(graph, origin)
 
 
 def _node_values(titled: TitledNode, origin: int) -> _NodeValues:
@@ -257,11 +296,15 @@ def _edge_values(fact: Fact, origin: int) -> _EdgeValues:
     )
 
 
-def _resolve_words(graph: sqlite3.Connection) -> None:
-    """Point each edge end that is given as words to the record it currently refers to."""
+def _resolve_words(graph: sqlite3.Connection) -> set[int]:
+    """Point each edge end that is given as words to the record it currently refers to.
+
+    Return the keys of the nodes that were or are at an end of an edge that has changed.
+    """
+    affected = set[int | None]()
     edges_with_words = graph.execute(_EDGES_WITH_WORDS).fetchall()
     if not edges_with_words:
-        return
+        return set()
     names = RecordNames(graph)
     for rowid, source_words, target_words, old_source, old_target in edges_with_words:
         source = names.key(source_words) if source_words else old_source
@@ -275,6 +318,8 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
             graph.execute(
                 "UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (source, target, rowid)
             )
+            affected.update((source, target, old_source, old_target))
+    return {key for key in affected if key is not None}
 
 
 class RecordNames:
@@ -343,6 +388,13 @@ def _supersede(graph: sqlite3.Connection) -> None:
     graph.executemany(
         "UPDATE nodes SET replaced = ? WHERE key = ?", [(end, key) for key, end in ended.items()]
     )
+
+
+def _update_counts(graph: sqlite3.Connection, affected: Iterable[int]) -> None:
+    """Count the edges of these nodes again, and remove those that nothing refers to any more."""
+    listed = json.dumps(sorted(affected))
+    for statement in (_COUNT_OUTGOING_EDGES, _COUNT_ALL_EDGES, _DELETE_UNUSED):
+        graph.execute(statement, (listed,))
 
 
 def _effective_supersessions(graph: sqlite3.Connection) -> list[_Supersession]:
