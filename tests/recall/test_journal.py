@@ -501,3 +501,25 @@ def test_a_killed_loop_loses_no_entry_and_writes_none_twice(
         map(entry_of, range(max(1, saved - 3), saved + 2))
     )
     assert index.verify(tmp_path) == []
+
+
+def test_an_entry_is_related_by_its_session_or_a_member(tmp_path: Path) -> None:
+    knowledge = {"knowledge": [{"name": "tests", "change": "added"}]}
+    for made in (
+        entry(RUN, 1, "same session", session='s-"1"'),
+        entry(RUN, 2, "same member", extra=knowledge),
+        entry(RUN, 3, "neither", session="s-2"),
+        entry(RUN, 4, "the iteration", session='s-"1"', extra=knowledge),
+        entry(RUN, 5, "nothing to share"),
+        entry("run-00000000", 1, "another run", session='s-"1"', extra=knowledge),
+    ):
+        journal.append(tmp_path, made)
+
+    def related(iteration: int) -> list[int]:
+        which = JournalFilter(run=RUN)
+        found = journal.list_related(tmp_path, which, iteration, "knowledge")
+        return [each.iteration for each in found]
+
+    assert related(4) == [4, 2, 1]
+    assert related(3) == [3]
+    assert related(5) == [5]

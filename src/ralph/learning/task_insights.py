@@ -51,7 +51,12 @@ def _records_of_task(
     root: Path, task_id: str, folder: Path, run: str, iteration: int | None
 ) -> list[Record]:
     """Return the observations, progress, journal and knowledge of a task, or of one of its runs."""
-    journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
+    which = journal.JournalFilter(run=run, task=task_id)
+    journaled: Sequence[JournalEntry]
+    if run and iteration is not None:  # a long run has hundreds of others
+        journaled = journal.list_related(root, which, iteration, KNOWLEDGE_MEMBER)
+    else:
+        journaled, _ = journal.list_(root, which, limit=None)
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
     chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
     sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))

@@ -7,6 +7,7 @@ produce the same section.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -47,6 +48,8 @@ _MAX_NAMES = 5  # runs listed in an error
 _UNGATED = scoring.Recipe(min_coverage=0.0)  # this module decides which entries fit
 _SENTENCE_TERMS = frozenset(index_terms(" ".join(SENTENCES)).split())
 _RETRY_NOTE = "see Retry Information"  # the prompt section that contains the notes
+_SESSION = record_filters.metadata_member("session")
+_IN_JSON = "IN (SELECT value FROM json_each(?))"
 _REDACTED_TEXTS = ("task", "title", "feature", "agent", "model", "session")
 
 Condition = tuple[str, list[object]]
@@ -319,6 +322,31 @@ def list_(
     return tuple(entries[:limit]), len(entries)
 
 
+def list_related(
+    root: Path, which: JournalFilter, iteration: int, member: str
+) -> list[JournalEntry]:
+    """Return the entries of one iteration and those that are related to them, newest first.
+
+    An entry is related if it has the same session, or if both have a certain member.
+    """
+
+    def question(connection: sqlite3.Connection) -> list[JournalEntry]:
+        test, values = which.condition
+        entries = _select_where(connection, (f"{test} AND iteration = ?", [*values, iteration]))
+        names = sorted({entry.session for entry in entries if entry.session})
+        has_member = any(member in entry.extra for entry in entries)
+        if not names and not has_member:
+            return entries
+        is_related = f"iteration = ? OR {_SESSION} {_IN_JSON}"
+        values += [iteration, json.dumps(names)]
+        if has_member:
+            is_related += " OR instr(metadata, ?)"
+            values.append(json.dumps(member))
+        return _select_where(connection, (f"{test} AND ({is_related})", values))
+
+    return index.ask(root, question)
+
+
 def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
     """Return the entries of a run that a task may see, in order.
 
@@ -432,7 +460,11 @@ def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> lis
 
     If runs have entries of the same second, the run whose log was written later is newer.
     """
-    test, values = which.condition
+    return _select_where(connection, which.condition)
+
+
+def _select_where(connection: sqlite3.Connection, condition: Condition) -> list[JournalEntry]:
+    test, values = condition
     newest = f"{test} {queries.NEWEST_ITERATION_FIRST}"
     rows = queries.select_records(connection, Family.JOURNAL, newest, tuple(values))
     return _unique_entries(record for _, record in rows)
