@@ -108,7 +108,10 @@ def scan_lines(
         if stop < 0:
             stop = len(text)
         line = text[position:stop].removesuffix("\r")
-        role = roles.read(line, position, stop)
+        if line[:1] in _FIRST_CHARACTERS_OF_MARKUP or roles.closer:
+            role = roles.read(line, position, stop)
+        else:
+            role = LineRole.TEXT  # most lines, so they are not passed to the reader
         yield Line(number, position, min(stop + 1, len(text)), line, role, roles.closer)
         position = stop + 1
 
@@ -133,8 +136,6 @@ class _RoleReader:
             if _closes(line, self.closer):
                 self.closer = ""
             return LineRole.INSIDE
-        if line[:1] not in _FIRST_CHARACTERS_OF_MARKUP:
-            return LineRole.TEXT
         content = line.lstrip(BLANK)
         if content.startswith(_COMMENT_START) and len(line) - len(content) <= _MAX_COMMENT_INDENT:
             if content.find(_COMMENT_END, 2) >= 0:

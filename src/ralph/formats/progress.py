@@ -41,7 +41,7 @@ from ralph.core.record import (
     kind_of,
     label_of,
 )
-from ralph.core.text import BOM, Line
+from ralph.core.text import BOM, Line, LineRole
 from ralph.formats.progress_blocks import JOURNAL_KEY, as_block, read_block, render_block
 from ralph.formats.progress_learnings import read_learnings
 
@@ -52,6 +52,7 @@ _POINTER = re.compile(r" ?\(\[\[[^\[\]\n]{1,200}\]\]\)\Z")  # `([[running-the-te
 _JOURNAL_ID = re.compile(r"jrn-(.+)-([0-9]{1,9})")  # the run and the iteration
 _FIRST_WORDS = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")  # `**Gotcha**:`
 _BLOCK_END = re.compile(r"-{3,}[ \t]*")
+_ROLES_WITH_PROBLEMS = (LineRole.CONFLICT, LineRole.UNCLOSED)
 _AFTER_HEADING_WORDS = re.compile(r"[(<:]")
 
 
@@ -171,9 +172,10 @@ def parse_progress(text: str) -> ProgressDocument:
     lines = list(markdown.scan_lines(text))
     problems: list[Problem] = []
     for line in lines:
-        problem = markdown.line_problem(line)
-        if problem is not None:
-            problems.append(problem)
+        if line.role in _ROLES_WITH_PROBLEMS:
+            problem = markdown.line_problem(line)
+            if problem is not None:
+                problems.append(problem)
     blocks = _read_blocks(lines)
     entries, patterns = _read_entries(blocks, len(text))
     filled = [line for line in lines if not line.blank]
@@ -197,7 +199,9 @@ def _read_blocks(lines: Iterable[Line]) -> list[_Block]:
     blocks: list[_Block] = []
     block: _Block | None = None  # the block that is still open
     for line in lines:
-        heading = markdown.parse_heading(line)
+        heading = None
+        if line.text[:1] == "#":  # few lines are headings
+            heading = markdown.parse_heading(line)
         if heading is not None and heading.level <= 2:
             if block is not None:
                 block.end = line.start
@@ -207,7 +211,7 @@ def _read_blocks(lines: Iterable[Line]) -> list[_Block]:
                 blocks.append(block)
         elif block is None:
             continue
-        elif line.is_markdown and _BLOCK_END.fullmatch(line.text):
+        elif _BLOCK_END.fullmatch(line.text) and line.is_markdown:
             block.end = line.end
             block = None
         else:
