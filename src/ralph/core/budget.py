@@ -10,6 +10,7 @@ line, and each further layer adds detail and costs more tokens.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,31 +87,53 @@ def fill(
         return tuple(range(len(records)))
     if order is None:
         order = useful_order(records)
-    kinds = [record.kind for record in records]
-    reserved = _reserve_smallest(kinds, costs, budget)
-    room = budget - sum(reserved.values())
-    shown: list[int] = []
-    for index in order:
-        own_reserve = reserved.get(kinds[index], 0)
-        if costs[index] <= room + own_reserve:
-            room += own_reserve - costs[index]
-            reserved.pop(kinds[index], None)
-            shown.append(index)
-    return tuple(sorted(shown))
+    return _Filling(records, costs, order).within(budget)
 
 
-def _reserve_smallest(kinds: Sequence[str], costs: Sequence[int], budget: int) -> dict[str, int]:
-    """Return the cost of the smallest record of each kind, for as many kinds as fit."""
-    smallest: dict[str, int] = {}
-    for kind, cost in zip(kinds, costs, strict=True):
-        smallest[kind] = min(cost, smallest.get(kind, cost))
-    room = budget
-    reserved: dict[str, int] = {}
-    for kind in sorted(smallest, key=_turn):
-        if smallest[kind] <= room:
-            reserved[kind] = smallest[kind]
-            room -= smallest[kind]
-    return reserved
+class _Filling:
+    """Fills budgets with the most useful of the same records."""
+
+    def __init__(
+        self, records: Sequence[Record], costs: Sequence[int], order: Sequence[int]
+    ) -> None:
+        self._kinds = [record.kind for record in records]
+        self._costs = costs
+        self._total_cost = sum(costs)
+        self._order = order
+        self._smallest: dict[str, int] = {}
+        for kind, cost in zip(self._kinds, costs, strict=True):
+            if cost < self._smallest.get(kind, math.inf):
+                self._smallest[kind] = cost
+
+    def within(self, budget: int) -> tuple[int, ...]:
+        """Return the indices of the most useful records that fit into the budget."""
+        if self._total_cost <= budget:
+            return tuple(range(len(self._costs)))
+        reserved = self._reserve_smallest(budget)
+        room = budget - sum(reserved.values())
+        cheapest = min(self._smallest.values())
+        shown: list[int] = []
+        for index in self._order:
+            if room < cheapest and not reserved:
+                break  # nothing else fits
+            kind = self._kinds[index]
+            cost = self._costs[index]
+            own_reserve = reserved.get(kind, 0)
+            if cost <= room + own_reserve:
+                room += own_reserve - cost
+                reserved.pop(kind, None)
+                shown.append(index)
+        return tuple(sorted(shown))
+
+    def _reserve_smallest(self, budget: int) -> dict[str, int]:
+        """Return the cost of the smallest record of each kind, for as many kinds as fit."""
+        room = budget
+        reserved: dict[str, int] = {}
+        for kind in sorted(self._smallest, key=_turn):
+            if self._smallest[kind] <= room:
+                reserved[kind] = self._smallest[kind]
+                room -= self._smallest[kind]
+        return reserved
 
 
 def fit(
@@ -134,12 +157,12 @@ def fit(
     if estimate(best) > budget:
         return "", ()
     shown: tuple[int, ...] = ()
-    order = useful_order(records)
+    filling = _Filling(records, costs, useful_order(records))
     fits = 0
     too_much = 2 * budget
     while too_much - fits > max(1, budget // _SEARCH_PRECISION):
         aim = (fits + too_much) // 2
-        chosen = fill(records, costs, aim, order)
+        chosen = filling.within(aim)
         text = render(chosen, count - len(chosen))
         if estimate(text) <= budget:
             fits = aim

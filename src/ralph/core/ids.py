@@ -95,7 +95,8 @@ def date_of(record_id: str) -> str:
 
     The Unix time in the id may be in seconds or milliseconds.
     """
-    return _moment_of(record_id)[:_DATE_CHARACTERS]
+    moment = _moment_of(record_id)
+    return moment.date().isoformat() if moment else ""
 
 
 def instant(record_id: str, created_at: str) -> str:
@@ -107,25 +108,25 @@ def instant(record_id: str, created_at: str) -> str:
     if len(created_at) != _DATE_CHARACTERS:
         return created_at
     moment = _moment_of(record_id)
-    if moment.startswith(created_at):
-        return moment
-    return created_at
+    if moment is None or moment.date().isoformat() != created_at:
+        return created_at
+    return timestamp(moment, "milliseconds")
 
 
-def _moment_of(record_id: str) -> str:
+def _moment_of(record_id: str) -> datetime | None:
     match = ID.fullmatch(record_id)
     if match is None:
-        return ""
+        return None
     digits = match["unix"]
     try:
         seconds = float(int(digits))
         if len(digits) == _MILLISECOND_DIGITS:
             seconds /= 1000
         if seconds < _EARLIEST_SECONDS:
-            return ""
-        return timestamp(datetime.fromtimestamp(seconds, UTC), "milliseconds")
+            return None
+        return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        return ""
+        return None
 
 
 def slug(text: str, limit: int = 80) -> str:

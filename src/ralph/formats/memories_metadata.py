@@ -186,8 +186,9 @@ def render_metadata(record: Record) -> str:
     for key, value in first_comment_pairs(record):
         parts.append(key if value is None else f"{key}: {value}")
     metadata = f"<!-- {' | '.join(parts)} -->"
-    encoded_pairs = [f"{key}={_encode_value(value)}" for key, value in second_comment_pairs(record)]
-    if encoded_pairs:
+    second_pairs = second_comment_pairs(record)
+    if second_pairs:
+        encoded_pairs = [f"{key}={_encode_value(value)}" for key, value in second_pairs]
         metadata += f" <!-- ralph: {' '.join(encoded_pairs)} -->"
     return metadata
 
@@ -221,14 +222,21 @@ def first_comment_pairs(record: Record) -> list[tuple[str, str | None]]:
 
 def second_comment_pairs(record: Record) -> list[tuple[str, str]]:
     """Return the pairs for the second comment, in the order in which they are written."""
-    pairs = [(AT, str(record.extra.get(AT) or "")), ("updated", record.updated_at)]
+    pairs: list[tuple[str, str]] = []
+    if record.extra.get(AT):
+        pairs.append((AT, str(record.extra[AT])))
+    if record.updated_at:
+        pairs.append(("updated", record.updated_at))
     for link in record.links:
-        if link.relation == "supersedes":
+        if link.relation == "supersedes" and link.target:
             pairs.append(("supersedes", link.target))
-    pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
+    if record.valid_until:
+        pairs.append(("valid-until", record.valid_until))
+    if record.origin.by:
+        pairs.append(("by", record.origin.by))
     if record.status is Status.RETIRED:
         pairs.append(("status", record.status.value))
     for key, value in record.extra.items():
         if _is_in_second_comment(key) and key != AT and value:
             pairs.append((key, str(value)))
-    return [(key, value) for key, value in pairs if value]
+    return pairs

@@ -29,9 +29,9 @@ _HEADINGS: dict[str, str] = {kind: SECTIONS[kind] for kind in MemoryKind}
 def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORY_KINDS) -> str:
     """Render entries under their section headings. A Sign keeps its own form."""
     parts: list[str] = []
-    for heading, group in itertools.groupby(sort_by_section(records, kinds), section_heading):
+    for heading, section in _sections(records, kinds):
         parts.append(f"## {heading}")
-        for record in group:
+        for record in section:
             parts.append(_render_sign(record) if is_sign(record) else render_block(record))
     if not parts:
         return ""
@@ -42,13 +42,24 @@ def sort_by_section(
     records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORY_KINDS
 ) -> list[Record]:
     """Sort records by section heading, with the sections for `kinds` first."""
+    sections = [section for _, section in _sections(records, kinds)]
+    return list(itertools.chain.from_iterable(sections))
+
+
+def _sections(
+    records: Iterable[Record], kinds: Sequence[MemoryKind]
+) -> list[tuple[str, list[Record]]]:
+    """Return the headings in the order in which they are written, each with its records."""
+    sections: dict[str, list[Record]] = {}
+    for record in records:
+        sections.setdefault(section_heading(record), []).append(record)
     ranks = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
 
-    def sort_key(record: Record) -> tuple[int, str]:
-        heading = section_heading(record)
+    def sort_key(section: tuple[str, list[Record]]) -> tuple[int, str]:
+        heading, _ = section
         return ranks.get(heading, len(ranks)), heading
 
-    return sorted(records, key=sort_key)
+    return sorted(sections.items(), key=sort_key)
 
 
 def section_heading(record: Record) -> str:
@@ -67,7 +78,8 @@ def render_block(record: Record, newline: str = "\n") -> str:
     """Render an entry in its canonical form, without a final line ending."""
     lines = [f"### {record.id}"]
     if record.text:
-        lines += [f"> {line}" if line else ">" for line in record.text.split("\n")]
+        for line in record.text.split("\n"):
+            lines.append(f"> {line}" if line else ">")
     lines.append(render_metadata(record))
     return newline.join(lines)
 

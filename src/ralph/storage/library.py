@@ -7,7 +7,7 @@ checkout's. Ids are also looked up in the projects that enclose this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from ralph.core.text import normalise_text
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
 from ralph.storage import files, forgotten
 from ralph.storage.source_contents import parse_editable, with_file_scope
-from ralph.storage.sources import Format
+from ralph.storage.sources import OUTSIDE_SCOPES, Format
 from ralph.storage.write_observers import WriteObserver
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")
@@ -96,6 +96,12 @@ class Collection(NamedTuple):
         if record.scope is Scope.ENCLOSING:
             record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
         return Stored(record, path, entry.line)
+
+    def all_stored(self, entries: Iterable[Entry], path: Path) -> list[Stored]:
+        """Return the records of several entries of one file, as `stored` does."""
+        if self.format in OUTSIDE_SCOPES:
+            return [self.stored(entry, path) for entry in entries]
+        return [Stored(entry.record, path, entry.line) for entry in entries]
 
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
         """Add a record to the text of a file. The footer of a patterns file is renewed."""
@@ -235,11 +241,12 @@ class Library:
     def read(self, collection: Collection) -> list[Stored]:
         """Return every record in a collection in file order, except forgotten ones."""
         hidden = forgotten.load()
-        stored = []
+        stored: list[Stored] = []
         for path, document in self.documents(collection):
-            for entry in document.entries:
-                if not hidden.hides(entry.record):
-                    stored.append(collection.stored(entry, path))
+            entries = document.entries
+            if hidden.hashes:
+                entries = [entry for entry in entries if not hidden.hides(entry.record)]
+            stored += collection.all_stored(entries, path)
         return stored
 
     def count(self, collection: Collection) -> int:
