@@ -58,7 +58,6 @@ def prime(
     A budget of 0 means no limit. `form` is `markdown` or `json`.
     """
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
-    is_filtered = query != Query()
     library = Library(root)
     names = collection_names(in_)
     chosen: dict[Collection, list[Record]] = {}
@@ -74,9 +73,9 @@ def prime(
                 places |= _places(root, entries)
             if not as_of:
                 records = current_records(records)
-            if is_filtered:
-                records = list(filter(query.accepts, records))
-            chosen[library.collection(name)] = list(filter(may_inject, records))
+            chosen[library.collection(name)] = [
+                record for record in records if query.accepts(record) and may_inject(record)
+            ]
     json_places = places if form == "json" else None
     primed = _NOTHING_PRIMED
     for collection, records in chosen.items():
