@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from tests.support.machines import Fleet, joined, observation
 from tests.support.runner import Project
 
@@ -38,6 +39,31 @@ def test_the_lag_is_what_a_pull_would_fetch(fleet: Fleet) -> None:
     assert ann("team", "sync").code == 0
     assert state_of(ben)["rows_to_pull"] == 2
     assert "to pull:     2 row(s)" in ben("team", "status").out
+
+
+@pytest.mark.parametrize("kind", ["dump", "files"])
+def test_rows_that_a_restored_server_lost_are_counted_until_it_has_them_again(
+    fleet: Fleet, kind: str
+) -> None:
+    ann, ben = joined(fleet, "ann"), joined(fleet, "ben")
+    ann("memory", "add", "Deploy on Tuesdays", "-t", "fix")
+    assert ann("team", "sync").code == 0
+    fleet.back_up(kind)
+    ann("memory", "add", "Review on Mondays", "-t", "fix")
+    ann("memory", "add", "Rest on Sundays", "-t", "fix")
+    assert ann("team", "sync").code == 0
+    assert ben("team", "sync").code == 0
+    assert state_of(ben)["lost_rows"] == 0
+    assert "lost:" not in ben("team", "status").out
+    fleet.restore(kind)
+    assert state_of(ben)["lost_rows"] == 2  # even before a sync notices
+    assert "lost 2 row(s)" in ben("team", "sync").err
+    assert state_of(ben)["lost_rows"] == 2
+    assert "lost:        2 row(s) that the server lost" in ben("team", "status").out
+    assert ann("team", "sync").code == 0
+    assert state_of(ben)["lost_rows"] == 0
+    fleet.drop()
+    assert state_of(ben)["lost_rows"] == 0
 
 
 def test_the_sizes_are_those_of_the_tables_and_of_the_pulled_file(fleet: Fleet) -> None:

@@ -19,6 +19,7 @@ from ralph.sharing.team_push import PushResult
 from ralph.sharing.team_status import TeamStatus
 
 _MAX_KEPT_SHOWN = 3  # records in the text of `ralph team status`
+_LOST_HINT = "`ralph team sync` on the machines that they come from sends them again"
 
 
 @click.group(
@@ -118,7 +119,7 @@ def _pull(call: Invocation) -> None:
     if result.lost:
         warn(
             f"the server was restored from a backup and lost {result.lost} row(s) that are kept "
-            "here; `ralph team sync` on the machines that they come from sends them again"
+            f"here; {_LOST_HINT}"
         )
     if result.missing:
         warn(
@@ -173,10 +174,18 @@ def _print_status(state: TeamStatus) -> None:
             "to push": to_push,
             "to pull": to_pull,
             "pulled": pulled,
+            "lost": _describe_lost(state.lost_rows),
             "forgotten": _describe_kept(state.kept),
             "last error": _describe_failure(state.last_errors),
         }
     )
+
+
+def _describe_lost(rows: int) -> str:
+    """Say how many rows the server lost, and how it gets them back."""
+    if not rows:
+        return ""
+    return f"{rows} row(s) that the server lost, kept here; {_LOST_HINT}"
 
 
 def _describe_kept(kept: Sequence[KeptRecord]) -> str:

@@ -98,7 +98,7 @@ class _Received(NamedTuple):
     checksum: int
 
 
-class _Listing(NamedTuple):
+class Listing(NamedTuple):
     """What the server lists in one snapshot about the other machines."""
 
     epoch: ServerEpoch
@@ -127,7 +127,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         notice_restore(root, server, project)
         with server.snapshot():
             _remember_forgotten(root, tombstones(server, project))
-            listing = _list_sources(server, project, machine)
+            listing = list_others(server, project, machine, server.sources(project))
             pull_run = _Pull(
                 team=team,
                 server=server,
@@ -154,13 +154,18 @@ def _is_order(record: Record) -> bool:
     return record.family is not Family.OBSERVATION and injection.is_order(record)
 
 
-def _list_sources(server: TeamServer, project: str, machine: str) -> _Listing:
-    """Ask the server for the sources of the other machines."""
-    sources = {}
-    for source in server.sources(project):
+def list_others(
+    server: TeamServer, project: str, machine: str, sources: Iterable[ServerSource]
+) -> Listing:
+    """Ask the server about the other machines, and return it with their part of the sources.
+
+    Call this within the snapshot in which the server listed the sources.
+    """
+    others = {}
+    for source in sources:
         if source.machine != machine:
-            sources[_local_name(source)] = source
-    return _Listing(server.epoch(project), sources, machine_states(server, project))
+            others[_local_name(source)] = source
+    return Listing(server.epoch(project), others, machine_states(server, project))
 
 
 def formats_not_pulled(config: Config) -> set[str]:
@@ -213,7 +218,7 @@ class _Pull:
         project: str,
         machine: str,
         forgotten: set[str],
-        listing: _Listing,
+        listing: Listing,
         skipped_formats: set[str],
     ) -> None:
         self._team = team
@@ -224,13 +229,7 @@ class _Pull:
         self._listing = listing
         self._states = team.states()
         self._result = PullResult()
-        self._kept: set[str] = set()  # sources of which the server has an earlier state
-        formats = team.formats()
-        for name, state in self._states.items():
-            if machine_of(name) == machine:  # `team.db` was copied here from another machine
-                continue
-            if _is_newer_here(name, formats.get(name, ""), state, listing):
-                self._kept.add(name)
+        self._kept = newer_sources(machine, self._states, team.formats(), listing)
         self._curated: dict[str, ServerSource] = {}
         self._logs: dict[str, ServerSource] = {}
         for name, source in listing.sources.items():
@@ -432,17 +431,12 @@ class _Pull:
         """Note what is known about the server, tell it what is here, and return the result."""
         epoch = self._listing.epoch
         states = self._team.states()
-        lost = 0
+        lost = count_lost_rows(self._kept, states, self._listing)
         row_count = 0
         expected = 0
         for name in self._kept:
-            state = states[name]
-            source = self._listing.sources.get(name)
-            if source is not None:
-                self._remove_again(source, state)
-            if not _has_synced_since(state, self._listing.machine_of(name), epoch):
-                rows_there = source.row_count if source is not None else 0
-                lost += max(state.row_count - rows_there, 0)
+            if name in self._listing.sources:
+                self._remove_again(self._listing.sources[name], states[name])
         for name, source in (*self._logs.items(), *self._curated.items()):
             if name not in self._kept:
                 expected += source.row_count
@@ -465,7 +459,43 @@ class _Pull:
                 self._server.call("remove_again", self._project, *values)
 
 
-def _is_newer_here(name: str, form: str, state: PulledState, listing: _Listing) -> bool:
+def newer_sources(
+    machine: str, states: Mapping[str, PulledState], formats: Mapping[str, str], listing: Listing
+) -> set[str]:
+    """Return the names of the pulled sources of which the server has an earlier state.
+
+    `machine` is this one: its own sources are in `team.db` if that was copied here from another
+    machine. `formats` are the formats of the sources that have rows here.
+    """
+    names = set()
+    for name, state in states.items():
+        if machine_of(name) == machine:
+            continue
+        if _is_newer_here(name, formats.get(name, ""), state, listing):
+            names.add(name)
+    return names
+
+
+def count_lost_rows(
+    newer: Iterable[str], states: Mapping[str, PulledState], listing: Listing
+) -> int:
+    """Return how many rows the server lost and this machine keeps.
+
+    `newer` names the sources of which the server has an earlier state. Those of a machine that has
+    synced since then are not counted: it deleted its files to save space, and the rows stay here.
+    """
+    rows = 0
+    for name in newer:
+        state = states[name]
+        if _has_synced_since(state, listing.machine_of(name), listing.epoch):
+            continue
+        source = listing.sources.get(name)
+        rows_there = source.row_count if source is not None else 0
+        rows += max(state.row_count - rows_there, 0)
+    return rows
+
+
+def _is_newer_here(name: str, form: str, state: PulledState, listing: Listing) -> bool:
     """Return whether the server has an earlier state of a source than the one that was pulled.
 
     That is so after the server was restored from a backup, until the machine of the source has

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ralph.core import ids, paths
@@ -14,7 +14,15 @@ from ralph.search import index
 from ralph.sharing.team_connection import connect_project, project_name
 from ralph.sharing.team_failures import Failure, last_failures
 from ralph.sharing.team_kept import KeptRecord, kept_records
-from ralph.sharing.team_pull import count_missing_rows, formats_not_pulled, machine_of
+from ralph.sharing.team_pull import (
+    Listing,
+    count_lost_rows,
+    count_missing_rows,
+    formats_not_pulled,
+    list_others,
+    machine_of,
+    newer_sources,
+)
 from ralph.sharing.team_push import is_changed, sources_of
 from ralph.sharing.team_rows import SharedRows, machine_name
 from ralph.storage import files, team_db, team_errors
@@ -43,6 +51,7 @@ class TeamStatus:
     server_bytes: int = 0  # of all projects on the server, with indexes
     to_push: int = 0  # sources that a push would send
     rows_to_pull: int = 0
+    lost_rows: int = 0  # that the server lost and this machine keeps
     problem: str = ""
 
     def as_json(self) -> dict[str, object]:
@@ -56,18 +65,34 @@ class TeamStatus:
         return members
 
 
+@dataclass(frozen=True, slots=True)
+class _Pulled:
+    """What `team.db` has of each source, by the source's name."""
+
+    states: Mapping[str, PulledState] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)  # of rows
+
+
+def _read_pulled(database: Path) -> _Pulled:
+    """Return what was pulled. Without a usable `team.db`, that is nothing."""
+    with suppress(NotFound, Damaged), team_db.read_team(database) as connection:
+        return _Pulled(
+            states=team_db.pulled_states(connection),
+            formats=team_db.pulled_formats(connection),
+            counts=team_db.count_sources(connection),
+        )
+    return _Pulled()
+
+
 def status(root: Path, config: Config) -> TeamStatus:
     """Return how a project is shared.
 
     If the server does not answer, `problem` explains why, and its counts are 0.
     """
     root = paths.main_checkout(root)
-    states: dict[str, PulledState] = {}
-    counts: dict[str, int] = {}
     database = paths.team_database(root)
-    with suppress(NotFound, Damaged), team_db.read_team(database) as connection:
-        counts = team_db.count_sources(connection)
-        states = team_db.pulled_states(connection)
+    pulled = _read_pulled(database)
     pulled_at = (files.read(paths.team_pulled(root)) or "").strip()
     here = TeamStatus(
         url=team_errors.shown_url(config.team.url),
@@ -75,15 +100,15 @@ def status(root: Path, config: Config) -> TeamStatus:
         share=tuple(shared.value for shared in config.team.share),
         pulled_at=pulled_at,
         lag_seconds=_seconds_since(pulled_at),
-        pulled_rows=sum(counts.values()),
+        pulled_rows=sum(pulled.counts.values()),
         pulled_bytes=database.stat().st_size if database.is_file() else 0,
-        machines=len({machine_of(name) for name in counts} - {""}),
+        machines=len({machine_of(name) for name in pulled.counts} - {""}),
         kept=tuple(kept_records(root)),
         last_errors=tuple(last_failures(root)),
     )
     try:
         with connect_project(root, config.team) as (server, project):
-            return _with_server(here, server, project, root, config, states)
+            return _with_server(here, server, project, root, config, pulled)
     except RalphError as error:
         problem = error.message if config.team.url else ""
         return replace(here, problem=problem)
@@ -95,7 +120,7 @@ def _with_server(
     project: str,
     root: Path,
     config: Config,
-    states: Mapping[str, PulledState],
+    pulled: _Pulled,
 ) -> TeamStatus:
     """Add what the server says to a status."""
     may_write = False
@@ -105,7 +130,9 @@ def _with_server(
             may_write = is_writer
             server_rows = rows
     machine = machine_name(root)
-    sources = server.sources(project)
+    with server.snapshot():
+        sources = server.sources(project)
+        others = list_others(server, project, machine, sources)
     return replace(
         here,
         role=server.connection.info.user,
@@ -114,7 +141,8 @@ def _with_server(
         server_bytes=server.stored_bytes(),
         machines=len({source.machine for source in sources} - {machine}),
         to_push=_count_changed(root, config, sources_of(machine, sources)),
-        rows_to_pull=_count_rows_to_pull(config, machine, sources, states),
+        rows_to_pull=_count_rows_to_pull(config, others, pulled),
+        lost_rows=_count_lost_rows(machine, others, pulled),
     )
 
 
@@ -135,16 +163,14 @@ def _count_changed(root: Path, config: Config, pushed: Mapping[str, ServerSource
     return len(changed)
 
 
-def _count_rows_to_pull(
-    config: Config,
-    machine: str,
-    sources: Sequence[ServerSource],
-    states: Mapping[str, PulledState],
-) -> int:
+def _count_rows_to_pull(config: Config, others: Listing, pulled: _Pulled) -> int:
     """Return the number of rows of other machines that a pull would ask for."""
     skipped = formats_not_pulled(config)
-    others = []
-    for source in sources:
-        if source.machine != machine and source.format not in skipped:
-            others.append(source)
-    return count_missing_rows(others, states)
+    wanted = [source for source in others.sources.values() if source.format not in skipped]
+    return count_missing_rows(wanted, pulled.states)
+
+
+def _count_lost_rows(machine: str, others: Listing, pulled: _Pulled) -> int:
+    """Return the number of rows of other machines that the server lost and this one keeps."""
+    newer = newer_sources(machine, pulled.states, pulled.formats, others)
+    return count_lost_rows(newer, pulled.states, others)

@@ -137,8 +137,7 @@ class TeamDatabase:
 
     def formats(self) -> dict[str, str]:
         """Return the format of each stored source, by the source's name."""
-        rows = self.connection.execute("SELECT path, format FROM sources")
-        return {row["path"]: row["format"] for row in rows}
+        return pulled_formats(self.connection)
 
     def memory_ids(self, names: Iterable[str]) -> set[str]:
         """Return the ids of the memories in the stored sources with these names."""
@@ -254,6 +253,12 @@ def pulled_machines(connection: sqlite3.Connection) -> dict[str, PulledMachine]:
     for name, *values in connection.execute("SELECT * FROM pulled_machines"):
         machines[name] = PulledMachine(*values)
     return machines
+
+
+def pulled_formats(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the format of each pulled source that has rows, by the source's name."""
+    rows = connection.execute("SELECT path, format FROM sources")
+    return {row["path"]: row["format"] for row in rows}
 
 
 def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
