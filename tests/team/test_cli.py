@@ -7,9 +7,10 @@ import anyio
 import pytest
 from mcp import Client
 from tests.support.asking import Site
-from tests.support.machines import Fleet, joined
+from tests.support.machines import Fleet, joined, session
 from tests.support.runner import Project, executable
 
+from ralph.core import paths
 from ralph.core.settings import Config, Team
 from ralph.mcp.server import build
 from ralph.sharing import team
@@ -21,8 +22,13 @@ def test_two_machines_share_by_commands(fleet: Fleet) -> None:
     ann("memory", "add", "ECONNREFUSED: run docker compose up first", "-t", "fix")
     shown = ann("team", "sync", "--dry-run")
     assert "docker compose up first" in shown.out
+    (row,) = ann("team", "sync", "--dry-run", "--format", "json").json
+    assert row["source"] == ".agent/memories.md"
+    assert row["text"] == "ECONNREFUSED: run docker compose up first"
+    assert f"{row['source']} {row['id']} {row['text']}" in shown.out
     assert ben("team", "sync", "--pull-only").out.startswith("0 row(s)")  # a dry run sends nothing
     assert ann("team", "sync", "--push-only").out.startswith("1 row(s)")
+    assert ann("team", "sync", "--dry-run", "--format", "json").json == []
     assert ben("search", "--team", "docker").code == 0
     assert ben("team", "sync", "--pull-only").out.startswith("1 row(s)")
     hit = ben("search", "--team", "docker compose", "--format", "json").json["hits"][0]
@@ -46,6 +52,16 @@ def test_two_machines_share_by_commands(fleet: Fleet) -> None:
     assert ben("team", "leave", "--delete-mine").code == 0
     left = ben("team", "sync", "--push-only")
     assert (left.code, "ignored" in left.err) == (2, False)
+
+
+def test_a_row_that_describes_a_session_has_no_text_in_a_dry_run(fleet: Fleet) -> None:
+    ann = joined(fleet, "ann")
+    log = paths.log_folder(ann.root) / "sessions" / "s1.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text(session("s1", "Changed billing.py"), encoding="utf-8")
+    rows = ann("team", "sync", "--dry-run", "--format", "json").json
+    assert [row["text"] for row in rows] == ["", "summary: Changed billing.py"]
+    assert " s1 (session)\n" in ann("team", "sync", "--dry-run").out
 
 
 def test_mcp_and_pages_search_the_team(fleet: Fleet) -> None:
@@ -97,6 +113,8 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
         (["team", "admin", "host=127.0.0.1 port=1"], 1, "does not answer"),
         (["team", "sync", "--push-only", "--pull-only"], 2, "cannot be used together"),
         (["team", "sync", "--dry-run", "--pull-only"], 2, "cannot be used together"),
+        (["team", "sync", "--format", "json"], 2, "requires --dry-run"),
+        (["team", "admin", "x", "--format", "json"], 2, "requires --check"),
         (["team", "admin", "x", "--check", "--member", "ann"], 2, "--member does not apply"),
         (["team", "admin", "x", "--member", "ann"], 2, "need --project"),
         (["team", "admin", "x", "--project", "shop"], 2, "needs --member"),
@@ -156,6 +174,7 @@ def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
     with fleet.server("ann") as server:
         assert [name for name, *_ in server.call("my_projects")] == ["shop"]
     assert ralph("team", "admin", fleet.url(), "--check").out == f"Schema {VERSION}: no problems.\n"
+    assert ralph("team", "admin", fleet.url(), "--check", "--format", "json").json == []
     fleet.postgres.execute("SELECT 1")
     import psycopg
 
@@ -163,6 +182,10 @@ def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
         owner.execute("GRANT SELECT ON ralph_team.records TO PUBLIC")
     said = ralph("team", "admin", fleet.url(), "--check")
     assert (said.code, "everybody may use the table records" in said.err) == (1, True)
+    listed = ralph("team", "admin", fleet.url(), "--check", "--format", "json")
+    (problem,) = listed.json
+    assert (listed.code, listed.err) == (1, "")
+    assert "everybody may use the table records" in problem["message"]
 
 
 def test_the_demo_runs_for_root_as_well(tmp_path: Path) -> None:

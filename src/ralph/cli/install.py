@@ -150,7 +150,7 @@ def install(
     if listing:
         _print_clients(form)
         return
-    options.require_list_for_json(form)
+    options.require_for_json(form, "--list")
     chosen = _HostOptions(**host_options)
     if statusline and (chosen.hosts != (Host.CLAUDE.value,) or chosen.plugin):
         raise UsageError("--statusline is for `ralph install claude`", hint="leave it out")

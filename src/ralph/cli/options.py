@@ -248,14 +248,14 @@ def refuse_quiet(shown: str, form: str) -> None:
         )
 
 
-def require_list_for_json(form: str) -> None:
-    """Refuse `--format json` in a call without `--list`, where it has no effect.
+def require_for_json(form: str, option: str) -> None:
+    """Refuse `--format json` in a call without the option that lists something.
 
     Raises `UsageError`.
     """
     if form == "json":
         raise UsageError(
-            "--format json requires --list", hint="add --list, or leave --format json out"
+            f"--format json requires {option}", hint=f"add {option}, or leave --format json out"
         )
 
 

@@ -17,6 +17,7 @@ from ralph.sharing.team_failures import Failure, recorded_failures
 from ralph.sharing.team_kept import KeptRecord, forgotten_ids, kept_records
 from ralph.sharing.team_push import PushResult
 from ralph.sharing.team_status import TeamStatus
+from ralph.storage.team_server import PushedRow
 
 _MAX_KEPT_SHOWN = 3  # records in the text of `ralph team status`
 _LOST_HINT = "`ralph team sync` on the machines that they come from sends them again"
@@ -68,45 +69,71 @@ def join(call: Invocation, url: str, project: str) -> None:
 @click.option("--push-only", is_flag=True, help="Only send what is new here.")
 @click.option("--pull-only", is_flag=True, help="Only fetch what the other machines share.")
 @options.dry_run
+@options.formats("table", "json")
 @pass_call
-def sync(call: Invocation, push_only: bool, pull_only: bool, dry_run: bool) -> None:
+def sync(call: Invocation, push_only: bool, pull_only: bool, dry_run: bool, form: str) -> None:
     """Send what is new here, and fetch what the others share.
 
     `team.share` selects what is shared: memories, guardrails, knowledge, summaries and the journal.
     The rules for secrets and private paths are applied again, with the current settings; --dry-run
-    prints every row that would be sent. Copies of records that the team has forgotten are deleted;
-    if such a record is in one of your own files, it stays there, and the sync names the file.
+    prints every row that would be sent, also as JSON. Copies of records that the team has forgotten
+    are deleted; if such a record is in one of your own files, it stays there, and the sync names
+    the file.
     """
     options.exclude({"--push-only": push_only, "--pull-only": pull_only})
     options.exclude({"--pull-only": pull_only, "--dry-run": dry_run})
     known = forgotten_ids(call.root)
-    if not pull_only:
-        _push(call, dry_run=dry_run)
-    if not push_only and not dry_run:
-        _pull(call)
+    if dry_run:
+        _preview_push(call, form)
+    else:
+        options.require_for_json(form, "--dry-run")
+        if not pull_only:
+            _push(call)
+        if not push_only:
+            _pull(call)
     _print_kept(kept_records(call.root, except_ids=known))
 
 
-def _push(call: Invocation, *, dry_run: bool) -> None:
+def _push(call: Invocation) -> None:
     with bar("pushing") as progress, recorded_failures(call.root, "push"):
-        result = team_push.push(call.root, call.config, dry_run=dry_run, progress=progress)
-    if dry_run:
-        _print_rows(result)
-    verb = "would be sent" if dry_run else "sent"
+        result = team_push.push(call.root, call.config, progress=progress)
+    click.echo(_describe_push(result, "sent"))
+
+
+def _preview_push(call: Invocation, form: str) -> None:
+    """Print the rows that a push would send."""
+    with bar("pushing") as progress, recorded_failures(call.root, "push"):
+        result = team_push.push(call.root, call.config, dry_run=True, progress=progress)
+    rows = []
+    for source, sent in result.sent.items():
+        for row in sent:
+            rows.append({"source": source, "id": row.id, "text": _text_of(row)})
+    summary = _describe_push(result, "would be sent")
+    if form == "json":
+        print_json(rows)
+        say(summary)
+        return
+    for shown in rows:
+        text = shown["text"] or "(session)"
+        click.echo(f"{one_line(shown['source'])} {one_line(shown['id'])} {one_line(text)}")
+    click.echo(summary)
+
+
+def _text_of(row: PushedRow) -> str:
+    """Return a row's text for use on one line, or "" for a row that only describes a session."""
+    entries = parse_log(row.body).entries
+    if not entries:
+        return ""
+    return line_text(entries[0].record)
+
+
+def _describe_push(result: PushResult, verb: str) -> str:
     text = f"{result.rows} row(s) of {len(result.sent)} source(s) {verb}"
     if result.removed:
         text += f", {len(result.removed)} source(s) removed"
     if result.forgotten:
         text += f", {result.forgotten} id(s) forgotten"
-    click.echo(f"{text}.")
-
-
-def _print_rows(result: PushResult) -> None:
-    for path, rows in result.sent.items():
-        for row in rows:
-            entries = parse_log(row.body).entries
-            text = line_text(entries[0].record) if entries else "(session)"
-            click.echo(f"{one_line(path)} {one_line(row.id)} {one_line(text)}")
+    return f"{text}."
 
 
 def _pull(call: Invocation) -> None:
@@ -280,18 +307,26 @@ def leave(call: Invocation, delete_mine: bool) -> None:
     help="Role that may only read the project (may be repeated).",
 )
 @click.option("--check", is_flag=True, help="Only check the server's tables.")
+@options.formats("table", "json")
 def admin(
-    url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...], check: bool
+    url: str,
+    project: str,
+    members: tuple[str, ...],
+    readers: tuple[str, ...],
+    check: bool,
+    form: str,
 ) -> int:
     """For administrators: create the tables and add members.
 
     Existing tables are updated to the current schema. --check looks for permissions on tables,
     changed functions, wrong counts, and machines that miss rows or have not synced since the server
-    was restored from a backup; the exit code is 1 if it finds a problem.
+    was restored from a backup; the exit code is 1 if it finds a problem. The problems are also
+    available as JSON.
     """
     if check:
-        options.allow_only("a check", "check")
-        return _check_server(url)
+        options.allow_only("a check", "check", "form")
+        return _check_server(url, form)
+    options.require_for_json(form, "--check")
     lines = team.migrate(url, project, members, readers)
     for line in lines:
         click.echo(one_line(line))
@@ -300,8 +335,11 @@ def admin(
     return 0
 
 
-def _check_server(url: str) -> int:
+def _check_server(url: str, form: str) -> int:
     version, problems = team.check(url)
+    if form == "json":
+        print_json([{"message": problem} for problem in problems])
+        return 1 if problems else 0
     warn(*map(one_line, problems))
     if problems:
         click.echo(f"Schema {version}: {len(problems)} problem(s).")

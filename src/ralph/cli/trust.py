@@ -49,7 +49,7 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
     if listing:
         _print_trusted(form)
         return 0
-    options.require_list_for_json(form)
+    options.require_for_json(form, "--list")
     if revoke:
         _revoke_trust(call)
         return 0
