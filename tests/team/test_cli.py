@@ -152,6 +152,32 @@ def test_a_server_that_refuses_is_not_called_silent(fleet: Fleet) -> None:
     assert (empty.code, "no Ralph tables" in empty.err) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        (["team", "sync", "--push-only"], "the next push sends what is missing"),
+        (["team", "sync", "--pull-only"], "the next pull fetches what is missing"),
+        (["team", "join", "{url}"], "the project's settings are unchanged"),
+        (["team", "forget", "obs-1"], "the server may still have the record"),
+        (["team", "leave", "--delete-mine"], "without --delete-mine needs no server"),
+        (["search", "--team", "words"], "a search without the team needs no server"),
+        (["team", "admin", "{url}"], "the command can be repeated safely"),
+        (["team", "admin", "{url}", "--check"], "the command can be repeated safely"),
+    ],
+    ids=["push", "pull", "join", "forget", "leave", "search", "migrate", "check"],
+)
+def test_the_hint_of_a_connection_error_says_what_it_means_for_the_command(
+    fleet: Fleet, words: list[str], meaning: str
+) -> None:
+    ann = joined(fleet, "ann")
+    assert ann("config", "team.search", "server", "--local").code == 0
+    fleet.drop()
+    said = ann(*(word.format(url=fleet.url("ann")) for word in words))
+    message, hint = said.err.splitlines()
+    assert (said.code, "refused the connection" in message) == (1, True)
+    assert hint.endswith(meaning)
+
+
 def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
     fleet.join("ann", "shop")
     root = fleet.folder / "clone"

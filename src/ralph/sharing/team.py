@@ -30,6 +30,7 @@ from ralph.sharing.team_rows import machine_name
 from ralph.storage import config as settings
 from ralph.storage import db, files, queries, team_db, team_server, team_url
 from ralph.storage.team_db import _remember_forgotten
+from ralph.storage.team_errors import Purpose
 from ralph.storage.team_server import VERSION
 
 # --- join and leave ------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
     project = project or project_name(root, team)
     with needs_extra("team", "`ralph team`"):
         team_url.check_url(url)
-        with team_server.connect(url) as server:
+        with team_server.connect(url, Purpose.JOIN) as server:
             names = [name for name, *_ in server.call("my_projects")]
             if project not in names:
                 user = server.connection.info.user
@@ -75,7 +76,7 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
         )
     removed = 0
     if delete_mine:
-        with connect_project(root, team) as (server, project):
+        with connect_project(root, team, Purpose.LEAVE) as (server, project):
             removed = server.call("remove_sources", project, machine_name(root), None)[0][0]
     settings.set_(root, "team.url", "", env=os.environ, layer=Layer.LOCAL)
     root = paths.main_checkout(root)
@@ -133,7 +134,7 @@ def forget(root: Path, config: Config, name: str) -> ForgetResult:
         if full_id == name:
             full_id = record_ids.resolve_id(connection, name)
         is_pulled = queries.key_of(connection, full_id) is not None
-    with connect_project(root, config.team) as (server, project):
+    with connect_project(root, config.team, Purpose.FORGET) as (server, project):
         is_stored = bool(server.call("keys_with", project, [full_id]))
         if not (is_stored or is_pulled or full_id in tombstones(server, project)):
             raise NotFound(
@@ -159,7 +160,10 @@ def migrate(
     Nothing is changed in these cases.
     """
     _check_members(project, members, readers)
-    with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
+    with (
+        needs_extra("team", "`ralph team`"),
+        team_server.connect(url, Purpose.ADMIN, any_version=True) as server,
+    ):
         if server.version() > VERSION:
             raise UsageError(
                 f"the server's schema ({server.version()}) is newer than this Ralph",
@@ -193,7 +197,10 @@ def _check_members(project: str, members: Sequence[str], readers: Sequence[str])
 
 def check(url: str) -> tuple[int, list[str]]:
     """Return the version of a server's schema, and its problems. Only the owner may call this."""
-    with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
+    with (
+        needs_extra("team", "`ralph team`"),
+        team_server.connect(url, Purpose.ADMIN, any_version=True) as server,
+    ):
         version = server.version()
         if not version:
             return 0, ["the server has no Ralph tables; `ralph team admin URL` creates them"]

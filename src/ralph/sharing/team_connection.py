@@ -11,6 +11,7 @@ from ralph.core.errors import UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.settings import Team
 from ralph.storage import team_server
+from ralph.storage.team_errors import Purpose
 from ralph.storage.team_server import TeamServer
 
 
@@ -20,10 +21,12 @@ def project_name(root: Path, team: Team) -> str:
 
 
 @contextmanager
-def connect_project(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
+def connect_project(
+    root: Path, team: Team, purpose: Purpose | None = None
+) -> Iterator[tuple[TeamServer, str]]:
     """Connect to the team's server, and yield it together with the project's name there.
 
-    Raises UsageError if the project has not joined a team.
+    The purpose words the hints of errors. Raises UsageError if the project has not joined a team.
     """
     if not team.url:
         raise UsageError(
@@ -31,7 +34,7 @@ def connect_project(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
             hint="join one with `ralph team join URL`; "
             "a URL in ralph.yml takes effect after `ralph trust`",
         )
-    with needs_extra("team", "`ralph team`"), team_server.connect(team.url) as server:
+    with needs_extra("team", "`ralph team`"), team_server.connect(team.url, purpose) as server:
         yield server, project_name(root, team)
 
 

@@ -40,7 +40,7 @@ from ralph.storage.team_db import (
     _forgotten_ids,
     _remember_forgotten,
 )
-from ralph.storage.team_errors import ServerError
+from ralph.storage.team_errors import Purpose, ServerError
 from ralph.storage.team_server import (
     MAX_ROW_BYTES,
     ServerEpoch,
@@ -121,7 +121,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
     root = paths.main_checkout(root)
     machine = machine_name(root)
     with (
-        connect_project(root, config.team) as (server, project),
+        connect_project(root, config.team, Purpose.PULL) as (server, project),
         team_db.open_team(paths.team_database(root), terms.index_terms, _is_order) as team,
     ):
         notice_restore(root, server, project)

@@ -22,7 +22,7 @@ from ralph.sharing.team_rows import CURATED, GitState, Part, SharedRows, git_sta
 from ralph.storage import files
 from ralph.storage.read_progress import digest_to
 from ralph.storage.team_db import _forgotten_ids, _remember_forgotten
-from ralph.storage.team_errors import ServerError, SourceRefused
+from ralph.storage.team_errors import Purpose, ServerError, SourceRefused
 from ralph.storage.team_server import PushedRow, ServerSource, TeamServer
 
 CURATED_FORMATS = frozenset(form.value for form in CURATED)
@@ -56,7 +56,7 @@ def push(
     """
     root = paths.main_checkout(root)
     shared = SharedRows(root, config.team.share, config.privacy)
-    with connect_project(root, config.team) as (server, project):
+    with connect_project(root, config.team, Purpose.PUSH) as (server, project):
         push_run = _Push(
             root=root,
             shared=shared,

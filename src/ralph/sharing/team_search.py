@@ -178,6 +178,7 @@ def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
 
     Raises UsageError if the query has no words.
     """
+    from ralph.storage.team_errors import Purpose
     from ralph.storage.team_server import connect
 
     text = query.text.strip()
@@ -187,7 +188,7 @@ def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
     has_filters = query._replace(text="", limit=unfiltered.limit) != unfiltered
     with (
         needs_extra("team", "a search on the team's server"),
-        connect(team.search_url or team.url) as server,
+        connect(team.search_url or team.url, Purpose.SEARCH) as server,
         server.snapshot(),
     ):
         project = project_name(root, team)

@@ -10,12 +10,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core.errors import RalphError
 
 if TYPE_CHECKING:
-    pass
+    from ralph.core.errors import Clauses
 
 STATEMENT_SECONDS = 120
 SECRET_PARAMETERS = (
@@ -48,6 +49,22 @@ def shown_url(url: str) -> str:
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", hidden)
 
 
+class Purpose(Enum):
+    """What a command needs the server for.
+
+    The value says what an error means for the command. It ends the hint of errors that can happen
+    to any command, such as a lost connection.
+    """
+
+    PUSH = "nothing is lost: the next push sends what is missing"
+    PULL = "nothing is lost: the next pull fetches what is missing"
+    JOIN = "the project's settings are unchanged"
+    LEAVE = "`ralph team leave` without --delete-mine needs no server"
+    FORGET = "the server may still have the record"
+    SEARCH = "a search without the team needs no server"
+    ADMIN = "the command can be repeated safely"
+
+
 class _Explanation(NamedTuple):
     """An error in the user's terms.
 
@@ -55,10 +72,10 @@ class _Explanation(NamedTuple):
     """
 
     message: str
-    hint: str
+    hint: str = ""
+    can_happen_to_all: bool = False  # the hint then ends with what it means for the command
 
 
-_NOTHING_LOST = "nothing is lost: the next push sends what is missing"
 _BROKEN_SCHEMA = _Explanation(
     "the server's schema is incomplete", "its administrator runs `ralph team admin URL --check`"
 )
@@ -85,11 +102,11 @@ _EXPLANATIONS = {
         "the server refused: {}", "update Ralph; `ralph team sync --dry-run` shows the rows"
     ),
     "LockNotAvailable": _Explanation(
-        "somebody else is pushing to this project", f"run it again; {_NOTHING_LOST}"
+        "somebody else is pushing to this project", "run it again", can_happen_to_all=True
     ),
-    "DiskFull": _Explanation("the server's disk is full", _NOTHING_LOST),
+    "DiskFull": _Explanation("the server's disk is full", can_happen_to_all=True),
     "QueryCanceled": _Explanation(
-        f"the server took longer than {STATEMENT_SECONDS} seconds", _NOTHING_LOST
+        f"the server took longer than {STATEMENT_SECONDS} seconds", can_happen_to_all=True
     ),
     "ReadOnlySqlTransaction": _Explanation(
         "this server is a read-only replica", "set team.url to the primary server"
@@ -102,7 +119,8 @@ _EXPLANATIONS = {
     "Refusal": _Explanation(
         "the team's server refused the connection ({url}): {}",
         "check the address and the password, which libpq reads from "
-        f"{PASSWORD_FILE} or a service file; {_NOTHING_LOST}",
+        f"{PASSWORD_FILE} or a service file",
+        can_happen_to_all=True,
     ),
     "StartupParameter": _Explanation(
         "the team's server refused a setting ({url}): {}",
@@ -110,12 +128,15 @@ _EXPLANATIONS = {
     ),
     "NoFreeConnection": _Explanation(
         "the team's server has no free connection ({url}): {}",
-        f"run it again; {_NOTHING_LOST}",
+        "run it again",
+        can_happen_to_all=True,
     ),
     "OperationalError": _Explanation(
-        "the team's server does not answer ({url}): {}", f"check the address; {_NOTHING_LOST}"
+        "the team's server does not answer ({url}): {}",
+        "check the address",
+        can_happen_to_all=True,
     ),
-    "Error": _Explanation("the server answered: {}", _NOTHING_LOST),
+    "Error": _Explanation("the server answered: {}", can_happen_to_all=True),
 }
 """Explanations by the class names of psycopg, and by names for classes that it does not have."""
 
@@ -136,7 +157,7 @@ _DENIALS = {"may not write to this project": "Reader", "permission denied for": 
 
 
 @contextmanager
-def explained(url: str) -> Iterator[None]:
+def explained(url: str, purpose: Purpose | None = None) -> Iterator[None]:
     """Turn psycopg's errors into ServerError or SourceRefused, with one line and a hint."""
     from psycopg import DataError, Error, IntegrityError
 
@@ -145,9 +166,18 @@ def explained(url: str) -> Iterator[None]:
     except Error as error:
         explanation = _explanation_of(error)
         message = explanation.message.format(first_line(error), url=shown_url(url))
+        hint = _hint_of(explanation, purpose)
         if isinstance(error, IntegrityError | DataError):
-            raise SourceRefused(message, hint=explanation.hint) from error
-        raise ServerError(message, hint=explanation.hint) from error
+            raise SourceRefused(message, hint=hint) from error
+        raise ServerError(message, hint=hint) from error
+
+
+def _hint_of(explanation: _Explanation, purpose: Purpose | None) -> Clauses:
+    """Return the clauses of an explanation's hint for a command with this purpose."""
+    clauses = [explanation.hint]
+    if explanation.can_happen_to_all and purpose is not None:
+        clauses.append(purpose.value)
+    return tuple(clause for clause in clauses if clause)
 
 
 def _explanation_of(error: Exception) -> _Explanation:

@@ -18,7 +18,13 @@ from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.storage.index_schema import FAMILIES
-from ralph.storage.team_errors import STATEMENT_SECONDS, ServerError, explained, shown_url
+from ralph.storage.team_errors import (
+    STATEMENT_SECONDS,
+    Purpose,
+    ServerError,
+    explained,
+    shown_url,
+)
 from ralph.storage.team_tls import explain_tls
 from ralph.storage.team_url import connection_parameters, effective_parameters
 
@@ -135,14 +141,16 @@ _PUSHED_TYPES = ("smallint", "text", "text", "int", "text", "text", "text", "int
 
 
 @contextmanager
-def connect(url: str, *, any_version: bool = False) -> Iterator[TeamServer]:
-    """Connect to a server.
+def connect(
+    url: str, purpose: Purpose | None = None, *, any_version: bool = False
+) -> Iterator[TeamServer]:
+    """Connect to a server. The purpose words the hints of errors.
 
     Raises ServerError if that fails, or if the schema has another version and `any_version` is not
     set.
     """
-    with explained(url), _open_connection(url) as connection:
-        server = TeamServer(connection, url)
+    with explained(url, purpose), _open_connection(url) as connection:
+        server = TeamServer(connection, url, purpose)
         if not any_version:
             _require_version(server.version())
         yield server
@@ -193,9 +201,12 @@ def _require_version(version: int) -> None:
 class TeamServer:
     """A connection to the team's server. Its methods raise ServerError."""
 
-    def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], url: str, purpose: Purpose | None = None
+    ) -> None:
         self.connection = connection
         self.url = url
+        self._purpose = purpose
         self._is_in_transaction = False
 
     @contextmanager
@@ -211,7 +222,7 @@ class TeamServer:
         timer = Timer(PATIENCE, _hang_up, (self.connection.fileno(), given_up))
         timer.daemon = True
         timer.start()
-        with explained(self.url):
+        with explained(self.url, self._purpose):
             try:
                 yield
             except OperationalError as error:
@@ -335,7 +346,7 @@ class TeamServer:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read everything within the block from one consistent snapshot."""
-        with explained(self.url), self.connection.transaction():
+        with explained(self.url, self._purpose), self.connection.transaction():
             self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self.connection.execute(_LIMITS)
             with self._in_transaction():
@@ -353,7 +364,7 @@ class TeamServer:
 
         milliseconds = round(MIGRATION_LOCK_SECONDS * 1000)
         migrated = []
-        with explained(self.url):
+        with explained(self.url, self._purpose):
             try:
                 with self.connection.transaction(), self._in_transaction():
                     # Only waiting is limited: updating a large table may take longer.
