@@ -228,7 +228,7 @@ def allow_only(shown: str, *names: str) -> None:
             raise UsageError(f"{name} does not apply to {shown}", hint="leave it out")
 
 
-def refuse(name: str, reason: str) -> None:
+def refuse(name: str, reason: str, *, hint: str = "leave it out") -> None:
     """Refuse an option of the current command if the caller has given it.
 
     `reason` completes a sentence that begins with the option. Raises `UsageError`.
@@ -237,7 +237,7 @@ def refuse(name: str, reason: str) -> None:
         return
     for param in click.get_current_context().command.params:
         if param.name == name:
-            raise UsageError(f"{max(param.opts, key=len)} {reason}", hint="leave it out")
+            raise UsageError(f"{max(param.opts, key=len)} {reason}", hint=hint)
 
 
 def refuse_quiet(shown: str, form: str) -> None:

@@ -60,9 +60,16 @@ def join(call: Invocation, url: str, project: str) -> None:
     URL is a libpq URL without a password, or service=NAME. It is written to ralph.local.yml, and
     takes effect after `ralph trust`.
     """
+    _refuse_empty_project(project)
     name = team.join(call.root, call.config.team, url, project)
     click.echo(f"Joined {one_line(name)}. `ralph trust` lets this project talk to the server.")
     say("`ralph team sync --dry-run` then shows every row that would be sent")
+
+
+def _refuse_empty_project(project: str) -> None:
+    """Refuse an empty `--project`, such as that of a script whose variable is not set."""
+    if not project.strip():
+        options.refuse("project", "is empty", hint="name a project, or leave it out")
 
 
 @cli.command("sync", examples=["ralph team sync --dry-run", "ralph team sync --pull-only"])
@@ -327,6 +334,7 @@ def admin(
         options.allow_only("a check", "check", "form")
         return _check_server(url, form)
     options.require_for_json(form, "--check")
+    _refuse_empty_project(project)
     lines = team.migrate(url, project, members, readers)
     for line in lines:
         click.echo(one_line(line))
