@@ -199,6 +199,24 @@ def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
     assert ralph("team", "sync", "--pull-only").code == 0
 
 
+def test_a_team_can_be_left_before_it_is_trusted(fleet: Fleet) -> None:
+    fleet.join("ann", "shop")
+    root = fleet.folder / "clone"
+    (root / ".ralph").mkdir(parents=True)
+    ralph = Project(root)
+    assert ralph("team", "join", fleet.url("ann"), "--project", "shop").code == 0
+    settings = root / "ralph.local.yml"
+    joined_settings = settings.read_text(encoding="utf-8")
+    deletes = ralph("team", "leave", "--delete-mine")
+    assert (deletes.code, "is not trusted" in deletes.err) == (2, True)
+    assert settings.read_text(encoding="utf-8") == joined_settings
+    assert ralph("team", "leave").out == "Left the team.\n"
+    assert "postgresql:" not in settings.read_text(encoding="utf-8")
+    assert not paths.team_tombstones(root).exists()
+    again = ralph("team", "leave")
+    assert (again.code, "shares nothing with a team" in again.err) == (2, True)
+
+
 def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
     ralph = Project(fleet.folder)
     assert "up to date" in ralph("team", "admin", fleet.url()).out

@@ -278,7 +278,8 @@ def _print_kept(kept: Sequence[KeptRecord]) -> None:
 def leave(call: Invocation, delete_mine: bool) -> None:
     """Stop sharing this project.
 
-    The server is removed from ralph.local.yml, and what was pulled is deleted.
+    The server is removed from ralph.local.yml, and what was pulled is deleted. This also works if
+    you have joined but not run `ralph trust`; only --delete-mine requires a trusted server.
     """
     removed = team.leave(call.root, call.config.team, delete_mine=delete_mine)
     if delete_mine:

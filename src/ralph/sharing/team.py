@@ -67,12 +67,21 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
 def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
     """Leave the team, and delete what was pulled.
 
-    With `delete_mine`, this machine's rows on the server are deleted as well. Returns the number of
-    rows deleted there.
+    The server that `join` wrote to ralph.local.yml is removed, whether it is trusted or not. With
+    `delete_mine`, this machine's rows on the server are deleted as well. Returns the number of rows
+    deleted there. Raises UsageError if there is nothing to leave, or if `delete_mine` needs a
+    server that is not trusted.
     """
-    if not team.url and not paths.team_database(paths.main_checkout(root)).is_file():
+    has_pulled = paths.team_database(paths.main_checkout(root)).is_file()
+    is_untrusted = not team.url and _has_local_url(root)
+    if not (team.url or is_untrusted or has_pulled):
         raise UsageError(
             "this project shares nothing with a team", hint="join one with `ralph team join URL`"
+        )
+    if delete_mine and is_untrusted:
+        raise UsageError(
+            "the team's server is not trusted, so nothing can be deleted there",
+            hint="run `ralph trust` first, or leave out --delete-mine",
         )
     removed = 0
     if delete_mine:
@@ -88,6 +97,11 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
     ):
         files.delete(path)
     return removed
+
+
+def _has_local_url(root: Path) -> bool:
+    """Return whether ralph.local.yml names a server, trusted or not."""
+    return bool(settings.value_in(root, "team.url", env=os.environ, layer=Layer.LOCAL))
 
 
 # --- pull ----------------------------------------------------------------------------------------

@@ -84,6 +84,28 @@ def set_(
     return ConfigChange(path, value, after != before, note)
 
 
+def value_in(root: Path, name: str, *, env: Mapping[str, str], layer: Layer) -> object:
+    """Return the value that one layer's file gives a key, or None if it does not set the key.
+
+    The value may be one that has no effect, because the user has not trusted it. Raises ConfigError
+    if the file cannot be read.
+    """
+    for source, path in config.sources(root, env):
+        if source.layer is layer:
+            parsed = parse_yaml(files.read(path) or "", source.where)
+            return _value_at(_plain_value(ConfigNode(parsed.entries)), name.split("."))
+    return None
+
+
+def _value_at(tree: object, path: Sequence[str]) -> object:
+    """Return the value at `path` in a tree of plain values, or None."""
+    for name in path:
+        if not isinstance(tree, dict):
+            return None
+        tree = tree.get(name)
+    return tree
+
+
 def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
     """Add a file to this clone's git exclude file.
 
