@@ -141,7 +141,7 @@ RECORDED = {
     "injection": (1, "f420c6e48d1da349"),
     "graph": (2, "95ced9f8633759c5"),
     "vectors": (1, "2aaaebc0cd42033d"),
-    "team": (2, "5a0945e94d6abc04"),
+    "team": (2, "b9211abcf584cea3"),
     "secrets": (9, "947c97b92733fcfa"),
 }
 
