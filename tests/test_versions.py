@@ -139,7 +139,7 @@ VERSIONS = {
 RECORDED = {
     "index": (27, "814ca4083e21f119"),
     "injection": (1, "f420c6e48d1da349"),
-    "graph": (2, "95ced9f8633759c5"),
+    "graph": (3, "f17f52c1bad25fcf"),
     "vectors": (1, "2aaaebc0cd42033d"),
     "team": (2, "b9211abcf584cea3"),
     "secrets": (9, "947c97b92733fcfa"),
