@@ -428,7 +428,7 @@ def test_a_session_on_a_quiet_machine_is_recorded_and_answered(tmp_path: Path) -
 
 def test_a_first_index_and_an_import_are_measured() -> None:
     measured = first_index.figures(140, 70, 0.003)
-    assert len({figure.name for figure in measured}) == 9
+    assert len({figure.name for figure in measured}) == 10
     assert all(figure.value > 0 for figure in measured)
     assert measured[0].name == "first index of 140 events / plain FTS5 insert"
 
