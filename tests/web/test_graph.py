@@ -1,6 +1,7 @@
 """The graph over HTTP: filters, time, the busiest nodes first, what is near, and the way between two."""
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from tests.support import sample
@@ -10,6 +11,8 @@ from ralph.core import paths
 from ralph.core.record import MemoryKind
 from ralph.memory import memory
 from ralph.search import index
+from ralph.search.graph_facts import source_facts
+from ralph.storage import graph, graph_sync
 
 
 class TestParts:
@@ -196,3 +199,21 @@ def test_a_graph_has_what_was_added_while_another_process_read_the_index(tmp_pat
         added = memory.add(tmp_path, "Releases are named after lakes.").stored.record.id
         index.sync(tmp_path)
     assert added in {node["id"] for node in site.get("/api/graph")["nodes"]}
+
+
+def test_a_graph_that_another_process_updated_from_an_earlier_index_is_not_shown(
+    tmp_path: Path,
+) -> None:
+    site = Site(tmp_path)
+    memory.add(tmp_path, "Releases are named after rivers.", tags=["rivers"])
+    index.sync(tmp_path)
+    with closing(index.of(tmp_path).connect()) as earlier:
+        earlier.execute("BEGIN")
+        earlier.execute("SELECT count(*) FROM records").fetchone()
+        added = memory.add(tmp_path, "Releases are named after lakes.").stored.record.id
+        for _ in range(3):
+            shown = site.get("/api/graph")
+        with closing(graph.connect(paths.graph_file(tmp_path))) as updated:
+            assert graph_sync.sync(updated, earlier, partial(source_facts, earlier))
+    assert added in {node["id"] for node in shown["nodes"]}
+    assert site.get("/api/graph") == shown

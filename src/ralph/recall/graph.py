@@ -41,7 +41,7 @@ _MAX_BUSIEST = 10  # nodes listed in an overview
 _MAX_SPELLINGS = 20_000  # names compared with a misspelt one
 
 _agreed_states: dict[Path, str] = {}
-"""The state of the index from which this process has last updated the graph of a project."""
+"""The state of a project's index and graph when this process last compared them."""
 
 
 class GraphOverview(NamedTuple):
@@ -92,7 +92,7 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
     It is kept in memory if the index is, or if it cannot be written to disk.
     """
     path = paths.graph_file(root)
-    state = _index_state(root)
+    state = _known_state(root)
 
     def synced(graph: Connection) -> Connection:
         try:
@@ -117,19 +117,21 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
     return synced(graph_store.in_memory())
 
 
-def _index_state(root: Path) -> str:
-    """Return the state of the index, or "" if the index may be about to change.
+def _known_state(root: Path) -> str:
+    """Return the state of the index and of the graph, or "" if the index may be about to change.
 
-    It has to be read before the index, so that what is read is never older than the state.
+    It has to be read before both of them, so that what is read is never older than the state.
+    Another process may change the graph alone, if it has read an earlier index.
     """
-    state = index.state_of(root)
+    path = paths.graph_file(root)
+    state = f"{index.state_of(root)} {db.seal(path)} {db.log_state(path)}"
     return state if index.is_known_to_be_current(root) else ""
 
 
 def _is_known_to_agree(root: Path, state: str, graph: Connection, connection: Connection) -> bool:
-    """Return whether this process has updated the graph from the index in its current state.
+    """Return whether this process has compared the graph with the index in their current state.
 
-    A graph that is incomplete, or that was deleted in the meantime, does not have all sources.
+    A graph that is incomplete does not have all sources.
     """
     if not state or _agreed_states.get(root) != state:
         return False
