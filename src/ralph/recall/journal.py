@@ -7,7 +7,6 @@ produce the same section.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -48,8 +47,6 @@ _MAX_NAMES = 5  # runs listed in an error
 _UNGATED = scoring.Recipe(min_coverage=0.0)  # this module decides which entries fit
 _SENTENCE_TERMS = frozenset(index_terms(" ".join(SENTENCES)).split())
 _RETRY_NOTE = "see Retry Information"  # the prompt section that contains the notes
-_SESSION = record_filters.metadata_member("session")
-_IN_JSON = "IN (SELECT value FROM json_each(?))"
 _REDACTED_TEXTS = ("task", "title", "feature", "agent", "model", "session")
 
 Condition = tuple[str, list[object]]
@@ -333,16 +330,14 @@ def list_related(
     def question(connection: sqlite3.Connection) -> list[JournalEntry]:
         test, values = which.condition
         entries = _select_where(connection, (f"{test} AND iteration = ?", [*values, iteration]))
-        names = sorted({entry.session for entry in entries if entry.session})
+        names = {entry.session for entry in entries if entry.session}
         has_member = any(member in entry.extra for entry in entries)
         if not names and not has_member:
             return entries
-        is_related = f"iteration = ? OR {_SESSION} {_IN_JSON}"
-        values += [iteration, json.dumps(names)]
-        if has_member:
-            is_related += " OR instr(metadata, ?)"
-            values.append(json.dumps(member))
-        return _select_where(connection, (f"{test} AND ({is_related})", values))
+        related, related_values = query_filters.related_iterations(
+            iteration, names, member if has_member else ""
+        )
+        return _select_where(connection, (f"{test} AND {related}", [*values, *related_values]))
 
     return index.ask(root, question)
 

@@ -1,10 +1,11 @@
-"""Turn a query's options into the filters of `py`.
+"""Turn a query's options into filters, which are SQL conditions with their values.
 
 These are the options of commands and pages: kinds, tags, times, sources, scopes, facets and runs.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -162,6 +163,23 @@ def iteration_condition(
         (except_notes, f"notes NOT IN ({', '.join('?' * len(except_notes))})", except_notes),
     )
     return test, _storable(values)
+
+
+def related_iterations(
+    iteration: int, sessions: Collection[str], member: str = ""
+) -> tuple[str, list[object]]:
+    """Return an SQL condition that selects an iteration and the ones related to it, and its values.
+
+    These belong to one of the sessions, or have the named member among those without a column.
+    """
+    is_related = (
+        f"iteration = ? OR {metadata_member('session')} IN (SELECT value FROM json_each(?))"
+    )
+    values: list[object] = [iteration, json.dumps(sorted(sessions))]
+    if member:
+        is_related += " OR instr(metadata, ?)"
+        values.append(json.dumps(member))
+    return f"({is_related})", values
 
 
 def _storable(values: Sequence[object]) -> list[object]:
