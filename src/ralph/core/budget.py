@@ -111,7 +111,7 @@ class _Filling:
             return tuple(range(len(self._costs)))
         reserved = self._reserve_smallest(budget)
         room = budget - sum(reserved.values())
-        cheapest = min(self._smallest.values())
+        cheapest = min(self._smallest.values(), default=0)
         shown: list[int] = []
         for index in self._order:
             if room < cheapest and not reserved:
