@@ -328,6 +328,7 @@ def test_a_url_with_a_password_or_without_tls_is_refused(url: str) -> None:
         "postgresql://ann:hunter%zz@localhost/x",
         "mysql://ann:hunter@localhost/x",
         "ann:hun/ter@localhost/x",
+        "postgresql://ann:hunter%zz",
         "host=localhost password=my hunter",
         "postgresql://ann@localhost/x?Password=hunter",
     ],

@@ -26,7 +26,13 @@ _KEEPALIVE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
-_PASSWORD = re.compile(r":(?!//)[^@]*@|password", re.IGNORECASE)  # or what may be one
+_PASSWORD = re.compile(
+    r":(?!//)[^@]*@"  # user:password@host
+    r"|//[^/?]*:(?!\d*(?:[/?,]|$))"  # user:password without a host
+    r"|password",
+    re.IGNORECASE,
+)
+"""What may be a password in a malformed URL."""
 _LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 _STRICT_SSLMODE = "verify-full"
 _SYSTEM_AUTHORITIES = "system"  # libpq's name for the authorities that the system trusts
