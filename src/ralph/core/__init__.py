@@ -5,6 +5,7 @@ Other packages import only the modules listed in `__all__`.
 
 __all__ = [
     "alarms",
+    "announced_server",
     "budget",
     "bullets",
     "config",

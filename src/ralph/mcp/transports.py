@@ -68,6 +68,8 @@ def serve_http(
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
+    from ralph.core.announced_server import AnnouncedServer
+
     token, is_permanent = choose_token(env)
     port = listening.getsockname()[1]
     server = build(explicit, env, read_only=read_only, one_client=False)
@@ -79,12 +81,15 @@ def serve_http(
     shown_token = token
     if is_permanent:
         shown_token = f"(the token of ${VARIABLE})"
-    sys.stderr.write(f"http://{hosts[0]}{PATH}\nAuthorization: Bearer {shown_token}\n")
-    sys.stderr.flush()
+
+    def announce() -> None:
+        sys.stderr.write(f"http://{hosts[0]}{PATH}\nAuthorization: Bearer {shown_token}\n")
+        sys.stderr.flush()
+
     guarded = _require_token(app, token.encode())
     config = uvicorn.Config(guarded, lifespan="on", **options)
     with suppress(KeyboardInterrupt):  # Ctrl-C stops the server
-        uvicorn.Server(config).run(sockets=[listening])
+        AnnouncedServer(config, announce).run(sockets=[listening])
 
 
 def _require_token(app: ASGIApp, token: bytes) -> ASGIApp:

@@ -28,6 +28,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ralph.core import paths
+from ralph.core.announced_server import AnnouncedServer
 from ralph.core.errors import NotFound, RalphError
 from ralph.search.idle_embedding import IdleEmbedding
 from ralph.storage import files
@@ -184,7 +185,7 @@ def serve(
     config = uvicorn.Config(
         app, access_log=False, server_header=False, lifespan="off", **connection_options()
     )
-    server = uvicorn.Server(config)
+    server = AnnouncedServer(config, lambda: opened(_address(port, token)))
     app.state.ending = lambda: server.should_exit
     server_file = paths.checkout_cache(root) / _SERVER_FILE
     text = json.dumps({"port": port, "key": key})
@@ -192,7 +193,6 @@ def serve(
     with suppress(RalphError, OSError):
         files.write(server_file, text, root=paths.state_boundary(root), mode=files.PRIVATE)
     try:
-        opened(_address(port, token))
         server.run(sockets=[listening])
     finally:
         with suppress(RalphError, OSError):
