@@ -309,13 +309,15 @@ def test_an_empty_project_says_nothing(tmp_path: Path) -> None:
 
 
 def test_the_instructions_name_a_program_that_the_agent_can_start(
-    here: World, tmp_path: Path
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}  # without a launcher of another test
+    monkeypatch.setenv("XDG_STATE_HOME", state["XDG_STATE_HOME"])
     program = Path(sys.executable).parent / "ralph"
-    assert f"`ralph` is `{program}`." in started(here)
+    assert f"`ralph` is `{program}`." in started(replace(here, more=state))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "ralph").symlink_to(program)
-    found = replace(here, more={"PATH": f"{tmp_path / 'bin'}:/usr/bin"})
+    found = replace(here, more={**state, "PATH": f"{tmp_path / 'bin'}:/usr/bin"})
     assert "`ralph` is " not in started(found, session="s-2")
     assert "ralph memory add" not in started(found, "resume", session="s-2")
 
