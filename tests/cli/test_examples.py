@@ -134,12 +134,16 @@ def test_an_example_runs_until_it_is_interrupted(project: Project, example: str)
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        if link:
-            assert executable(project.root, *words).returncode == 0
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            if link:
+                assert executable(project.root, *words).returncode == 0
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+        except BaseException:
+            process.kill()  # otherwise the end of the block would wait for it
+            raise
     assert process.returncode in (0, 130)
 
 
