@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -357,23 +357,28 @@ def started(shop: Project, *more: str) -> str:
 def wait_for_agent(shop: Project) -> None:
     """Wait until the agent of a detached loop has read what it was asked and written its line."""
     asked = shop.file("asked.txt")
-    for _ in range(PATIENCE * 20):
-        if asked.exists() and asked.stat().st_size:
-            return
-        time.sleep(0.05)
-    raise AssertionError("the agent does not start")
+    poll(lambda: asked.exists() and asked.stat().st_size > 0, "the agent does not start")
 
 
 def settled(shop: Project, run_id: str, *words: str) -> None:
     """Follow a run's log until the run has ended."""
     said = shop("loop", *words, run_id)
     assert said.code == 0, said.err
-    for _ in range(PATIENCE * 20):
+
+    def has_ended() -> bool:
         run = runs.read(shop.root, run_id)
-        if not is_alive(run.pid, run.born):
+        return not is_alive(run.pid, run.born)
+
+    poll(has_ended, "it does not end")
+
+
+def poll(is_done: Callable[[], bool], problem: str) -> None:
+    """Wait for something that a detached run does. It is not a child of the tests, so nothing can be awaited."""
+    for _ in range(PATIENCE * 20):
+        if is_done():
             return
         time.sleep(0.05)
-    raise AssertionError("it does not end")
+    raise AssertionError(problem)
 
 
 def test_a_detached_loop_prints_its_id_and_lives_on_until_it_is_stopped(shop: Project) -> None:

@@ -38,12 +38,16 @@ def test_results_arrive_in_order_and_then_it_has_ended() -> None:
             process.take()
 
 
+def run_at_start(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let every Python that is started run this code first, as a user's `sitecustomize` does."""
+    (folder / "sitecustomize.py").write_text(code, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *sys.path]))
+
+
 def test_what_it_prints_is_not_taken_for_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    print_at_start = "import os; os.write(1, b'I have started')"
-    (tmp_path / "sitecustomize.py").write_text(print_at_start, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    run_at_start(tmp_path, monkeypatch, "import os; os.write(1, b'I have started')")
     with SideProcess(partial(helped_reading.count_noisily, 3)) as process:
         assert [process.take() for _ in range(3)] == [0, 1, 2]
 
@@ -56,9 +60,7 @@ def test_a_process_that_fails_has_ended() -> None:
 def test_a_process_with_another_version_of_the_code_computes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upgrade = "import ralph; ralph.__version__ = 'next'"
-    (tmp_path / "sitecustomize.py").write_text(upgrade, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    run_at_start(tmp_path, monkeypatch, "import ralph; ralph.__version__ = 'next'")
     with SideProcess(partial(helped_reading.count_to, 3)) as process, pytest.raises(EOFError):
         process.take()
 
