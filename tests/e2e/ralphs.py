@@ -243,7 +243,7 @@ def results(request: Request) -> list[str]:
 
 
 def printed(run: Run, event: str) -> list[str]:
-    """What the hooks of an event handed over, whole (Claude Code tells it).
+    """Return the context from the hooks of an event in full, as Claude Code reports it.
 
     An answer may hold nothing but a message for the user, such as one about a slow hook.
     """

@@ -211,7 +211,7 @@ LARGE = [event(number % 60, f"word{number} " + "filler" * 300) for number in ran
 
 
 USUAL_MERGING = {"automerge": 4, "crisismerge": 16}
-"""How many segments of one size FTS5 merges in portions, and at once."""
+"""FTS5's defaults: segments of one size that trigger a gradual merge, and an immediate one."""
 
 
 def settings_of_the_words(root: Path) -> dict[str, int]:

@@ -130,7 +130,7 @@ def _read_object(line: str) -> tuple[int, Value | None]:
 
 
 def _decode(text: str) -> object:
-    """Decode a JSON value. This is faster if there are no blanks around it."""
+    """Decode a JSON value. Values without surrounding whitespace take a faster path."""
     if text.startswith("{"):
         value, end = _LENIENT_DECODER.raw_decode(text)
         if end == len(text):

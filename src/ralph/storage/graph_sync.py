@@ -391,7 +391,7 @@ def _supersede(graph: sqlite3.Connection) -> None:
 
 
 def _update_counts(graph: sqlite3.Connection, affected: Iterable[int]) -> None:
-    """Count the edges of these nodes again, and remove those that nothing refers to any more."""
+    """Recount the edges of these nodes, and remove nodes that are no longer referenced."""
     listed = json.dumps(sorted(affected))
     for statement in (_COUNT_OUTGOING_EDGES, _COUNT_ALL_EDGES, _DELETE_UNUSED):
         graph.execute(statement, (listed,))

@@ -33,7 +33,7 @@ _BATCH_BYTES = 8_000_000  # per transaction otherwise; each adds a segment to a 
 _LARGE_BYTES = 4_000_000  # a sync that reads more than this gathers full-text rows
 _FTS_HASH_BYTES = 1 << 20  # what FTS5 gathers in memory before it writes a segment, by default
 _FTS_AUTOMERGE = 4  # how many segments of one size FTS5 merges, by default
-_FTS_CRISIS_MERGE = 16  # how many segments of one size FTS5 merges at once, by default
+_FTS_CRISIS_MERGE = 16  # the default: segments of one size that trigger an immediate merge
 _GATHERED_HASH_BYTES = 8 << 20
 _GATHERED_SEGMENTS = 1_000  # of one size; FTS5 allows 2,000 in all
 

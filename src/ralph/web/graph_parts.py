@@ -79,7 +79,7 @@ class PresentView:
         return reached
 
     def valid(self, keys: set[int]) -> set[int]:
-        """Return all of these nodes. Those that are no longer valid are marked in the picture."""
+        """Return all of these nodes. The picture marks the ones that are no longer valid."""
         return keys
 
     def with_words(self, keys: AbstractSet[int], words: Sequence[str]) -> set[int]:
